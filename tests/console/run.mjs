@@ -472,7 +472,7 @@ async function deletes() {
   await page.getByRole('button', { name: /^Plan to delete/ }).click();
   await page.getByRole('button', { name: /^Delete/ }).click();
   await page.getByText('done', { exact: true }).waitFor();
-  return { plan: page.url().slice(base.length), outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/what this run deleted is in/).textContent() };
+  return { plan: page.url().slice(base.length), outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/messages that this run deleted are in/).textContent() };
 }
 
 /** Which causes are new since the last refresh. */

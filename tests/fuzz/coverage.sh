@@ -1,7 +1,7 @@
 #!/bin/sh
 # Cargo's RUSTC_WORKSPACE_WRAPPER for the fuzzer: compiles our own crates with LLVM's coverage counters, which libFuzzer
-# reads. cargo-fuzz does the same to all crates by RUSTFLAGS, so it would compile the whole tree once more; its default, the
-# address sanitizer, needs a nightly Rust. Optimised, since a fuzzer is as good as it is fast; debug checks stay.
+# reads. cargo-fuzz would set RUSTFLAGS for all crates and so compile the complete tree again, and its default, the address
+# sanitizer, needs a nightly Rust. The code is optimized, since speed matters for fuzzing, but debug checks stay on.
 case "$*" in
 *"--crate-name redeliver_"*)
     exec "$@" -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \

@@ -1,4 +1,4 @@
-"""Handlers that are written with Powertools for AWS Lambda (Python), as its documentation shows them: they know nothing of redeliver."""
+"""Handlers written with Powertools for AWS Lambda (Python), as in its documentation, unaware of redeliver."""
 
 import json
 import os
@@ -15,7 +15,7 @@ def note(line: str) -> None:
 
 
 def charge(message: dict) -> str:
-    """Fails as often as it is told."""
+    """Fails for the first `failures` attempts."""
     metadata, data = message["metadata"], message["data"]
     attempt = metadata.get("retry_attempt", 0)
     history = metadata.get("retry_history", [])
@@ -70,7 +70,7 @@ def idempotent_handler(event, context):
     [record] = event["Records"]
     message = json.loads(record["body"])
     charge_once(message=message)
-    # What fails after the charge must not charge again.
+    # A failure after the charge must not cause a second charge.
     attempt = message["metadata"].get("retry_attempt", 0)
     if attempt < message["data"].get("failures_after", 0):
         raise TimeoutError("the answer is lost")

@@ -1,4 +1,4 @@
-// Handlers that do what `data.script` says: one action for each attempt or crash, `ok` after them.
+// Handlers that follow `data.script`: one action for each attempt or crash, then `ok`.
 // The same in Python: scripted.py; in Rust: tests/src/bin/scripted-function.rs and scripted-processor.rs.
 
 import { appendFileSync } from 'node:fs';
@@ -29,7 +29,7 @@ export async function handler(event) {
   }
 }
 
-/** An event that is none of SQS's. */
+/** Handles an event that is not from SQS. */
 function other(event) {
   if (event.error) {
     throw Object.assign(new Error(event.error), { name: 'Scripted.Transient' });
@@ -37,7 +37,7 @@ function other(event) {
   return { event, other_wrapper: process.env.OTHER_WRAPPER ?? null };
 }
 
-/** All records at the same time; what failed is named, and why. */
+/** Handles all records concurrently and returns the failed ones with their errors. */
 export async function batchHandler({ Records }) {
   const outcomes = await Promise.allSettled(Records.map(work));
   const failed = Records.map(({ messageId }, index) => ({ messageId, reason: outcomes[index].reason }));
@@ -52,7 +52,7 @@ export async function batchHandler({ Records }) {
 
 async function work(record) {
   const { action, text } = begin(record);
-  // The others have begun before this one goes on.
+  // Lets the other records start first.
   await null;
   if (action === 'permanent') {
     throw Object.assign(new Error(text), { name: 'Scripted.Permanent' });
@@ -60,13 +60,13 @@ async function work(record) {
   await end(action, text);
 }
 
-/** Notes the call; its action, and what else it is told. */
+/** Writes the call to the journal, and returns its action and the message's text. */
 function begin({ body, attributes: { ApproximateReceiveCount: receives } }) {
   const { metadata, data } = JSON.parse(body);
   const { message_id, retry_attempt = 0, redrive_count = 0, snooze_count = 0, retry_history = [] } = metadata;
-  // With the strategy `visibility` SQS counts.
+  // With the strategy `visibility`, SQS counts the attempts.
   const scripted = data.script[retry_attempt + redrive_count + Number(receives) - 1] ?? 'ok';
-  // A snooze spends no attempt: without this it would never end.
+  // A snooze spends no attempt, so a repeated snooze would never end.
   const action = scripted === 'snooze' && snooze_count ? 'ok' : scripted;
   const last = retry_history.at(-1)?.error_type ?? '-';
   note([message_id, retry_attempt, snooze_count, action, last].join(' '));
@@ -80,7 +80,7 @@ function end(action, text) {
     case 'transient':
       throw Object.assign(new Error(text), { name: 'Scripted.Transient' });
     case 'hang':
-      // With something to wait for: Node.js ends where there is nothing.
+      // The timer keeps Node.js running: it exits when nothing is pending.
       return new Promise(() => setInterval(() => {}, 1000));
     case 'loud':
       for (let line = 0; line < 10_000; line += 1) {

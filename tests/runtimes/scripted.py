@@ -1,4 +1,4 @@
-"""Handlers that do what `data.script` says: one action for each attempt or crash, `ok` after them.
+"""Handlers that follow `data.script`: one action for each attempt or crash, then `ok`.
 
 The same in Node.js: scripted.mjs; in Rust: tests/src/bin/scripted-function.rs and scripted-processor.rs.
 """
@@ -50,14 +50,14 @@ def handler(event, context):
 
 
 def other(event):
-    """An event that is none of SQS's."""
+    """Handles an event that is not from SQS."""
     if "error" in event:
         raise Transient(event["error"])
     return {"event": event, "other_wrapper": os.environ.get("OTHER_WRAPPER")}
 
 
 def batch_handler(event, context):
-    """All records at the same time; what failed is named, and why."""
+    """Handles all records concurrently and returns the failed ones with their errors."""
     return asyncio.run(respond(event["Records"]))
 
 
@@ -73,7 +73,7 @@ async def respond(records):
 
 async def work(record) -> None:
     action, data = begin(record)
-    # The others have begun before this one goes on.
+    # Lets the other records start first.
     await asyncio.sleep(0)
     if action == "hang":
         await asyncio.Event().wait()
@@ -83,15 +83,15 @@ async def work(record) -> None:
 
 
 def begin(record) -> tuple[str, dict]:
-    """Notes the call; its action, and what else it is told."""
+    """Writes the call to the journal, and returns its action and the message's data."""
     body = json.loads(record["body"])
     metadata, data = body["metadata"], body["data"]
     attempt = metadata.get("retry_attempt", 0)
-    # With the strategy `visibility` SQS counts.
+    # With the strategy `visibility`, SQS counts the attempts.
     receives = int(record["attributes"]["ApproximateReceiveCount"])
     done = attempt + metadata.get("redrive_count", 0) + receives - 1
     action = data["script"][done] if done < len(data["script"]) else "ok"
-    # A snooze spends no attempt: without this it would never end.
+    # A snooze spends no attempt, so a repeated snooze would never end.
     if action == "snooze" and "snooze_count" in metadata:
         action = "ok"
     history = metadata.get("retry_history", [])

@@ -1,4 +1,4 @@
-// A handler that streams its answer: what it is given as `text`, and then an error, if it is given one.
+// A handler that streams its response: the event's `text`, and then its `error`, if any.
 export const handler = awslambda.streamifyResponse(async ({ text, error }, stream) => {
   if (text) stream.write(text);
   if (error) throw Object.assign(new Error(error), { name: 'CardDeclined' });

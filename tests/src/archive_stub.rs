@@ -1,5 +1,5 @@
-//! S3 and SQS, as far as dead letters of an archive are saved and sent back: objects to list and to read, and a queue that
-//! remembers what it got, and can stop answering.
+//! Stubs of S3 and SQS, with what saving and sending back archived dead letters needs: objects that can be listed and
+//! read, and a queue that records its messages and can stop answering.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -14,17 +14,17 @@ use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::sqs::REGION;
-use crate::sqs_stub::taken_batch;
+use crate::sqs_stub::accepted_batch;
 use crate::wire::serve_router;
 
-/// The one bucket.
+/// The only bucket.
 const BUCKET: &str = "letters";
-/// The account of the credentials, and of the bucket unless a test says another.
+/// The account of the credentials. It owns the bucket, too, unless a test says otherwise.
 pub const CALLER: &str = "000000000000";
-/// The queue. Any other name is the same queue under another ARN.
+/// The queue. A queue URL with any other name reaches the same queue, under another ARN.
 const QUEUE: &str = "orders";
 
-/// A running stub; dropping it ends it.
+/// A running stub; it stops when dropped.
 pub struct ArchiveStub {
     url: String,
     state: Arc<ArchiveStubState>,
@@ -46,12 +46,12 @@ struct Accounts {
 #[derive(Default)]
 struct StubQueue {
     bodies: Vec<String>,
-    /// Batches that it takes; it answers no other. `None`: it takes all.
+    /// The number of batches that the queue still accepts before it stops answering; `None`: no limit.
     batches_left: Option<u64>,
 }
 
 impl ArchiveStub {
-    /// Starts one with these objects, by their keys.
+    /// Starts a stub with these objects, by key.
     pub async fn start(objects: BTreeMap<String, Vec<u8>>) -> Self {
         let state = Arc::new(ArchiveStubState {
             objects,
@@ -81,7 +81,8 @@ impl ArchiveStub {
         format!("{}/000000000000/{QUEUE}", self.url)
     }
 
-    /// The bucket is this account's from now on, and there is an STS only if it has an account for the caller.
+    /// Makes `bucket_owner` the owner of the bucket. `caller` is the account that STS reports; `None`: STS is
+    /// unavailable.
     ///
     /// # Panics
     /// Never.
@@ -89,7 +90,7 @@ impl ArchiveStub {
         *self.state.accounts.lock().expect("no holder panics") = Accounts { bucket_owner, caller };
     }
 
-    /// From now on the queue takes this many batches and answers no other; `None`: it takes all.
+    /// Makes the queue accept this many more batches and then stop answering; `None`: it accepts all.
     ///
     /// # Panics
     /// Never.
@@ -97,7 +98,7 @@ impl ArchiveStub {
         self.state.queue.lock().expect("no holder panics").batches_left = batches;
     }
 
-    /// The bodies of all messages that the queue has got.
+    /// The bodies of all messages received by the queue.
     ///
     /// # Panics
     /// Never.
@@ -132,19 +133,19 @@ async fn answer_request(
             });
             json!({ "Attributes": attributes }).to_string().into_response()
         }
-        Some("SendMessageBatch") if take_batch(&stub, &body) => {
-            taken_batch(&body).to_string().into_response()
+        Some("SendMessageBatch") if accept_batch(&stub, &body) => {
+            accepted_batch(&body).to_string().into_response()
         }
         Some("SendMessageBatch") => pending().await,
         _ if body.starts_with(b"Action=GetCallerIdentity") => caller_identity(&stub),
-        _ if is_of_another_owner(&stub, &headers) => {
+        _ if is_foreign_owner(&stub, &headers) => {
             (StatusCode::FORBIDDEN, "<Error><Code>AccessDenied</Code></Error>").into_response()
         }
         _ => serve_object(&stub.objects, &uri),
     }
 }
 
-/// The answer of STS ("GetCallerIdentity", AWS Security Token Service API Reference).
+/// STS's response ("GetCallerIdentity", AWS Security Token Service API Reference).
 fn caller_identity(stub: &ArchiveStubState) -> Response {
     let Some(account) = stub.accounts.lock().expect("no holder panics").caller else {
         return StatusCode::NOT_FOUND.into_response();
@@ -157,32 +158,32 @@ fn caller_identity(stub: &ArchiveStubState) -> Response {
 }
 
 /// S3's rule ("Verifying bucket ownership with bucket owner condition").
-fn is_of_another_owner(stub: &ArchiveStubState, headers: &HeaderMap) -> bool {
+fn is_foreign_owner(stub: &ArchiveStubState, headers: &HeaderMap) -> bool {
     let owner = stub.accounts.lock().expect("no holder panics").bucket_owner;
     headers.get("x-amz-expected-bucket-owner").is_some_and(|expected| expected != owner)
 }
 
-/// Returns true if the queue has taken the batch.
-fn take_batch(stub: &ArchiveStubState, body: &[u8]) -> bool {
+/// Returns true if the queue accepts the batch.
+fn accept_batch(stub: &ArchiveStubState, body: &[u8]) -> bool {
     let mut queue = stub.queue.lock().expect("no holder panics");
     match &mut queue.batches_left {
         Some(0) => return false,
         Some(left) => *left -= 1,
         None => {}
     }
-    let batch: Value = serde_json::from_slice(body).expect("a batch is as SQS takes it");
+    let batch: Value = serde_json::from_slice(body).expect("a batch is a valid SQS request");
     let entries = batch["Entries"].as_array().expect("a batch has entries");
     let text = |entry: &Value| entry["MessageBody"].as_str().expect("an entry has a body").to_owned();
     queue.bodies.extend(entries.iter().map(text));
     true
 }
 
-/// A listing ("ListObjectsV2", Amazon S3 API Reference) or an object; any other request is of a service that is not here.
+/// Serves a listing ("ListObjectsV2", Amazon S3 API Reference) or an object, and 404 for any other service.
 fn serve_object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
     let Some(key) = uri.path().strip_prefix(&format!("/{BUCKET}")) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let url = reqwest::Url::parse(&format!("http://s3{uri}")).expect("it was a URL");
+    let url = reqwest::Url::parse(&format!("http://s3{uri}")).expect("the request has a URL");
     let query: BTreeMap<_, _> = url.query_pairs().into_owned().collect();
     if !query.contains_key("list-type") {
         let key = url
@@ -197,7 +198,7 @@ fn serve_object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
             ([("etag", "\"1\"")], object).into_response()
         });
     }
-    assert!(key.trim_matches('/').is_empty(), "a listing is of the bucket: {uri}");
+    assert!(key.trim_matches('/').is_empty(), "only whole buckets are listed: {uri}");
     let prefix = query.get("prefix").map_or("", String::as_str);
     let (mut keys, mut folders) = (Vec::new(), BTreeSet::new());
     for key in objects.keys() {
@@ -214,7 +215,7 @@ fn serve_object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
     format!("<ListBucketResult><IsTruncated>false</IsTruncated>{entries}</ListBucketResult>").into_response()
 }
 
-/// A part of a path, of which clients encode what is no letter and no digit.
+/// Decodes a segment of a path: clients percent-encode everything except letters and digits.
 fn decode_segment(segment: &str) -> String {
     let mut text = segment.to_owned();
     for (encoded, character) in [("%3D", "="), ("%2F", "/"), ("%2E", ".")] {

@@ -1,6 +1,7 @@
-//! Lambda's asynchronous side on loopback: it takes events, "runs" them, and sends a record of each failure to a queue.
+//! Lambda's asynchronous invocations on loopback: it accepts events, "runs" them, and sends a record of each failure to
+//! a queue.
 //!
-//! ministack does the same, but its records have neither time nor request id, so no function that waits could use them.
+//! ministack does the same, but its records lack the time and the request id, which a function that waits needs.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,17 +19,17 @@ use tokio::task::JoinHandle;
 use crate::sqs::TestQueue;
 use crate::wire::serve_router;
 
-/// A text of the function's error, which must not appear in any log.
+/// A string in the function's error that must not appear in any log.
 pub const ERROR_CANARY: &str = "Al4asyncM8hNd2Fs6";
 
-/// A running Lambda whose functions have `destination` as their on-failure destination; dropping it ends it.
+/// A running Lambda whose functions have `destination` as their on-failure destination; it stops when dropped.
 pub struct AsyncLambda {
     url: String,
     service: Arc<AsyncService>,
     server: JoinHandle<()>,
 }
 
-/// One event as it came.
+/// An event as received.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvokedEvent {
     /// The function.
@@ -42,15 +43,15 @@ pub struct InvokedEvent {
 struct AsyncService {
     client: Client,
     destination: TestQueue,
-    /// True if an event fails.
+    /// Returns true if the event fails.
     fails: fn(payload: &Value) -> bool,
-    /// Requests that are answered with 429 before the first is taken.
+    /// The number of requests still to be answered with 429.
     throttles: Mutex<u32>,
     invoked: Mutex<Vec<InvokedEvent>>,
 }
 
 impl AsyncLambda {
-    /// Starts it.
+    /// Starts a service.
     pub async fn start(client: Client, destination: TestQueue, fails: fn(payload: &Value) -> bool) -> Self {
         let service =
             AsyncService { client, destination, fails, throttles: Mutex::new(0), invoked: Mutex::default() };
@@ -67,7 +68,7 @@ impl AsyncLambda {
         &self.url
     }
 
-    /// The next so many requests are throttled.
+    /// Throttles the next `requests` requests.
     ///
     /// # Panics
     /// Never.
@@ -80,7 +81,7 @@ impl AsyncLambda {
         self.service.run_event(function_arn, payload).await;
     }
 
-    /// The events so far, in the order in which they came.
+    /// The events so far, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -97,7 +98,7 @@ impl Drop for AsyncLambda {
 }
 
 impl AsyncService {
-    /// True if this request is throttled.
+    /// Returns true if this request is throttled.
     fn is_throttled(&self) -> bool {
         let mut throttles = self.throttles.lock().expect("no holder panics");
         let is_throttled = *throttles > 0;
@@ -106,7 +107,7 @@ impl AsyncService {
     }
 
     async fn run_event(&self, function_arn: &str, payload: &str) {
-        let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("now is a time");
+        let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("the current time is valid");
         self.invoked.lock().expect("no holder panics").push(InvokedEvent {
             function_arn: function_arn.to_owned(),
             payload: payload.to_owned(),
@@ -116,7 +117,7 @@ impl AsyncService {
         if (self.fails)(&event) {
             let record = failed_now(function_arn, payload, self.event_number());
             let request = self.client.send_message().queue_url(&self.destination.url).message_body(record);
-            request.send().await.expect("the destination takes the record");
+            request.send().await.expect("the destination accepts the record");
         }
     }
 
@@ -131,7 +132,7 @@ async fn answer_request(
     headers: HeaderMap,
     body: Bytes,
 ) -> Response {
-    assert_eq!(headers["x-amz-invocation-type"], "Event", "nobody waits for an answer");
+    assert_eq!(headers["x-amz-invocation-type"], "Event", "all invocations are asynchronous");
     if service.is_throttled() {
         let code = [("x-amzn-errortype", "TooManyRequestsException")];
         return (StatusCode::TOO_MANY_REQUESTS, code, "{}").into_response();
@@ -142,16 +143,16 @@ async fn answer_request(
 }
 
 fn epoch_millis() -> i64 {
-    i64::try_from(crate::settings::epoch_millis()).expect("this millennium")
+    i64::try_from(crate::settings::epoch_millis()).expect("the time fits in an i64")
 }
 
-/// The record of an invocation that has failed just now: the `number`th of all.
+/// The failure record of an invocation that failed just now, numbered `number`.
 ///
 /// # Panics
 /// If the payload is not JSON.
 #[must_use]
 pub fn failed_now(function_arn: &str, payload: &str, number: usize) -> String {
-    let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("now is a time");
+    let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("the current time is valid");
     let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", now.timestamp_subsec_nanos());
     let timestamp = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);
     failure_record(function_arn, payload, &request_id, &timestamp)

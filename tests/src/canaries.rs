@@ -1,20 +1,20 @@
-//! Secrets planted where secrets stand, and the search for them in what the programs say.
+//! Secrets planted in the inputs, and the search for them in the programs' output.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// So much of a canary is looked for: a text that was cut is a leak too.
+/// The length of the prefix that is searched for: a truncated secret is a leak, too.
 const HEAD_BYTES: usize = 12;
 
-/// Texts that must not appear.
+/// Strings that must not appear in any output.
 #[derive(Clone, Debug, Default)]
 pub struct Canaries(Vec<(&'static str, Vec<String>)>);
 
 impl Canaries {
-    /// Canaries: letters and digits, which no encoding of text changes, of which the first twelve are like no other's.
+    /// Plants these strings: letters and digits, which no text encoding changes, and a distinct prefix each.
     ///
     /// # Panics
-    /// If they are not.
+    /// If a string is too short, has other characters, or shares its prefix with another.
     #[must_use]
     pub fn new(texts: impl IntoIterator<Item = &'static str>) -> Self {
         let mut canaries = Vec::new();
@@ -30,7 +30,7 @@ impl Canaries {
         Self(canaries)
     }
 
-    /// Those that a text holds: as they are, cut, in base64, in hexadecimal, or as a list of bytes.
+    /// Returns the canaries in a string: verbatim, truncated, in base64, in hexadecimal, or as a list of bytes.
     #[must_use]
     pub fn found_in(&self, text: &str) -> Vec<&'static str> {
         let lower = text.to_lowercase();
@@ -43,7 +43,7 @@ impl Canaries {
     }
 
     /// # Panics
-    /// If a line of the text holds one; the message shows it.
+    /// If a line of `text` contains a canary; the message shows the line.
     pub fn assert_absent(&self, place: &str, text: &str) {
         for line in text.lines() {
             let found = self.found_in(line);
@@ -63,7 +63,7 @@ fn disguised_forms(text: &str) -> Vec<String> {
         list(|byte| format!("{byte}"), ", "),
         list(|byte| format!("{byte}"), ","),
     ];
-    // What stands before it shifts its base64: three ways, without the characters that its neighbours share.
+    // The bytes before it shift the base64, in three ways. Characters shared with neighbouring bytes are cut off.
     for before in 0..3 {
         let shifted = [vec![0; before], bytes.to_vec()].concat();
         let encoded = STANDARD.encode(&shifted);

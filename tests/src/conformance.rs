@@ -1,9 +1,9 @@
-//! The rules of SQS, as one suite for the embedded queues, for an emulator and for AWS; and a second suite with the rules
-//! of buckets.
+//! The rules of SQS as one suite, for the embedded queues, for an emulator and for AWS; and a second suite with the
+//! rules of buckets.
 //!
-//! A rule is a function over the ports; it makes its own queues and says what is broken. All rules run at the same time.
-//! Where an implementation departs from SQS and is known to, the rule still runs there: its failure is expected, and its
-//! success is reported, so that no skip outlives its reason.
+//! A rule is a function over the ports; it creates its own queues and returns the first violation. All rules run
+//! concurrently. If an implementation is known to depart from SQS, the rule still runs: its failure is expected, and
+//! its success is reported, so that no skip outlives its reason.
 
 mod bench;
 mod content;
@@ -25,19 +25,19 @@ use redeliver_core::ports::{Clock, QueueService};
 pub use bench::{BrokenRule, ConformanceBench};
 pub use objects::{OBJECT_RULES, run_all_on_objects};
 
-/// No rule takes so long, even on AWS.
+/// The time limit of a rule. No rule needs as long, even on AWS.
 const RULE_SECONDS_MAX: u64 = 180;
 
 /// The result of one rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleOutcome {
-    /// It holds.
+    /// The rule holds.
     Holds,
-    /// It does not; what was seen.
+    /// The rule does not hold; the observation.
     Broken(String),
-    /// It does not, as is known.
+    /// The rule does not hold, as expected.
     KnownDeparture(String),
-    /// It holds, although it is listed as one that does not: the entry must go.
+    /// The rule holds although it is listed as a known departure: remove the entry.
     HoldsAfterAll,
 }
 
@@ -46,12 +46,12 @@ pub enum RuleOutcome {
 pub struct ConformanceReport {
     /// Each rule, in the order of [`RULES`] or [`OBJECT_RULES`].
     pub outcomes: Vec<(&'static str, RuleOutcome)>,
-    /// Queues that could not be deleted, by URL. Delete them by hand.
+    /// The URLs of queues that could not be deleted. Delete them by hand.
     pub left_behind: Vec<String>,
 }
 
 impl ConformanceReport {
-    /// True if each rule has its expected result; known departures are expected to fail.
+    /// Returns true if each rule has its expected result; known departures are expected to fail.
     #[must_use]
     pub fn is_good(&self) -> bool {
         let is_good =
@@ -59,7 +59,7 @@ impl ConformanceReport {
         self.left_behind.is_empty() && self.outcomes.iter().all(|(_, outcome)| is_good(outcome))
     }
 
-    /// The rules that are known not to hold.
+    /// The rules that are known departures here.
     pub fn known_departures(&self) -> impl Iterator<Item = &'static str> {
         let is_known = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::KnownDeparture(_));
         self.outcomes.iter().filter(move |(_, outcome)| is_known(outcome)).map(|(rule, _)| *rule)
@@ -85,8 +85,8 @@ impl fmt::Display for ConformanceReport {
     }
 }
 
-/// Runs all rules on the bench's service, and deletes the queues that they made. `departs` says which rules are known
-/// not to hold there.
+/// Runs all rules on the bench's service, and deletes the queues that they created. `departs` returns true for a rule
+/// that is known not to hold there.
 pub async fn run_all<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     departs: impl Fn(&str) -> bool,
@@ -94,7 +94,7 @@ pub async fn run_all<S: QueueService, C: Clock>(
     run_rules(bench, start_all(bench), departs).await
 }
 
-/// [`run_all`] with the rules of FIFO queues only, for an emulator that is too slow for all rules at the same time.
+/// Like [`run_all`], with the rules of FIFO queues only, for an emulator that is too slow to run all rules at once.
 pub async fn run_fifo<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     departs: impl Fn(&str) -> bool,
@@ -148,8 +148,8 @@ rules![
     sending::each_entry_of_a_batch_has_its_outcome_in_order,
     sending::a_full_batch_of_ten_is_accepted,
     sending::a_batch_of_exactly_one_mebibyte_is_accepted,
-    sending::delay_seconds_hold_a_message_back_and_not_much_longer,
-    sending::creating_a_queue_again_gives_the_same_queue,
+    sending::delay_seconds_delay_a_message_but_not_much_longer,
+    sending::creating_an_existing_queue_returns_it,
     content::a_body_of_exactly_one_mebibyte_is_kept,
     content::the_bytes_of_a_body_are_kept,
     content::attributes_of_all_types_are_kept,
@@ -171,7 +171,7 @@ rules![
     polling::depth_counts_visible_in_flight_and_delayed,
     visibility::the_visibility_timeout_hides_a_message_and_returns_it,
     visibility::a_receive_sets_its_own_visibility_timeout,
-    visibility::visibility_zero_returns_a_message_at_once,
+    visibility::visibility_zero_returns_a_message_immediately,
     visibility::a_longer_visibility_hides_a_message_longer,
     visibility::visibility_changes_only_in_flight,
     visibility::receives_are_counted_and_the_first_is_remembered,

@@ -12,23 +12,23 @@ use crate::ministack::Ministack;
 use crate::settings::{env_variable, target_dir, workspace_root};
 use crate::sqs::REGION;
 
-/// An emulator with the CDK's own resources, ready for stacks.
+/// An emulator that is bootstrapped for the CDK.
 pub struct Cloud {
     emulator: Ministack,
     cdk: Cdk,
 }
 
-/// The CDK, with the apps of `infra/`.
+/// The CDK with the apps of `infra/`.
 pub struct Cdk {
-    /// Of this one alone: the CDK's output and outputs.
+    /// The folder of the CDK's output and of the stack outputs. Not shared with another instance.
     directory: PathBuf,
-    /// Where it finds AWS, and who it is there.
+    /// The endpoint, the region and the credentials.
     variables: Vec<(&'static str, String)>,
-    /// True if it inherits the user's environment.
-    is_the_users: bool,
+    /// True if the CDK inherits the user's environment.
+    inherits_environment: bool,
 }
 
-/// A command of the CDK that failed: what it printed.
+/// A failed command of the CDK, with its output.
 #[derive(Debug)]
 pub struct CdkFailed(pub String);
 
@@ -47,7 +47,7 @@ impl Cloud {
     /// Starts an emulator and bootstraps it.
     ///
     /// # Errors
-    /// `cdk bootstrap` fails: the error has its output.
+    /// If `cdk bootstrap` fails; the error has its output.
     ///
     /// # Panics
     /// If the emulator does not start.
@@ -57,7 +57,7 @@ impl Cloud {
         Ok(cloud)
     }
 
-    /// Starts an emulator with nothing in it.
+    /// Starts an empty emulator.
     ///
     /// # Panics
     /// If the emulator does not start.
@@ -90,7 +90,7 @@ impl Cloud {
     /// Deploys the stack with these context values.
     ///
     /// # Errors
-    /// `cdk deploy` fails: the error has its output.
+    /// If `cdk deploy` fails; the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -98,10 +98,10 @@ impl Cloud {
         self.cdk.deploy_app(&[], context).await
     }
 
-    /// Deploys the only stack of another app in `infra/`.
+    /// Deploys the only stack of another app of `infra/`.
     ///
     /// # Errors
-    /// `cdk deploy` fails: the error has its output.
+    /// If `cdk deploy` fails; the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -109,10 +109,10 @@ impl Cloud {
         self.cdk.deploy_of(app, context).await
     }
 
-    /// Deploys the only stack of an app that was synthesized already.
+    /// Deploys the only stack of an app that has already been synthesized.
     ///
     /// # Errors
-    /// `cdk deploy` fails: the error has its output.
+    /// If `cdk deploy` fails; the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -120,18 +120,18 @@ impl Cloud {
         self.cdk.deploy_app(&["--app", &assembly.display().to_string()], &[]).await
     }
 
-    /// Takes down what [`Self::deploy_assembly`] has deployed.
+    /// Destroys the stack of [`Self::deploy_assembly`].
     ///
     /// # Errors
-    /// `cdk destroy` fails: the error has its output.
+    /// If `cdk destroy` fails; the error has its output.
     pub async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
         self.cdk.destroy_assembly(assembly).await
     }
 
-    /// Takes down what was deployed last.
+    /// Destroys the stack that was deployed last.
     ///
     /// # Errors
-    /// `cdk destroy` fails: the error has its output.
+    /// If `cdk destroy` fails; the error has its output.
     pub async fn destroy_stack(&self) -> Result<(), CdkFailed> {
         self.cdk.destroy_app().await
     }
@@ -141,31 +141,31 @@ impl Cloud {
 fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
     [
         ("AWS_ENDPOINT_URL", endpoint_url.to_owned()),
-        ("AWS_ENDPOINT_URL_S3", endpoint_url.to_owned()), // the CDK asks for S3's alone
+        ("AWS_ENDPOINT_URL_S3", endpoint_url.to_owned()), // the CDK reads a variable for S3 alone
         ("AWS_REGION", REGION.to_owned()),
-        ("AWS_DEFAULT_REGION", REGION.to_owned()), // Python's name for it
+        ("AWS_DEFAULT_REGION", REGION.to_owned()), // boto3's name for it
         ("AWS_ACCESS_KEY_ID", "test".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
     ]
 }
 
 impl Cdk {
-    /// With the user's own AWS configuration, and these variables instead of the user's.
+    /// The CDK with the user's own AWS configuration, overridden by these variables.
     #[must_use]
     pub fn for_user(name: &str, variables: Vec<(&'static str, String)>) -> Self {
         Self::new(name, variables, true)
     }
 
-    fn new(name: &str, variables: Vec<(&'static str, String)>, is_the_users: bool) -> Self {
+    fn new(name: &str, variables: Vec<(&'static str, String)>, inherits_environment: bool) -> Self {
         let directory = target_dir().join("deployments").join(name);
         std::fs::create_dir_all(&directory).expect("the target directory is writable");
-        Self { directory, variables, is_the_users }
+        Self { directory, variables, inherits_environment }
     }
 
-    /// Deploys the only stack of an app in `infra/`.
+    /// Deploys the only stack of an app of `infra/`.
     ///
     /// # Errors
-    /// `cdk deploy` fails: the error has its output.
+    /// If `cdk deploy` fails; the error has its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -173,10 +173,10 @@ impl Cdk {
         self.deploy_app(&["--app", &app_command(app)], context).await
     }
 
-    /// Synthesizes the only stack of an app in `infra/`; its template.
+    /// Synthesizes the only stack of an app of `infra/` and returns its template's path.
     ///
     /// # Errors
-    /// The output of `cdk synth`.
+    /// If `cdk synth` fails; the error has its output.
     pub async fn template_of(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
         self.run_cdk(&["synth", "--quiet", "--app", &app_command(app)], context).await?;
         let files =
@@ -197,12 +197,12 @@ impl Cdk {
         Ok(values.map(|(name, value)| (name, value.as_str().unwrap_or_default().to_owned())).collect())
     }
 
-    /// Takes down what was deployed last.
+    /// Destroys the stack that was deployed last.
     ///
     /// # Errors
-    /// `cdk destroy` fails: the error has its output.
+    /// If `cdk destroy` fails; the error has its output.
     pub async fn destroy_app(&self) -> Result<(), CdkFailed> {
-        // As it was synthesized for the deployment: the app need not run again.
+        // Uses the assembly of the deployment, so the app need not run again.
         self.destroy_assembly(&self.assembly_folder()).await
     }
 
@@ -220,14 +220,14 @@ impl Cdk {
         command.current_dir(&infra).arg(infra.join("node_modules/aws-cdk/bin/cdk")).args(arguments);
         command.arg("--output").arg(self.assembly_folder()).args(["--no-notices", "--no-color"]);
         command.args(context.iter().flat_map(|value| ["--context", value]));
-        if !self.is_the_users {
+        if !self.inherits_environment {
             command.env_clear().env("PATH", env_variable("PATH").unwrap_or_default());
             command.env("HOME", &self.directory);
         }
         command.envs(self.variables.iter().map(|(name, value)| (name, value))).env("TMPDIR", &self.directory);
         command.env("INIT_CWD", current_directory());
         command.env("CDK_DISABLE_VERSION_CHECK", "true").env("CDK_DISABLE_CLI_TELEMETRY", "true");
-        // An interrupt from the keyboard must not break off what is to be taken down.
+        // Ctrl-C must not stop the CDK before it has destroyed the stack.
         command.process_group(0).kill_on_drop(true).stdin(Stdio::null());
         let output = command.output().await.map_err(|error| CdkFailed(format!("node: {error}")))?;
         let printed =
@@ -242,12 +242,13 @@ impl Drop for Cdk {
     }
 }
 
-/// The command that runs an app of `infra/`.
+/// Returns the command that runs an app of `infra/`.
 fn app_command(app: &str) -> String {
     format!("node --import tsx {app}")
 }
 
-/// `policy=...` and the like for a stack that leaves nothing behind and runs what this machine can run.
+/// The context values of a stack that leaves nothing behind and that the tests' machine can run, for example
+/// `policy=...`.
 #[must_use]
 pub fn local_context() -> Vec<String> {
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };

@@ -1,4 +1,4 @@
-//! An SQS event source mapping: receives, invokes, deletes what is done.
+//! An SQS event source mapping: receives messages, invokes the function, and deletes the processed messages.
 //!
 //! "Using Lambda with Amazon SQS" and "Handling errors for an SQS event source in Lambda" in the AWS Lambda Developer Guide.
 
@@ -22,7 +22,7 @@ use crate::sqs::TestQueue;
 const BATCH: i32 = 10;
 const WAIT_SECONDS: i32 = 1;
 
-/// A queue, a function, and what happened between them.
+/// A queue, its function, and all invocations so far.
 pub struct EventSourceMapping {
     client: Client,
     queue: TestQueue,
@@ -43,20 +43,20 @@ pub struct MappingInvocation {
 }
 
 impl EventSourceMapping {
-    /// `timeout` is the function's.
+    /// Creates a mapping. `timeout` is the function's timeout.
     #[must_use]
     pub fn new(client: Client, queue: TestQueue, function: Arc<LambdaFunction>, timeout: Duration) -> Self {
         Self { client, queue, function, timeout, invocations: Mutex::default() }
     }
 
-    /// Polls for ever.
+    /// Polls until dropped.
     pub async fn poll_forever(&self) {
         loop {
             self.poll_once().await;
         }
     }
 
-    /// Polls once, up to a second. `None`: no message came.
+    /// Polls once, for up to a second. Returns `None` if no message arrives.
     ///
     /// # Panics
     /// If the emulator refuses a request.
@@ -80,7 +80,7 @@ impl EventSourceMapping {
         Some(invocation)
     }
 
-    /// All that happened so far.
+    /// All invocations so far.
     ///
     /// # Panics
     /// Never.
@@ -117,8 +117,9 @@ impl EventSourceMapping {
         assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
     }
 
-    /// In Lambda they become visible when the visibility timeout has passed; here at once, to be quick. Those of a FIFO
-    /// queue are left as in Lambda: the function has set their timeout, and their groups wait for as long.
+    /// Makes the failed messages visible immediately, to save time; Lambda leaves them until their visibility timeout
+    /// ends. Messages of a FIFO queue are left alone, as in Lambda: the function has set their timeout, and their
+    /// groups wait for it.
     async fn make_visible(&self, messages: &[&Message]) {
         if messages.is_empty() {
             return;
@@ -133,8 +134,8 @@ impl EventSourceMapping {
     }
 }
 
-/// The records that are not done. All of them unless the function answers with a well-formed partial batch response; an
-/// unknown or empty identifier spoils the whole of it.
+/// Returns the records that failed. That is all of them unless the function returns a well-formed partial batch
+/// response; an unknown or empty identifier makes the response invalid.
 #[must_use]
 pub fn failed_records(outcome: &InvocationOutcome, records: &[String]) -> BTreeSet<String> {
     let all = || records.iter().cloned().collect();

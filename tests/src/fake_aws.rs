@@ -1,4 +1,4 @@
-//! Secrets Manager and Lambda, as far as a message-processor calls them, on loopback.
+//! Stubs of Secrets Manager and Lambda on loopback, with the calls that a message-processor makes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use crate::wire::serve_router;
 
-/// Both services; dropping it ends them.
+/// Both services; they stop when dropped.
 pub struct FakeAws {
     url: String,
     state: Arc<InvocationScript>,
@@ -23,16 +23,16 @@ pub struct FakeAws {
 /// The scripted result of an invocation.
 #[derive(Clone, Debug)]
 pub enum FakeInvocation {
-    /// The function's own error: its type and its message.
+    /// The function fails with this error type and message.
     FunctionError(&'static str, &'static str),
-    /// Lambda does not invoke it: status, code, and a text that must appear nowhere.
+    /// Lambda refuses the invocation: status, code, and a text that must not appear in any output.
     Refused(u16, &'static str, &'static str),
-    /// The function answers with a text that must appear nowhere.
+    /// The function returns a text that must not appear in any output.
     Answered(&'static str),
 }
 
 struct InvocationScript {
-    /// Status and body of `GetSecretValue`.
+    /// Status code and body of `GetSecretValue`.
     secret: Mutex<(u16, Value)>,
     invocations: Mutex<HashMap<String, VecDeque<FakeInvocation>>>,
     /// The value of `X-Amz-Log-Result`.
@@ -40,7 +40,7 @@ struct InvocationScript {
 }
 
 impl FakeAws {
-    /// Starts them; every invocation succeeds until a script says otherwise.
+    /// Starts both services. Every invocation succeeds unless scripted.
     pub async fn start(secret: (u16, Value), log_result: &'static str) -> Self {
         let secret = Mutex::new(secret);
         let state = Arc::new(InvocationScript { secret, invocations: Mutex::default(), log_result });
@@ -49,12 +49,12 @@ impl FakeAws {
         Self { url: format!("http://{address}"), state, server }
     }
 
-    /// The secret's text.
+    /// Starts both services with this secret.
     pub async fn with_secret(text: &str) -> Self {
         Self::start(secret_response(text), "").await
     }
 
-    /// The secret's text from now on.
+    /// Replaces the secret.
     ///
     /// # Panics
     /// Never.
@@ -124,5 +124,5 @@ fn secret_response(text: &str) -> (u16, Value) {
 }
 
 fn status_code(status: u16) -> StatusCode {
-    StatusCode::from_u16(status).expect("a script has legal statuses")
+    StatusCode::from_u16(status).expect("a script has valid statuses")
 }

@@ -1,30 +1,30 @@
-//! Figures of the benchmarks: medians, and the times and the memory of a process.
+//! Figures of the benchmarks: medians, and a process's CPU time and memory.
 
 use std::time::Duration;
 
-/// The middle of some figures; of an even number the upper one of the two in the middle.
+/// Returns the median of some figures; of an even number, the upper of the two in the middle.
 ///
 /// # Panics
-/// If there is none.
+/// If there are no figures.
 #[must_use]
 pub fn median(mut figures: Vec<f64>) -> f64 {
     figures.sort_by(f64::total_cmp);
     figures[figures.len() / 2]
 }
 
-/// The CPU time of a process, user and system, from the text of `/proc/PID/stat` ("proc_pid_stat(5)").
+/// Returns the CPU time of a process, user and system, from the contents of `/proc/PID/stat` ("proc_pid_stat(5)").
 #[must_use]
 pub fn cpu_time(stat: &str) -> Option<Duration> {
     /// `sysconf(_SC_CLK_TCK)`, which is 100 on every Linux that Rust's standard library runs on here.
     const TICKS_PER_SECOND: u64 = 100;
-    // The second member is the program's name in parentheses, with any character in it.
+    // The second member is the program's name in parentheses, which can contain any character.
     let (_, members) = stat.rsplit_once(')')?;
     let mut members = members.split_whitespace().skip(11).map(str::parse::<u64>);
     let ticks = members.next()?.ok()? + members.next()?.ok()?;
     Some(Duration::from_millis(ticks * 1000 / TICKS_PER_SECOND))
 }
 
-/// The most memory that a process had, in bytes, from the text of `/proc/PID/status` ("proc_pid_status(5)").
+/// Returns the peak memory of a process in bytes, from the contents of `/proc/PID/status` ("proc_pid_status(5)").
 #[must_use]
 pub fn peak_memory(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
@@ -43,7 +43,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_time_of_a_process_is_read_behind_its_name() {
+    fn the_cpu_time_is_read_after_the_process_name() {
         let stat = "42 (a) b) S 1 42 42 0 -1 4194560 900 0 0 0 123 77 0 0 20 0 1 0 5 1000 200";
         assert_eq!(cpu_time(stat), Some(Duration::from_millis(2000)));
         assert_eq!(cpu_time("42 (a) S 1"), None);

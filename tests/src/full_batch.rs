@@ -1,28 +1,28 @@
-//! Events of full batches, as an event source mapping hands them over: for benchmarks and for counting requests.
+//! Events with full batches, as an event source mapping delivers them, for benchmarks and for counting requests.
 
 use serde_json::{Value, json};
 
 use crate::settings::epoch_millis;
 use crate::sqs::REGION;
 
-/// Records of a batch.
+/// The number of records in a batch.
 pub const RECORDS: u32 = 10;
-/// Bytes of a body.
+/// The size of a body.
 pub const BODY_BYTES: usize = 1024;
 
-/// Messages that were never retried.
+/// Returns an event with messages that were never retried.
 #[must_use]
 pub fn first_deliveries() -> Value {
     batch_event("source", 0, None)
 }
 
-/// Messages that failed for the second time, with the reason.
+/// Returns an event with messages that failed for the second time, with the reason.
 #[must_use]
 pub fn hand_offs() -> Value {
     batch_event("intermediate-dlq", 1, Some(&failure_document()))
 }
 
-/// Messages that are given up.
+/// Returns an event with messages that are given up.
 #[must_use]
 pub fn verdict_attributes() -> Value {
     let mut failure = failure_document();
@@ -50,7 +50,7 @@ fn batch_event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Valu
     json!({ "Records": records })
 }
 
-/// An order of many small members, as bodies are.
+/// An order with many small members, like typical bodies.
 fn order_body(n: u32, retry_attempt: u32) -> String {
     let mut metadata = json!({ "message_id": id(n) });
     if retry_attempt > 0 {
@@ -59,18 +59,18 @@ fn order_body(n: u32, retry_attempt: u32) -> String {
         metadata["next_retry_time"] = json!("2025-06-15T11:59:00.000000Z");
     }
     let mut items: Vec<Value> = Vec::new();
-    let of = |items: &[Value], note: &str| {
+    let render = |items: &[Value], note: &str| {
         json!({ "metadata": metadata, "data": { "order": n, "note": note, "items": items } }).to_string()
     };
     loop {
         let item = json!({ "sku": format!("A-{:04}", items.len()), "quantity": 2, "price": 12.5 });
-        if of(&items, "").len() + item.to_string().len() >= BODY_BYTES {
+        if render(&items, "").len() + item.to_string().len() >= BODY_BYTES {
             break;
         }
         items.push(item);
     }
-    let missing = BODY_BYTES - of(&items, "").len();
-    of(&items, &"x".repeat(missing))
+    let missing = BODY_BYTES - render(&items, "").len();
+    render(&items, &"x".repeat(missing))
 }
 
 fn batch_record(n: u32, queue: &str, body: &str, failure: Option<&Value>) -> Value {

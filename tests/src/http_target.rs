@@ -1,4 +1,4 @@
-//! An HTTP endpoint on loopback that answers by script and remembers what it was sent.
+//! An HTTP endpoint on loopback with scripted responses. It records its requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -12,39 +12,39 @@ use tokio::task::JoinHandle;
 
 use crate::wire::serve_router;
 
-/// A running endpoint; dropping it ends it.
+/// A running endpoint; it stops when dropped.
 pub struct HttpTargetServer {
     url: String,
     state: Arc<Mutex<ReplyScript>>,
     server: JoinHandle<()>,
 }
 
-/// One answer.
+/// A response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// A status, with a body that must appear nowhere.
+    /// A status, with a body that must not appear in any output.
     Status(u16),
     /// A status with `Retry-After` in seconds.
     RetryAfter(u16, u32),
-    /// No answer at all.
+    /// No response at all.
     Hang,
 }
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug)]
 pub struct TargetRequest {
-    /// Its headers.
+    /// The headers.
     pub headers: HeaderMap,
-    /// Its body.
+    /// The body.
     pub body: String,
 }
 
-/// A text in the body and in a header of every answer.
+/// A string in the body and in a header of every response.
 pub const RESPONSE_CANARY: &str = "Zr5answerB9nYc2Fw";
 
 #[derive(Default)]
 struct ReplyScript {
-    /// `Authorization`, where it is looked at.
+    /// The required `Authorization` header, if any.
     key: Option<String>,
     refuses_first_attempts: bool,
     replies: HashMap<String, VecDeque<Reply>>,
@@ -52,7 +52,7 @@ struct ReplyScript {
 }
 
 impl HttpTargetServer {
-    /// Starts it; every answer is 200 until a script says otherwise.
+    /// Starts an endpoint. Every response is 200 unless scripted.
     pub async fn start() -> Self {
         let state = Arc::new(Mutex::new(ReplyScript::default()));
         let (address, server) =
@@ -60,7 +60,7 @@ impl HttpTargetServer {
         Self { url: format!("http://{address}/target"), state, server }
     }
 
-    /// From now on every first attempt is answered by 500, whatever the scripts say.
+    /// Answers every first attempt with 500 from now on, regardless of the scripts.
     ///
     /// # Panics
     /// Never.
@@ -68,13 +68,13 @@ impl HttpTargetServer {
         self.state.lock().expect("no holder panics").refuses_first_attempts = true;
     }
 
-    /// Its URL.
+    /// The endpoint's URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// The answers for one `Idempotency-Key`, in order; 200 once they are used up.
+    /// Scripts the responses for one `Idempotency-Key`, in order; 200 once they are used up.
     ///
     /// # Panics
     /// Never.
@@ -83,7 +83,7 @@ impl HttpTargetServer {
         self.state.lock().expect("no holder panics").replies.insert(message_id.to_owned(), replies);
     }
 
-    /// From now on every request without this `Authorization` is refused with 401.
+    /// Refuses every request without this `Authorization` header with 401 from now on.
     ///
     /// # Panics
     /// Never.
@@ -106,7 +106,7 @@ impl HttpTargetServer {
             .collect()
     }
 
-    /// The requests whose body has this text, in order of arrival.
+    /// The requests whose body contains this string, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -116,7 +116,7 @@ impl HttpTargetServer {
         script.requests.iter().filter(|request| request.body.contains(text)).cloned().collect()
     }
 
-    /// The number of all requests so far.
+    /// The number of requests so far.
     ///
     /// # Panics
     /// Never.
@@ -168,5 +168,5 @@ fn idempotency_key(headers: &HeaderMap) -> &str {
 }
 
 fn status_code(status: u16) -> StatusCode {
-    StatusCode::from_u16(status).expect("a script has legal statuses")
+    StatusCode::from_u16(status).expect("a script has valid statuses")
 }

@@ -1,14 +1,14 @@
-//! The requests to the emulators that AWS's service models have judged: `tests/support/aws_models.py` writes them down, and
-//! `cargo xtask test` fails on a finding.
+//! The requests to the emulators, checked against AWS's service models: `tests/support/aws_models.py` writes the
+//! results to files, and `cargo xtask test` fails on a finding.
 
 use std::path::PathBuf;
 
 use crate::settings;
 
-/// The environment variable that names an emulator's file.
+/// The environment variable with the path of an emulator's file.
 pub(crate) const VARIABLE: &str = "JUDGED_REQUESTS";
 
-/// The file of an emulator, in the folder that `cargo xtask test` empties and reads.
+/// Returns the path of an emulator's file, in the folder that `cargo xtask test` empties and reads.
 pub(crate) fn judged_requests_file(emulator: &str, port: u16) -> PathBuf {
     let directory = settings::target_dir().join("judged-requests");
     std::fs::create_dir_all(&directory).expect("the target directory is writable");

@@ -1,11 +1,11 @@
-//! The test harness: AWS as far as the three functions see it, on loopback.
+//! The test harness: as much of AWS as the three functions use, on loopback.
 //!
-//! It runs the compiled programs as Lambda would ([`runtime_api`]), feeds them as an event source mapping would ([`esm`]),
-//! on an SQS that no one here wrote ([`ministack`]). It shares no code with what it tests.
-//! Its rights are enforced by another emulator ([`moto`]), with the statements of a [`template`].
-//! The requests to both emulators are compared with AWS's own service models (`tests/support/aws_models.py`).
-//! It deploys the stack, too, to an emulator that runs the functions itself ([`deployment`]).
-//! The [`conformance`] suite is apart from it: rules that every implementation of the queue ports must keep.
+//! It runs the compiled programs as Lambda does ([`runtime_api`]) and feeds them as an event source mapping does
+//! ([`esm`]), from a third-party SQS emulator ([`ministack`]). It shares no code with the programs under test.
+//! Another emulator ([`moto`]) enforces the functions' rights, with the statements of a [`template`].
+//! The requests to both emulators are checked against AWS's own service models (`tests/support/aws_models.py`).
+//! The harness can also deploy the stack to an emulator that runs the functions itself ([`deployment`]).
+//! The [`conformance`] suite is separate: rules that every implementation of the queue ports must follow.
 
 pub mod archive_stub;
 pub mod async_lambda;

@@ -12,8 +12,8 @@ use std::time::Duration;
 
 use crate::{judged, settings};
 
-/// Runs ministack until its standard input ends. The kernel closes that pipe when the test process ends, whatever ends
-/// it, so nothing is left behind even by a killed test run.
+/// Runs ministack until its standard input ends. The kernel closes that pipe however the test process ends, so even a
+/// killed test run leaves nothing behind.
 const PROGRAM: &str = "
 import os, sys, threading
 import ministack.app as emulator
@@ -32,30 +32,30 @@ const PORT_TRIES: u32 = 5;
 
 type EmulatorVariables = Vec<(&'static str, String)>;
 
-/// A running ministack; dropping it ends the process.
+/// A running ministack; the process stops when it is dropped.
 pub struct Ministack {
     process: Child,
     address: SocketAddr,
 }
 
 impl Ministack {
-    /// The one that all tests of a test program share; queues have names of their own.
+    /// The instance that all tests of a test program share; each test uses its own queues.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Ministack> = LazyLock::new(Ministack::start);
         &SHARED
     }
 
-    /// Starts one with what functions of the tests ask for, and waits until it answers.
+    /// Starts an instance with the services that the tests' functions need, and waits until it is ready.
     ///
     /// # Panics
-    /// If it is not installed or does not start; the message says where its log is.
+    /// If ministack is not installed or does not start; the message names the log file.
     #[must_use]
     pub fn start() -> Self {
         Self::start_with(&|_| vec![("SERVICES", "sqs,dynamodb".to_owned())])
     }
 
-    /// Starts one with all that a deployment needs; its functions run as its own child processes.
+    /// Starts an instance with all services that a deployment needs; its functions run as its own child processes.
     ///
     /// # Panics
     /// See [`Self::start`].
@@ -66,10 +66,10 @@ impl Ministack {
             let path = settings::env_variable("PATH").unwrap_or_default();
             vec![
                 ("LAMBDA_EXECUTOR", "local".to_owned()),
-                // What its functions take for AWS, and where they answer CloudFormation.
+                // The functions' AWS endpoint, and the address to which they respond for CloudFormation.
                 ("AWS_ENDPOINT_URL", format!("http://{address}")),
                 ("MINISTACK_HOST", address.ip().to_string()),
-                // With wrapper scripts: where it finds AWS's runtimes.
+                // The location of AWS's runtimes, for the wrapper scripts.
                 ("RUNTIMES", settings::workspace_root().join("tests/runtimes").display().to_string()),
                 ("PATH", format!("{}:{path}", programs.display())),
             ]
@@ -80,7 +80,7 @@ impl Ministack {
         let python = settings::venv_file("bin/python");
         let directory = settings::target_dir().join("ministack");
         std::fs::create_dir_all(&directory).expect("the target directory is writable");
-        // Somebody may take a free port before ministack does: it then exits, and another port is tried.
+        // Another process can take the port first. ministack then exits, and another port is tried.
         (0..PORT_TRIES)
             .find_map(|_| Self::start_on(settings::free_address(), &python, &directory, variables))
             .unwrap_or_else(|| panic!("ministack does not start; see {}", directory.display()))
@@ -92,7 +92,7 @@ impl Ministack {
         format!("http://{}", self.address)
     }
 
-    /// Its port, which no other has while it runs.
+    /// The port. No other process has it while the emulator runs.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
@@ -115,8 +115,8 @@ impl Ministack {
             .env("GATEWAY_PORT", address.port().to_string())
             .env("SUPPORT", settings::workspace_root().join("tests/support"))
             .env(judged::VARIABLE, judged::judged_requests_file("ministack", address.port()))
-            .env("IOT_MTLS_ENABLED", "0") // else it takes the fixed port 8883
-            .process_group(0) // an interrupt from the keyboard is for us: we end it when we are done with it
+            .env("IOT_MTLS_ENABLED", "0") // otherwise it binds the fixed port 8883
+            .process_group(0) // Ctrl-C must not stop it: the harness does so itself
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file handle can be copied"))
             .stderr(log)
@@ -149,11 +149,11 @@ impl Drop for Ministack {
 
 fn is_ready(address: SocketAddr) -> bool {
     let mut answer = String::new();
-    let asked = TcpStream::connect(address).and_then(|mut stream| {
+    let exchange = TcpStream::connect(address).and_then(|mut stream| {
         stream.set_read_timeout(Some(Duration::from_secs(5)))?;
         stream
             .write_all(b"GET /_ministack/ready HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
         stream.read_to_string(&mut answer)
     });
-    asked.is_ok() && answer.starts_with("HTTP/1.1 200")
+    exchange.is_ok() && answer.starts_with("HTTP/1.1 200")
 }

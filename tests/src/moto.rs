@@ -1,4 +1,4 @@
-//! `moto`, an AWS emulator that enforces IAM, as a child process on loopback: `tests/support/moto_iam.py` says what of it.
+//! `moto`, an AWS emulator that enforces IAM, as a child process on loopback; see `tests/support/moto_iam.py`.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -24,32 +24,32 @@ const START_POLLS: u32 = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const PORT_TRIES: u32 = 5;
 
-/// A running moto; it ends when its standard input does, so with this process at the latest.
+/// A running moto. It stops when its standard input closes, at the latest when this process ends.
 pub struct Moto {
     process: Child,
     address: SocketAddr,
     output: Mutex<MotoOutput>,
 }
 
-/// The records that moto has written. A record is in the file before moto answers its request.
+/// The records written by moto. moto writes a record before it answers the request.
 struct MotoOutput {
     file: BufReader<File>,
-    /// The beginning of a line that is not complete yet.
-    begun: Vec<u8>,
+    /// An incomplete line.
+    partial_line: Vec<u8>,
     reported: HashMap<String, Vec<MotoRecord>>,
 }
 
-/// A record of moto about an account.
+/// A record in moto's output.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub enum MotoRecord {
-    /// A request was allowed or denied.
+    /// A decision on a request.
     Decided(AccessDecision),
-    /// A function was invoked.
+    /// An invocation of a function.
     Invoked(MotoInvocation),
 }
 
-/// The decision on a user's request.
+/// A decision on a user's request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AccessDecision {
     /// The role's name, with `@lambda` if Lambda itself is at work.
@@ -58,18 +58,18 @@ pub struct AccessDecision {
     pub action: String,
     /// An ARN, or `*`.
     pub resource: String,
-    /// The answer.
+    /// True if the request was allowed.
     pub allowed: bool,
 }
 
 /// An invocation of a function.
 #[derive(Clone, Debug, Deserialize)]
 pub struct MotoInvocation {
-    /// Its ARN.
+    /// The function's ARN.
     pub function: String,
-    /// Its event.
+    /// The event.
     pub payload: Value,
-    /// True if it failed.
+    /// True if the invocation failed.
     pub fails: bool,
 }
 
@@ -80,7 +80,7 @@ struct MotoLine {
     reported: MotoRecord,
 }
 
-/// An AWS account of its own in a shared moto.
+/// A separate AWS account in a shared moto.
 pub struct MotoAccount {
     moto: &'static Moto,
     /// Twelve digits.
@@ -89,7 +89,7 @@ pub struct MotoAccount {
 }
 
 impl Moto {
-    /// The one that all tests of a test program share.
+    /// The instance that all tests of a test program share.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Moto> = LazyLock::new(Moto::start);
@@ -97,7 +97,7 @@ impl Moto {
     }
 
     fn start() -> Self {
-        // Somebody may take a free port before moto does: it then exits, and another port is tried.
+        // Another process can take the port first. moto then exits, and another port is tried.
         (0..PORT_TRIES)
             .find_map(|_| Self::start_on(settings::free_address()))
             .expect("moto starts; its log is in the target directory")
@@ -115,14 +115,14 @@ impl Moto {
             .env_clear()
             .env("INITIAL_NO_AUTH_ACTION_COUNT", "0")
             .env(judged::VARIABLE, judged::judged_requests_file("moto", address.port()))
-            .process_group(0) // an interrupt from the keyboard is for us
+            .process_group(0) // Ctrl-C must not stop it
             .stdin(Stdio::piped())
             .stdout(output)
             .stderr(created("log"))
             .spawn()
             .expect("the Python of the tests' environment runs");
-        let file = BufReader::new(File::open(file("jsonl")).expect("it was created"));
-        let output = Mutex::new(MotoOutput { file, begun: Vec::new(), reported: HashMap::new() });
+        let file = BufReader::new(File::open(file("jsonl")).expect("the file was created"));
+        let output = Mutex::new(MotoOutput { file, partial_line: Vec::new(), reported: HashMap::new() });
         let mut moto = Self { process, address, output };
         moto.wait_until_ready().then_some(moto)
     }
@@ -155,27 +155,27 @@ impl Drop for Moto {
 }
 
 impl MotoOutput {
-    fn read_on(&mut self) {
-        while self.file.read_until(b'\n', &mut self.begun).expect("the output is a file") > 0
-            && self.begun.ends_with(b"\n")
+    fn read_new_lines(&mut self) {
+        while self.file.read_until(b'\n', &mut self.partial_line).expect("the output is a file") > 0
+            && self.partial_line.ends_with(b"\n")
         {
-            // What Flask greets with is none.
-            if let Ok(MotoLine { account, reported }) = serde_json::from_slice(&self.begun) {
+            // Flask's startup lines are not records.
+            if let Ok(MotoLine { account, reported }) = serde_json::from_slice(&self.partial_line) {
                 self.reported.entry(account).or_default().push(reported);
             }
-            self.begun.clear();
+            self.partial_line.clear();
         }
     }
 }
 
-/// Standard output and standard error.
+/// Returns the standard output and the standard error of a program.
 #[must_use]
 pub fn printed_text(output: &std::process::Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
 impl MotoAccount {
-    /// The program `redeliver` as a user with this key.
+    /// The program `redeliver` with this user's access key.
     pub fn redeliver_command(&self, key: &Credentials) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(settings::tested_program("redeliver"));
         command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
@@ -185,7 +185,7 @@ impl MotoAccount {
         command
     }
 
-    /// One that no other test has.
+    /// Creates an account that no other test uses.
     #[must_use]
     pub fn new() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(1);
@@ -199,18 +199,18 @@ impl MotoAccount {
         self.moto.endpoint_url()
     }
 
-    /// A request to SQS that may do all, e.g. `CreateQueue`.
+    /// Sends a request to SQS with full access, for example `CreateQueue`.
     ///
     /// # Panics
-    /// If it is refused.
+    /// If moto refuses it.
     pub async fn request_sqs(&self, operation: &str, request: &Value) -> Value {
         self.request_json("sqs", &format!("AmazonSQS.{operation}"), request).await
     }
 
-    /// A secret with this text; its ARN.
+    /// Creates a secret with this value and returns its ARN.
     ///
     /// # Panics
-    /// If it is not created.
+    /// If the creation fails.
     pub async fn create_secret(&self, name: &str, text: &str) -> String {
         let request =
             json!({ "Name": name, "SecretString": text, "ClientRequestToken": "0".repeat(32) + name });
@@ -218,10 +218,10 @@ impl MotoAccount {
         created["ARN"].as_str().expect("a secret has an ARN").to_owned()
     }
 
-    /// An empty bucket.
+    /// Creates an empty bucket.
     ///
     /// # Panics
-    /// If it is not created.
+    /// If the creation fails.
     pub async fn create_bucket(&self, name: &str) {
         let place = format!(
             "<CreateBucketConfiguration><LocationConstraint>{REGION}</LocationConstraint></CreateBucketConfiguration>"
@@ -232,15 +232,15 @@ impl MotoAccount {
     /// Deletes an empty bucket.
     ///
     /// # Panics
-    /// If it is not deleted.
+    /// If the deletion fails.
     pub async fn delete_bucket(&self, name: &str) {
         self.send_request("s3", self.http.delete(format!("{}/{name}", self.endpoint_url()))).await;
     }
 
-    /// The keys of a bucket, in order.
+    /// The keys of a bucket, sorted.
     ///
     /// # Panics
-    /// If they are not listed.
+    /// If the listing fails.
     pub async fn bucket_keys(&self, bucket: &str) -> Vec<String> {
         let url = format!("{}/{bucket}?list-type=2", self.endpoint_url());
         let listed = self.send_request("s3", self.http.get(url)).await;
@@ -248,10 +248,10 @@ impl MotoAccount {
         keys.map(|(key, _)| key.to_owned()).collect()
     }
 
-    /// A topic; its ARN.
+    /// Creates a topic and returns its ARN.
     ///
     /// # Panics
-    /// If it is not created.
+    /// If the creation fails.
     pub async fn create_topic(&self, name: &str) -> String {
         let form = [("Action", "CreateTopic"), ("Version", "2010-03-31"), ("Name", name)];
         let url = reqwest::Url::parse_with_params(&self.endpoint_url(), form);
@@ -259,19 +259,19 @@ impl MotoAccount {
         format!("arn:aws:sns:{REGION}:{}:{name}", self.id)
     }
 
-    /// An event bus; its ARN.
+    /// Creates an event bus and returns its ARN.
     ///
     /// # Panics
-    /// If it is not created.
+    /// If the creation fails.
     pub async fn event_bus(&self, name: &str) -> String {
         let created = self.request_json("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
         created["EventBusArn"].as_str().expect("a bus has an ARN").to_owned()
     }
 
-    /// A user without rights, and its access key. `path` says which function it is, if it is one.
+    /// Creates a user without rights and returns its access key. For a function's user, `path` names the function.
     ///
     /// # Panics
-    /// If it is not created.
+    /// If the creation fails.
     pub async fn create_user(&self, name: &str, path: &str) -> Credentials {
         self.request_iam(&[("Action", "CreateUser"), ("UserName", name), ("Path", path)]).await;
         let created = self.request_iam(&[("Action", "CreateAccessKey"), ("UserName", name)]).await;
@@ -284,7 +284,7 @@ impl MotoAccount {
         Credentials::new(id, secret, None, None, "tests")
     }
 
-    /// Gives a user exactly these statements.
+    /// Grants a user exactly these statements.
     ///
     /// # Panics
     /// If moto refuses them.
@@ -295,7 +295,7 @@ impl MotoAccount {
         self.request_iam(&[request.as_slice(), &policy].concat()).await;
     }
 
-    /// The configuration of clients that sign with these.
+    /// The configuration of clients that sign with these credentials.
     #[must_use]
     pub fn sdk_config(&self, credentials: Credentials) -> SdkConfig {
         SdkConfig::builder()
@@ -307,7 +307,7 @@ impl MotoAccount {
             .build()
     }
 
-    /// A client that signs with these.
+    /// A client that signs with these credentials.
     #[must_use]
     pub fn signed_client(&self, credentials: Credentials) -> Client {
         let config = Config::builder()
@@ -354,7 +354,7 @@ impl MotoAccount {
 
     fn read_records(&self) -> Vec<MotoRecord> {
         let mut output = self.moto.output.lock().expect("no holder panics");
-        output.read_on();
+        output.read_new_lines();
         output.reported.get(&self.id).cloned().unwrap_or_default()
     }
 
@@ -372,14 +372,14 @@ impl MotoAccount {
         self.send_request("iam", self.http.post(url.expect("a URL with parameters"))).await
     }
 
-    /// The header that it has names the account, and says that it may do all.
+    /// Sends a request whose header names the account and has full access.
     async fn send_request(&self, service: &str, request: reqwest::RequestBuilder) -> String {
         let scope = format!("Credential=TESTS/20260101/{REGION}/{service}/aws4_request");
         let authorization = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");
         let request = request.header("authorization", authorization).header("x-moto-account-id", &self.id);
         let answer = request.send().await.expect("moto answers");
         let status = answer.status();
-        let text = answer.text().await.expect("moto answers whole");
+        let text = answer.text().await.expect("moto's answer is complete");
         assert!(status.is_success(), "{service}: {status}: {text}");
         text
     }

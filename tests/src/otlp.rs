@@ -1,4 +1,4 @@
-//! A collector on loopback: it reads OTLP by OpenTelemetry's own definitions, and keeps what it receives.
+//! A collector on loopback. It decodes OTLP with OpenTelemetry's own definitions and keeps the spans.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 use crate::settings::PATIENCE;
 use crate::wire::serve_router;
 
-/// A running collector; dropping it ends it.
+/// A running collector; it stops when dropped.
 pub struct SpanReceiver {
     endpoint: String,
     spans: SharedSpans,
@@ -30,26 +30,26 @@ pub struct SpanReceiver {
 
 type SharedSpans = Arc<Mutex<Vec<ReceivedSpan>>>;
 
-/// A span as it was received. Ids are hexadecimal.
+/// A span as received. Ids are hexadecimal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceivedSpan {
-    /// `service.name` of its resource.
+    /// `service.name` of the resource.
     pub service: String,
-    /// Its name.
+    /// The span's name.
     pub name: String,
-    /// As the protocol calls it: `SPAN_KIND_CLIENT`.
+    /// The protocol's name of the kind, for example `SPAN_KIND_CLIENT`.
     pub kind: &'static str,
     /// 32 digits.
     pub trace_id: String,
     /// 16 digits.
     pub span_id: String,
-    /// 16 digits, or none for the first span of a trace.
+    /// 16 digits; empty for the root span of a trace.
     pub parent_span_id: String,
-    /// In the span's order.
+    /// The links, in the span's order.
     pub links: Vec<SpanLink>,
-    /// By name.
+    /// The attributes, by name.
     pub attributes: BTreeMap<String, Value>,
-    /// True if its status is an error.
+    /// True if the status is an error.
     pub is_error: bool,
     /// Nanoseconds since 1970.
     #[serde(skip)]
@@ -59,19 +59,19 @@ pub struct ReceivedSpan {
     pub end_nanos: u64,
 }
 
-/// A span that another follows from.
+/// A link to another span.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SpanLink {
     /// 32 digits.
     pub trace_id: String,
     /// 16 digits.
     pub span_id: String,
-    /// By name.
+    /// The attributes, by name.
     pub attributes: BTreeMap<String, Value>,
 }
 
 impl SpanReceiver {
-    /// Starts it.
+    /// Starts a collector.
     pub async fn start() -> Self {
         let spans = SharedSpans::default();
         let router = Router::new().fallback(receive_export).with_state(Arc::clone(&spans));
@@ -79,13 +79,13 @@ impl SpanReceiver {
         Self { endpoint: format!("http://{address}"), spans, server }
     }
 
-    /// For `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    /// The value of `OTEL_EXPORTER_OTLP_ENDPOINT`.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// All spans that it has received, in order of arrival.
+    /// All spans so far, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -94,10 +94,10 @@ impl SpanReceiver {
         self.spans.lock().expect("no holder panics").clone()
     }
 
-    /// The same, once there are at least `count`: an export may outlive its invocation.
+    /// Waits for at least `count` spans and returns all: an export can outlive its invocation.
     ///
     /// # Panics
-    /// If they do not come.
+    /// If they do not arrive.
     pub async fn at_least(&self, count: usize) -> Vec<ReceivedSpan> {
         let give_up = Instant::now() + PATIENCE;
         loop {
@@ -117,7 +117,7 @@ impl Drop for SpanReceiver {
     }
 }
 
-/// The protocol's one success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
+/// Accepts an export. The protocol's only success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
 async fn receive_export(
     State(spans): State<SharedSpans>,
     uri: Uri,
@@ -137,11 +137,11 @@ async fn receive_export(
 
 fn decode_spans(body: Bytes) -> Result<Vec<ReceivedSpan>, DecodeError> {
     let mut spans = Vec::new();
-    for of_resource in ExportTraceServiceRequest::decode(body)?.resource_spans {
-        let resource = by_name(of_resource.resource.map(|resource| resource.attributes).unwrap_or_default());
+    for group in ExportTraceServiceRequest::decode(body)?.resource_spans {
+        let resource = by_name(group.resource.map(|resource| resource.attributes).unwrap_or_default());
         let service = resource.get("service.name").and_then(Value::as_str).unwrap_or_default();
-        let of_scopes = of_resource.scope_spans.into_iter().flat_map(|of_scope| of_scope.spans);
-        spans.extend(of_scopes.map(|span| to_span(service, span)));
+        let scoped = group.scope_spans.into_iter().flat_map(|scope| scope.spans);
+        spans.extend(scoped.map(|span| to_span(service, span)));
     }
     Ok(spans)
 }
@@ -170,12 +170,12 @@ fn to_span(service: &str, span: Encoded) -> ReceivedSpan {
     }
 }
 
-/// Lower-case digits of an id.
+/// The id in lower-case hexadecimal.
 fn to_hexadecimal(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Attributes as JSON.
+/// The attributes as JSON, by name.
 fn by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
     let value = |attribute: KeyValue| match attribute.value.and_then(|value| value.value) {
         Some(AnyValue::StringValue(text)) => text.into(),

@@ -1,4 +1,5 @@
-//! Lambda as a compiled function sees it: the Runtime API on loopback, one process that is kept, stopped or replaced.
+//! Lambda from a compiled function's point of view: the Runtime API on loopback, with one process that is kept, stopped
+//! or replaced.
 //!
 //! "Using the Lambda runtime API for custom runtimes" in the AWS Lambda Developer Guide.
 
@@ -33,7 +34,7 @@ pub struct LambdaFunction {
 pub enum InvocationOutcome {
     /// The function's response.
     Response(Value),
-    /// The function reported an error, of an invocation or of its start.
+    /// The function reported an error in an invocation or during its start.
     Error(Value),
     /// The process ended.
     Died,
@@ -44,14 +45,15 @@ pub enum InvocationOutcome {
 /// A line of a function's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutputLine {
-    /// True if it came on standard error.
+    /// True for standard error.
     pub is_stderr: bool,
-    /// Without the line end.
+    /// The line without its line end.
     pub text: String,
 }
 
 impl LambdaFunction {
-    /// Its process starts with the first invocation. It sees `variables` and what Lambda sets, and nothing else.
+    /// Creates a function. Its process starts with the first invocation, with only `variables` and Lambda's own
+    /// variables in its environment.
     #[must_use]
     pub fn new(
         name: &str,
@@ -70,7 +72,8 @@ impl LambdaFunction {
         })
     }
 
-    /// Invokes it with `event`; one invocation at a time. `timeout` is the function's; it does not count the process's start.
+    /// Invokes the function with `event`; one invocation at a time. `timeout` does not include the start of the
+    /// process.
     ///
     /// # Panics
     /// If the program cannot be run.
@@ -88,7 +91,7 @@ impl LambdaFunction {
             outcome = environment.invoke(event, timeout, &self.in_flight, self.arn()) => outcome,
         };
         self.in_flight.send_replace(false);
-        // Lambda replaces the environment of a function that died or ran out of time.
+        // Lambda replaces the environment of a function that died or timed out.
         if matches!(outcome, InvocationOutcome::Died | InvocationOutcome::TimedOut)
             && let Some(environment) = slot.take()
         {
@@ -97,7 +100,7 @@ impl LambdaFunction {
         outcome
     }
 
-    /// Waits for an invocation, gives it `delay` to get into its work, and kills the process (SIGKILL).
+    /// Waits until an invocation has run for `delay`, and kills the process (SIGKILL).
     ///
     /// # Panics
     /// Never: the function outlives its own channel.
@@ -108,24 +111,24 @@ impl LambdaFunction {
         self.kill_process();
     }
 
-    /// Kills the process that works on an invocation now (SIGKILL), be it still starting; the invocation's outcome is
+    /// Kills the process of the current invocation (SIGKILL), even during its start. The outcome is
     /// [`InvocationOutcome::Died`].
     pub fn kill_process(&self) {
         self.kill.notify_waiters();
     }
 
-    /// Asks its process to end (SIGTERM), as Lambda does where the function has an extension; its exit code.
+    /// Terminates the process (SIGTERM), as Lambda does for a function with an extension, and returns its exit code.
     pub async fn terminate_process(&self) -> Option<i32> {
         let mut environment = self.environment.lock().await.take()?;
         environment.terminate().await
     }
 
-    /// The id of its process, while it has one.
+    /// The id of the running process, if any.
     pub async fn process_id(&self) -> Option<u32> {
         self.environment.lock().await.as_ref().and_then(RuntimeProcess::process_id)
     }
 
-    /// All that it has written so far.
+    /// All output so far.
     ///
     /// # Panics
     /// If a reader panicked.
@@ -134,7 +137,7 @@ impl LambdaFunction {
         self.output.lock().expect("no reader panics").clone()
     }
 
-    /// Its name.
+    /// The function's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name

@@ -1,4 +1,4 @@
-//! The languages of a handler, each in the runtime that Lambda has for it.
+//! The languages of a handler, each in Lambda's runtime for it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,41 +9,41 @@ use crate::settings::{
 /// A language in which a handler can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Language {
-    /// A handler that is compiled into the message-processor.
+    /// A handler compiled into the message-processor.
     Rust,
-    /// An unchanged function in AWS's `awslambdaric`, which gets one record at a time.
+    /// An unmodified function in AWS's `awslambdaric`; one record per event.
     Python,
-    /// The same with all records in one event.
+    /// The same, with all records in one event.
     PythonBatch,
-    /// An unchanged function in AWS's `aws-lambda-ric`, which gets one record at a time.
+    /// An unmodified function in AWS's `aws-lambda-ric`; one record per event.
     Node,
-    /// The same with all records in one event.
+    /// The same, with all records in one event.
     NodeBatch,
-    /// An unchanged program for an OS-only runtime.
+    /// An unmodified program for an OS-only runtime.
     OsOnly,
-    /// An unchanged stream handler in AWS's runtime for Java, which gets one record at a time.
+    /// An unmodified stream handler in AWS's runtime for Java; one record per event.
     Java,
-    /// The same as a method that gets an object.
+    /// The same, as a method with an object as its parameter.
     JavaPojo,
-    /// A `RequestHandler<SQSEvent, SQSBatchResponse>` that gets all records in one event, and names those that failed.
+    /// A `RequestHandler<SQSEvent, SQSBatchResponse>` with all records in one event; it returns the failed ones.
     JavaBatch,
-    /// An unchanged program for an OS-only runtime with AWS's library for Go.
+    /// An unmodified program for an OS-only runtime with AWS's library for Go.
     Go,
 }
 
-/// A program for Lambda, with its environment variables.
+/// A program for Lambda and its environment variables.
 pub struct LambdaProgram {
     /// The program's path.
     pub path: PathBuf,
-    /// For it.
+    /// The program's variables.
     pub variables: Vec<(&'static str, String)>,
 }
 
 impl Language {
-    /// The function whose handler does what each message's `data.script` says.
+    /// The function whose handler follows each message's `data.script`.
     ///
     /// # Panics
-    /// If it, or its runtime, has not been built.
+    /// If the function or its runtime has not been built.
     #[must_use]
     pub fn scripted_program(self) -> LambdaProgram {
         match self {
@@ -64,7 +64,7 @@ impl Language {
         }
     }
 
-    /// True if its handler gets all records in one event.
+    /// Returns true if the handler gets all records in one event.
     #[must_use]
     pub fn is_batch(self) -> bool {
         matches!(self, Self::PythonBatch | Self::NodeBatch | Self::JavaBatch)
@@ -72,10 +72,10 @@ impl Language {
 }
 
 impl LambdaProgram {
-    /// With the message-processor around it, as the layer puts it there.
+    /// Adds the message-processor as a wrapper, like the layer.
     ///
     /// # Panics
-    /// If that has not been built.
+    /// If the message-processor has not been built.
     #[must_use]
     pub fn with_layer(mut self) -> Self {
         let wrapper = bundle_path("message-processor").display().to_string();
@@ -83,7 +83,7 @@ impl LambdaProgram {
         self
     }
 
-    /// With a handler for all records of an event.
+    /// Switches to a handler for all records of an event.
     #[must_use]
     pub fn with_batch_handler(mut self) -> Self {
         self.variables.push(("HANDLER_EVENT", "batch".to_owned()));
@@ -91,20 +91,20 @@ impl LambdaProgram {
     }
 }
 
-/// A function in AWS's own runtime for Python: `handler` is a module in the folder `task`, and what it has there.
+/// A function in AWS's own runtime for Python. `handler` names a module in the folder `task` and a function in it.
 ///
 /// # Panics
 /// If the runtime is not installed.
 #[must_use]
 pub fn python_program(task: &Path, handler: &str) -> LambdaProgram {
     let python = ("PYTHON", venv_file("bin/python").display().to_string());
-    // By this the runtime knows that signals may come.
+    // With this variable the runtime expects signals.
     let environment = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13".to_owned());
     let variables = runtime_variables(task, handler).into_iter().chain([python, environment]).collect();
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-python")), variables }
 }
 
-/// The same in AWS's own runtime for Node.js.
+/// A function in AWS's own runtime for Node.js, with the same parameters.
 ///
 /// # Panics
 /// If the runtime is not installed.
@@ -117,10 +117,10 @@ pub fn node_program(task: &Path, handler: &str) -> LambdaProgram {
     }
 }
 
-/// The same in AWS's own runtime for Java: `handler` is a class of `tests/runtimes/java`.
+/// A function in AWS's own runtime for Java: `handler` is a class of `tests/runtimes/java`.
 ///
 /// # Panics
-/// If it has not been built.
+/// If the class has not been built.
 #[must_use]
 pub fn java_program(handler: &str) -> LambdaProgram {
     let client = ("NATIVE_CLIENT", native_client().display().to_string());
@@ -129,8 +129,8 @@ pub fn java_program(handler: &str) -> LambdaProgram {
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-java")), variables }
 }
 
-/// The native part of AWS's runtime for Java. Otherwise each start unpacks it to the same file of `/tmp`, under the feet of
-/// those that start at the same time.
+/// The native part of AWS's runtime for Java, unpacked. Without it each process would unpack it to the same file in
+/// `/tmp`, and concurrent starts would collide.
 ///
 /// # Panics
 /// If it has not been unpacked.
@@ -140,7 +140,7 @@ pub fn native_client() -> PathBuf {
     assert_exists(built_functions("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")))
 }
 
-/// The folder of the functions that `cargo xtask runtimes` has compiled from this language.
+/// The folder of the functions of this language, compiled by `cargo xtask runtimes`.
 ///
 /// # Panics
 /// If they have not been built.
@@ -151,10 +151,10 @@ pub fn built_functions(language: &str) -> PathBuf {
     folder
 }
 
-/// A program that needs no runtime, with the message-processor around it.
+/// A program that needs no runtime, wrapped by the message-processor.
 ///
 /// # Panics
-/// If that has not been built.
+/// If the message-processor has not been built.
 #[must_use]
 pub fn os_only(program: &Path) -> LambdaProgram {
     let message_processor = ("MESSAGE_PROCESSOR", bundle_path("message-processor").display().to_string());

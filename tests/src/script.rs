@@ -1,4 +1,4 @@
-//! The common part of the scripted functions in Rust: the calls that `data.script` describes, and their journal.
+//! The common part of the scripted functions in Rust: the calls that `data.script` describes, and the journal.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -7,19 +7,19 @@ use serde_json::Value;
 
 use crate::settings::env_variable;
 
-/// A call of a message: one action for each attempt or crash, `ok` after them.
+/// A call with a message. The script has one action for each attempt or crash; later calls are `ok`.
 pub struct ScriptedCall {
     /// The scripted action.
     pub action: String,
-    /// Of its error.
+    /// The text of its error.
     pub text: String,
 }
 
 impl ScriptedCall {
-    /// The call of the message with this body, which is noted.
+    /// Looks up the call for the message with this body and writes it to the journal.
     ///
     /// # Panics
-    /// If the body is no message, or the journal cannot be written.
+    /// If the body is not a message, or the journal cannot be written.
     #[must_use]
     pub fn begin_call(body: &str) -> Self {
         let body: Value = serde_json::from_str(body).expect("a handler is only called with a valid message");
@@ -27,7 +27,7 @@ impl ScriptedCall {
         let [attempt, redrives, snoozes] = ["retry_attempt", "redrive_count", "snooze_count"]
             .map(|name| metadata[name].as_u64().and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
         let scripted = body["data"]["script"][attempt + redrives].as_str();
-        // A snooze spends no attempt: without this it would never end.
+        // A snooze spends no attempt, so a repeated snooze would never end.
         let action = scripted.filter(|action| *action != "snooze" || snoozes == 0).unwrap_or("ok").to_owned();
         let history = metadata["retry_history"].as_array().and_then(|history| history.last());
         let last = history.and_then(|failure| failure["error_type"].as_str()).unwrap_or("-");
@@ -39,11 +39,11 @@ impl ScriptedCall {
 
 /// Writes a line to the journal.
 ///
-/// # Panics
+/// If the line cannot be written.
 /// If it cannot be written.
 pub fn write_journal(line: &str) {
     let journal = env_variable("SCRIPT_JOURNAL").expect("the harness sets SCRIPT_JOURNAL");
     let journal = OpenOptions::new().create(true).append(true).open(journal);
     let written = journal.and_then(|mut journal| journal.write_all(format!("{line}\n").as_bytes()));
-    written.expect("the journal can be written");
+    written.expect("the journal is writable");
 }

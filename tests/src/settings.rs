@@ -1,4 +1,4 @@
-//! Where the harness finds things: its one door to the environment and to the time.
+//! The settings of the harness. All access to the environment and the time is here.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
@@ -6,19 +6,19 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The timeout for events that must come: longer than the busiest machine needs. Only a hang exceeds it.
+/// The timeout for events that must happen: longer than the busiest machine needs, so only a hang exceeds it.
 pub const PATIENCE: Duration = Duration::from_secs(900);
 
-/// An environment variable; `None` where it is unset, empty or not UTF-8.
+/// An environment variable; `None` if it is unset, empty or not UTF-8.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "the harness's one door to the environment")]
+#[expect(clippy::disallowed_methods, reason = "the harness's only access to the environment")]
 pub fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Milliseconds since 1970, as Lambda states a deadline.
+/// Milliseconds since 1970, as in Lambda's deadlines.
 #[must_use]
-#[expect(clippy::disallowed_methods, reason = "the harness's one door to the time")]
+#[expect(clippy::disallowed_methods, reason = "the harness's only access to the time")]
 pub fn epoch_millis() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis()
 }
@@ -26,7 +26,7 @@ pub fn epoch_millis() -> u128 {
 /// The workspace's root.
 #[must_use]
 pub fn workspace_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package is in the workspace's root")
 }
 
 /// Cargo's target directory.
@@ -36,17 +36,17 @@ pub fn target_dir() -> PathBuf {
         .map_or_else(|| workspace_root().join("target"), |directory| workspace_root().join(directory))
 }
 
-/// A program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` names another one).
+/// A program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` selects another).
 ///
 /// # Panics
-/// If it is not there: a missing emulator is a failure, not a silent skip.
+/// If it does not exist: a missing emulator is a failure, not a silent skip.
 #[must_use]
 pub fn venv_file(path: &str) -> PathBuf {
     let venv = env_variable("REDELIVER_VENV").map_or_else(|| target_dir().join("venv"), PathBuf::from);
     assert_exists(venv.join(path))
 }
 
-/// A program as it is built for Lambda: a function, or the benchmark's floor.
+/// A program built for Lambda: a function, or the benchmark's floor.
 ///
 /// # Panics
 /// If it has not been built.
@@ -62,7 +62,7 @@ pub fn bundle_path(name: &str) -> PathBuf {
 #[must_use]
 pub fn tested_program(name: &str) -> PathBuf {
     let path = target_dir().join("debug").join(name);
-    assert!(path.exists(), "{} is not there; run `cargo build --bin {name}`", path.display());
+    assert!(path.exists(), "{} does not exist; run `cargo build --bin {name}`", path.display());
     path
 }
 
@@ -75,18 +75,18 @@ pub fn release_program(name: &str) -> PathBuf {
     assert_exists(target_dir().join("release").join(name))
 }
 
-/// Ports outside the ephemeral ranges of Linux and macOS: no connection takes one, so a free one stays free.
+/// Ports outside the ephemeral ranges of Linux and macOS: no outgoing connection gets one, so a free port stays free.
 const PORTS: RangeInclusive<u16> = 20_000..=32_000;
 
-/// An address of loopback that was free a moment ago, and was not returned before in this process.
+/// A loopback address that was free a moment ago and that this process has not returned before.
 ///
 /// # Panics
-/// If there is none.
+/// If no port is free.
 #[must_use]
 pub fn free_address() -> SocketAddr {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let (first, count) = (u32::from(*PORTS.start()), u32::try_from(PORTS.len()).expect("few ports"));
-    // Processes that run at once begin apart.
+    // Each process starts at another port, so concurrent processes rarely collide.
     let begin = std::process::id().wrapping_mul(97);
     let mut candidates = (0..count).map(|_| {
         let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % count;
@@ -95,11 +95,11 @@ pub fn free_address() -> SocketAddr {
     candidates.find(|address| TcpListener::bind(address).is_ok()).expect("loopback has a free port")
 }
 
-/// A file that must be there.
+/// Returns the path of a file that must exist.
 ///
 /// # Panics
-/// If it is not.
+/// If the file does not exist.
 pub fn assert_exists(path: PathBuf) -> PathBuf {
-    assert!(path.exists(), "{} is not there; run `cargo xtask test`, which sets it up", path.display());
+    assert!(path.exists(), "{} does not exist; run `cargo xtask test`, which creates it", path.display());
     path
 }

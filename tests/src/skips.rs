@@ -1,4 +1,4 @@
-//! Skipped tests: only those that `tests/known-skips.toml` lists may be left out.
+//! Skipped tests. Only those listed in `tests/known-skips.toml` may be skipped.
 
 use std::fs::OpenOptions;
 use std::io::Write as _;
@@ -8,16 +8,16 @@ use serde::Deserialize;
 
 use crate::settings;
 
-/// The file that collects what a run left out, one line each; `cargo xtask test` prints it at the end.
+/// The file that collects the skips of a run, one per line; `cargo xtask test` prints it at the end.
 #[must_use]
 pub fn skips_file() -> PathBuf {
     settings::target_dir().join("skipped-tests.txt")
 }
 
-/// Notes that the rule `name` is left out here. The caller then does leave it out.
+/// Records a skip of the rule `name`. The skipping itself is up to the caller.
 ///
 /// # Panics
-/// If `tests/known-skips.toml` does not list `name`: nothing is left out unseen.
+/// If `tests/known-skips.toml` does not list `name`: a skip is always visible.
 pub fn skip(name: &str) {
     let known = read_known();
     let skip = known.iter().find(|skip| skip.name == name);
@@ -25,12 +25,12 @@ pub fn skip(name: &str) {
         skip.unwrap_or_else(|| panic!("`{name}` is skipped but tests/known-skips.toml does not list it"));
     let line = format!("{name}: {}\n", reason.trim());
     eprint!("skipped {line}");
-    // One short append is written whole, so tests that run at the same time do not mix their lines.
+    // A short append is atomic, so concurrent tests do not mix their lines.
     let file = OpenOptions::new().create(true).append(true).open(skips_file());
     file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the target directory is writable");
 }
 
-/// The names of all that may be left out.
+/// The names of all known skips.
 #[must_use]
 pub fn known_names() -> Vec<String> {
     read_known().into_iter().map(|skip| skip.name).collect()
@@ -51,7 +51,7 @@ struct Skip {
 
 fn read_known() -> Vec<Skip> {
     let known: SkipList = toml::from_str(include_str!("../known-skips.toml"))
-        .expect("tests/known-skips.toml has [[skip]] tables of name and reason");
+        .expect("tests/known-skips.toml has [[skip]] tables with a name and a reason");
     known.skip
 }
 
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_known_skip_has_a_name_of_its_own_and_a_reason() {
+    fn every_known_skip_has_a_unique_name_and_a_reason() {
         let mut names = BTreeSet::new();
         for skip in read_known() {
             assert!(!skip.reason.trim().is_empty(), "{} has no reason", skip.name);

@@ -1,4 +1,4 @@
-//! The harness's own path to SQS.
+//! The harness's own access to SQS.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 /// The region of all tests.
 pub const REGION: &str = "eu-west-1";
 
-/// A client of an emulator, which accepts any credentials.
+/// A client for an emulator, which accepts any credentials.
 #[must_use]
 pub fn emulator_client(endpoint_url: &str) -> Client {
     let config = Config::builder()
@@ -22,7 +22,7 @@ pub fn emulator_client(endpoint_url: &str) -> Client {
     Client::from_conf(config)
 }
 
-/// The name of the tests' own clients, whose requests are not judged: some of them break the rules on purpose.
+/// The name of the tests' own clients. Their requests are not checked: some break the rules on purpose.
 #[must_use]
 pub(crate) fn client_name() -> AppName {
     AppName::new("redeliver-tests").expect("letters and a hyphen")
@@ -38,7 +38,7 @@ pub struct TestQueue {
 }
 
 impl TestQueue {
-    /// Creates a queue, a FIFO queue if its name ends so; `redrive` names its DLQ and the `maxReceiveCount`.
+    /// Creates a queue, a FIFO queue if its name has the suffix. `redrive` is the DLQ and the `maxReceiveCount`.
     ///
     /// # Panics
     /// If the emulator refuses it.
@@ -61,7 +61,7 @@ impl TestQueue {
         Self { arn: attributes[&QueueAttributeName::QueueArn].clone(), url }
     }
 
-    /// Messages in it: visible, in flight and delayed.
+    /// The numbers of visible, in-flight and delayed messages.
     ///
     /// # Panics
     /// If the emulator does not answer.
@@ -78,7 +78,7 @@ impl TestQueue {
     }
 }
 
-/// A name that no other test of this emulator has.
+/// Returns a name that no other test on this emulator uses.
 #[must_use]
 pub fn unique_name(label: &str) -> String {
     static COUNT: AtomicU32 = AtomicU32::new(0);

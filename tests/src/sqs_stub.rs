@@ -1,4 +1,4 @@
-//! An SQS that takes every message at once, keeps none and counts the requests: what a benchmark sends to.
+//! An SQS stub for benchmarks: it accepts every message, stores none, and counts the requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -16,18 +16,18 @@ use tokio::task::JoinHandle;
 
 use crate::wire::serve_router;
 
-/// A running stub; dropping it ends it.
+/// A running stub; it stops when dropped.
 pub struct SqsStub {
     endpoint_url: String,
     requests: RequestCounts,
     server: JoinHandle<()>,
 }
 
-/// Requests by action, e.g. `SendMessageBatch`.
+/// The numbers of requests by action, for example `SendMessageBatch`.
 type RequestCounts = Arc<Mutex<BTreeMap<String, u64>>>;
 
 impl SqsStub {
-    /// Starts one.
+    /// Starts a stub.
     pub async fn start() -> Self {
         let requests = RequestCounts::default();
         let (address, server) =
@@ -41,13 +41,13 @@ impl SqsStub {
         &self.endpoint_url
     }
 
-    /// The URL of a queue; all exist.
+    /// The URL of a queue. Every queue exists.
     #[must_use]
     pub fn queue_url(&self, name: &str) -> String {
         format!("{}/000000000000/{name}", self.endpoint_url)
     }
 
-    /// The numbers of requests since the last query, by action.
+    /// Returns the numbers of requests by action, and resets them.
     ///
     /// # Panics
     /// Never.
@@ -93,42 +93,42 @@ async fn answer_request(State(requests): State<RequestCounts>, headers: HeaderMa
     let action = target.trim_start_matches("AmazonSQS.");
     *requests.lock().expect("no holder panics").entry(action.to_owned()).or_default() += 1;
     let answer = match action {
-        "SendMessageBatch" => taken_batch(&body),
+        "SendMessageBatch" => accepted_batch(&body),
         "ChangeMessageVisibilityBatch" => {
-            let batch: Value = serde_json::from_slice(&body).expect("a batch is as SQS takes it");
+            let batch: Value = serde_json::from_slice(&body).expect("a batch is a valid SQS request");
             let entries = batch["Entries"].as_array().into_iter().flatten();
             let changed: Vec<_> = entries.map(|entry| json!({ "Id": entry["Id"] })).collect();
             json!({ "Successful": changed, "Failed": [] })
         }
         "SendMessage" => {
-            accepted_entry(&serde_json::from_slice(&body).expect("a message is as SQS takes it"))
+            accepted_entry(&serde_json::from_slice(&body).expect("a message is a valid SQS request"))
         }
         other => panic!("only sends are supported, not {other:?}"),
     };
     answer.to_string()
 }
 
-/// The answer to a batch all of which is taken.
-pub(crate) fn taken_batch(body: &[u8]) -> Value {
-    let batch: StubBatch = serde_json::from_slice(body).expect("a batch is as SQS takes it");
+/// The response to a batch that is accepted completely.
+pub(crate) fn accepted_batch(body: &[u8]) -> Value {
+    let batch: StubBatch = serde_json::from_slice(body).expect("a batch is a valid SQS request");
     json!({ "Successful": batch.entries.iter().map(accepted_entry).collect::<Vec<_>>(), "Failed": [] })
 }
 
 /// "SendMessageBatchResultEntry" in the Amazon SQS API Reference.
 fn accepted_entry(entry: &StubEntry) -> Value {
-    let mut taken = json!({
+    let mut accepted = json!({
         "Id": entry.id,
         "MessageId": "11111111-0000-4000-8000-000000000000",
         "MD5OfMessageBody": to_hex(Md5::digest(&entry.message_body).as_slice()),
     });
     if !entry.message_attributes.is_empty() {
-        taken["MD5OfMessageAttributes"] = to_hex(&md5_of(&entry.message_attributes)).into();
+        accepted["MD5OfMessageAttributes"] = to_hex(&md5_of(&entry.message_attributes)).into();
     }
-    taken
+    accepted
 }
 
-/// "Calculating the MD5 message digest for message attributes" in the Amazon SQS Developer Guide: sorted by name; each text
-/// after its length; 1 before a text, 2 before bytes.
+/// "Calculating the MD5 message digest for message attributes" in the Amazon SQS Developer Guide: attributes are sorted
+/// by name; each string follows its length; a type byte is 1 before a string and 2 before bytes.
 fn md5_of(attributes: &BTreeMap<String, StubAttribute>) -> Vec<u8> {
     let mut md5 = Md5::new();
     for (name, StubAttribute { data_type, string_value, binary_value }) in attributes {
@@ -164,9 +164,9 @@ mod tests {
             "Picture": { "DataType": "Binary.png", "BinaryValue": "AQI=" },
             "Failure": { "DataType": "String", "StringValue": "{}" },
         }});
-        let taken = accepted_entry(&serde_json::from_value(entry).unwrap());
-        assert_eq!(taken["MD5OfMessageBody"], "5d41402abc4b2a76b9719d911017c592");
-        // Python's hashlib, over the same bytes.
-        assert_eq!(taken["MD5OfMessageAttributes"], "6498bc1873a1e69ae7cc3abf24a669cc");
+        let accepted = accepted_entry(&serde_json::from_value(entry).unwrap());
+        assert_eq!(accepted["MD5OfMessageBody"], "5d41402abc4b2a76b9719d911017c592");
+        // Computed with Python's hashlib over the same bytes.
+        assert_eq!(accepted["MD5OfMessageAttributes"], "6498bc1873a1e69ae7cc3abf24a669cc");
     }
 }

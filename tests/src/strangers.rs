@@ -1,4 +1,4 @@
-//! The means of a user without this repository and its tools: a release's files, and an empty folder.
+//! The environment of a user without this repository: the files of a release, and an empty folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,44 +7,44 @@ use tempfile::TempDir;
 
 use crate::settings::target_dir;
 
-/// A new, empty folder outside of the repository, with this in its name; gone at the end.
+/// A new, empty folder outside the repository, with `name` in its name. It is deleted on drop.
 ///
 /// # Panics
-/// If it cannot be made.
+/// If the folder cannot be created.
 #[must_use]
 pub fn new_folder(name: &str) -> TempDir {
     let folder = tempfile::Builder::new().prefix(&format!("redeliver-{name}-")).tempdir();
     folder.expect("the temporary folder is writable")
 }
 
-/// Copies a file, or a folder with all that is in it.
+/// Copies a file, or a folder with its contents.
 ///
 /// # Panics
-/// If one of the files cannot be read or written.
+/// If a file cannot be read or written.
 pub fn copy_files(from: &Path, to: &Path) {
     if !from.is_dir() {
         fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
         return;
     }
     fs::create_dir_all(to).unwrap_or_else(|error| panic!("{}: {error}", to.display()));
-    for entry in fs::read_dir(from).expect("it is a folder").flatten() {
+    for entry in fs::read_dir(from).expect("a folder can be listed").flatten() {
         copy_files(&entry.path(), &to.join(entry.file_name()));
     }
 }
 
-/// Where the files are.
+/// The folder of the release's files.
 #[must_use]
 pub fn release_folder() -> PathBuf {
     target_dir().join("dist-for-tests")
 }
 
-/// One of the files, by the two ends of its name.
+/// A file of the release, by the start and the end of its name.
 ///
 /// # Panics
-/// If it has not been packed, or if there are several.
+/// If the file has not been packed, or if several match.
 #[must_use]
 pub fn packed_file(start: &str, end: &str) -> PathBuf {
-    let files = fs::read_dir(release_folder()).expect("it is packed: run `cargo xtask e2e`, which does it");
+    let files = fs::read_dir(release_folder()).expect("the release is packed: run `cargo xtask e2e`");
     let named = |path: &Path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name.starts_with(start) && name.ends_with(end)
@@ -54,7 +54,7 @@ pub fn packed_file(start: &str, end: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// Each code block of a page: its language and its text.
+/// The code blocks of a page, each with its language and its contents.
 pub fn code_blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').expect("a block has lines"))
 }

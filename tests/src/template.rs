@@ -1,4 +1,4 @@
-//! A CloudFormation template with the values that its deployment would have.
+//! A CloudFormation template with the values of a deployment.
 
 use serde_json::{Map, Value, json};
 
@@ -12,14 +12,14 @@ pub struct Template {
     endpoint_url: String,
 }
 
-/// The account that the templates of `infra/test/stack-variants.ts` name.
+/// The account in the templates of `infra/test/stack-variants.ts`.
 const ACCOUNT_OF_VARIANTS: &str = "111122223333";
 
 impl Template {
-    /// The template with the pseudo parameters of this account.
+    /// Parses a template, with the pseudo parameters of this account.
     ///
     /// # Panics
-    /// If it is no template.
+    /// If the text is not a template.
     #[must_use]
     pub fn from_text(text: &str, account: &str, endpoint_url: &str) -> Self {
         let template: Value =
@@ -35,10 +35,10 @@ impl Template {
         found.map(|(id, resource)| (id.as_str(), self.resolve(&resource["Properties"])))
     }
 
-    /// A value with all references and conditions resolved; other functions of CloudFormation stay.
+    /// Resolves all references and conditions of a value. CloudFormation's other functions are kept.
     ///
     /// # Panics
-    /// If it is in no form that the CDK writes.
+    /// If the CDK does not write values of this form.
     #[must_use]
     pub fn resolve(&self, value: &Value) -> Value {
         match value {
@@ -47,17 +47,19 @@ impl Template {
             }
             Value::Object(members) => match members.iter().next() {
                 Some(_) if *value == no_value() => no_value(),
-                Some((name, of)) if members.len() == 1 && name == "Ref" => {
-                    self.resolve_reference(as_text(of)).into()
+                Some((name, argument)) if members.len() == 1 && name == "Ref" => {
+                    self.resolve_reference(as_text(argument)).into()
                 }
-                Some((name, of)) if members.len() == 1 && name == "Fn::If" => {
-                    let is_met = self.condition_holds(&self.conditions[as_text(&of[0])]);
-                    self.resolve(&of[if is_met { 1 } else { 2 }])
+                Some((name, argument)) if members.len() == 1 && name == "Fn::If" => {
+                    let is_met = self.condition_holds(&self.conditions[as_text(&argument[0])]);
+                    self.resolve(&argument[if is_met { 1 } else { 2 }])
                 }
-                Some((name, of)) if members.len() == 1 && name == "Fn::GetAtt" => {
-                    self.resolve_attribute(of).into()
+                Some((name, argument)) if members.len() == 1 && name == "Fn::GetAtt" => {
+                    self.resolve_attribute(argument).into()
                 }
-                Some((name, of)) if members.len() == 1 && name == "Fn::Join" => self.resolve_join(of).into(),
+                Some((name, argument)) if members.len() == 1 && name == "Fn::Join" => {
+                    self.resolve_join(argument).into()
+                }
                 _ => {
                     let resolved = members.iter().map(|(name, value)| (name.clone(), self.resolve(value)));
                     resolved.filter(|(_, value)| *value != no_value()).collect()
@@ -69,19 +71,19 @@ impl Template {
 
     fn condition_holds(&self, condition: &Value) -> bool {
         let members = condition.as_object().expect("a condition");
-        match members.iter().next().map(|(name, of)| (name.as_str(), of)) {
-            Some(("Fn::Or", of)) => {
-                of.as_array().expect("a list").iter().any(|one| self.condition_holds(one))
+        match members.iter().next().map(|(name, argument)| (name.as_str(), argument)) {
+            Some(("Fn::Or", argument)) => {
+                argument.as_array().expect("a list").iter().any(|one| self.condition_holds(one))
             }
-            Some(("Fn::Equals", of)) => self.resolve(&of[0]) == self.resolve(&of[1]),
-            other => panic!("a condition in no form that the construct writes: {other:?}"),
+            Some(("Fn::Equals", argument)) => self.resolve(&argument[0]) == self.resolve(&argument[1]),
+            other => panic!("unsupported form of a condition: {other:?}"),
         }
     }
 
-    fn resolve_join(&self, of: &Value) -> String {
-        let parts = self.resolve(&of[1]);
+    fn resolve_join(&self, argument: &Value) -> String {
+        let parts = self.resolve(&argument[1]);
         let parts = parts.as_array().expect("a list").iter().map(as_text);
-        parts.collect::<Vec<_>>().join(as_text(&of[0]))
+        parts.collect::<Vec<_>>().join(as_text(&argument[0]))
     }
 
     fn resolve_reference(&self, id: &str) -> String {
@@ -96,14 +98,14 @@ impl Template {
         }
     }
 
-    /// Where moto has a queue of this name.
+    /// The URL that moto gives a queue of this name.
     #[must_use]
     pub fn queue_url(&self, name: &str) -> String {
         format!("{}/{}/{name}", self.endpoint_url, self.account)
     }
 
-    fn resolve_attribute(&self, of: &Value) -> String {
-        let (id, attribute) = (as_text(&of[0]), as_text(&of[1]));
+    fn resolve_attribute(&self, argument: &Value) -> String {
+        let (id, attribute) = (as_text(&argument[0]), as_text(&argument[1]));
         let name = self.resource_name(id);
         let (here, account) = (format!("{REGION}:{}", self.account), &self.account);
         match (as_text(&self.resources[id]["Type"]), attribute) {
@@ -114,11 +116,11 @@ impl Template {
             ("AWS::IAM::Role", "Arn") => format!("arn:aws:iam::{account}:role/{name}"),
             ("AWS::IAM::Role", "RoleId") => format!("AROA{:0>17}", name.to_uppercase()),
             ("AWS::KMS::Key", "Arn") => format!("arn:aws:kms:{here}:key/{name}"),
-            (of_type, _) => format!("{of_type}.{attribute} of {name}"),
+            (resource_type, _) => format!("{resource_type}.{attribute} of {name}"),
         }
     }
 
-    /// The name of a resource; its logical id if the template sets no name.
+    /// The name of a resource, or its logical id if the template sets no name.
     fn resource_name(&self, id: &str) -> String {
         let properties = &self.resources[id]["Properties"];
         let named = ["QueueName", "FunctionName"].into_iter().find_map(|member| properties[member].as_str());
@@ -126,11 +128,11 @@ impl Template {
     }
 }
 
-/// Removes the member that has it.
+/// The placeholder of a member that is to be removed.
 fn no_value() -> Value {
     json!({ "Ref": "AWS::NoValue" })
 }
 
 fn as_text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("a text: {value}"))
+    value.as_str().unwrap_or_else(|| panic!("not a string: {value}"))
 }

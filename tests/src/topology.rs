@@ -1,4 +1,4 @@
-//! The four queues and the three functions of a test, running.
+//! A test's four queues and three functions, running.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub struct TestTopology {
     pub source: TestQueue,
     /// The queue of failed messages.
     pub intermediate: TestQueue,
-    /// Verdicts.
+    /// The queue of verdicts.
     pub annotation: TestQueue,
     /// The queue of messages that were given up.
     pub final_dlq: TestQueue,
@@ -36,19 +36,19 @@ pub struct TestTopology {
 pub struct TopologySetup {
     /// The message-processor's program.
     pub processor: PathBuf,
-    /// The message-processor's variables besides its queues, or instead of them.
+    /// The message-processor's variables, in addition to its queues or overriding them.
     pub processor_variables: FunctionVariables,
-    /// Variables of all three functions.
+    /// Variables for all three functions.
     pub variables: FunctionVariables,
     /// `RETRY_POLICY`.
     pub policy: &'static str,
-    /// The three functions' timeout.
+    /// The timeout of the three functions.
     pub timeout: Duration,
-    /// Where the functions find SQS, if not where the harness does.
+    /// The functions' SQS endpoint, if not the harness's own.
     pub endpoint_url: Option<String>,
 }
 
-/// The running functions; dropping it ends them.
+/// The running functions; they stop when dropped.
 pub struct RunningTopology {
     /// Source queue → message-processor.
     pub processor: Arc<EventSourceMapping>,
@@ -61,28 +61,28 @@ pub struct RunningTopology {
 
 type FunctionVariables = Vec<(&'static str, String)>;
 
-/// Quick retries: two of them, a second apart.
+/// Two quick retries, a second apart.
 pub const QUICK_POLICY: &str =
     r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl TopologySetup {
-    /// The message-processor with an HTTP target.
+    /// A setup whose message-processor has an HTTP target.
     #[must_use]
     pub fn for_http_target(target: &str) -> Self {
         Self {
             processor: bundle_path("message-processor"),
             processor_variables: vec![("TARGET", target.to_owned())],
             policy: QUICK_POLICY,
-            // Tests read what became of each message, and search it for what must not be there.
+            // Tests read the fate of each message in the log, and search it for secrets.
             variables: vec![("LOG_DETAIL", "messages".to_owned())],
             timeout: FUNCTION_TIMEOUT,
             endpoint_url: None,
         }
     }
 
-    /// A function with a handler in this language that does what each message's `data.script` says, and writes it to the
-    /// file `journal`.
+    /// A setup whose handler, in this language, follows each message's `data.script` and writes its calls to the file
+    /// `journal`.
     #[must_use]
     pub fn for_script(language: Language, journal: &Path) -> Self {
         let LambdaProgram { path: processor, variables } = language.scripted_program();
@@ -106,18 +106,18 @@ impl TestTopology {
         Self { client, source, intermediate, annotation, final_dlq, endpoint_url: endpoint_url.to_owned() }
     }
 
-    /// Sends bodies to the source queue as one batch of at most 10; their SQS message ids.
+    /// Sends bodies to the source queue as one batch of at most 10, and returns their SQS message ids.
     ///
     /// # Panics
-    /// If the emulator refuses one.
+    /// If the emulator refuses a message.
     pub async fn send_batch<const N: usize>(&self, bodies: [String; N]) -> [String; N] {
         self.send_all(&bodies).await.try_into().expect("one id for each body")
     }
 
-    /// The same for any number up to 10.
+    /// Like [`Self::send_batch`], for any number of bodies up to 10.
     ///
     /// # Panics
-    /// If the emulator refuses one.
+    /// If the emulator refuses a message.
     pub async fn send_all(&self, bodies: &[String]) -> Vec<String> {
         let entries = bodies.iter().enumerate().map(|(index, body)| {
             let entry = SendMessageBatchRequestEntry::builder().id(index.to_string()).message_body(body);
@@ -149,19 +149,20 @@ impl TestTopology {
                 setup.processor.clone(),
                 processor.collect(),
             ),
-            self.mapping_of_ours(setup, &self.intermediate, "failed-message-processor", retrier.into()),
-            self.mapping_of_ours(setup, &self.annotation, "final-dlq-annotator", annotator.into()),
+            self.start_our_mapping(setup, &self.intermediate, "failed-message-processor", retrier.into()),
+            self.start_our_mapping(setup, &self.annotation, "final-dlq-annotator", annotator.into()),
         )
     }
 
-    /// Waits until nothing is left in the three inner queues.
+    /// Waits until the three inner queues are empty.
     ///
     /// # Panics
-    /// If that takes more than a minute; the message says what is where.
+    /// After 15 minutes; the message has the depths of the queues and the log.
     pub async fn wait_until_settled(&self, running: &RunningTopology) {
         let give_up = Instant::now() + PATIENCE;
         let mut quiet = 0;
-        // A message is in some queue until its copy is confirmed in the next, but the three counts are not taken at once.
+        // A message stays in its queue until its copy is confirmed in the next, but the three queues are not counted at
+        // the same instant.
         while quiet < 3 {
             let depths = self.queue_depths().await;
             quiet = if depths.values().flatten().sum::<u64>() == 0 { quiet + 1 } else { 0 };
@@ -170,7 +171,7 @@ impl TestTopology {
         }
     }
 
-    /// The messages of the final DLQ; they stay in flight there.
+    /// Receives the messages of the final DLQ; they stay in flight there.
     ///
     /// # Panics
     /// If the emulator does not answer.
@@ -189,7 +190,7 @@ impl TestTopology {
         }
     }
 
-    fn mapping_of_ours(
+    fn start_our_mapping(
         &self,
         setup: &TopologySetup,
         queue: &TestQueue,
@@ -243,7 +244,7 @@ impl RunningTopology {
         Self { processor, retrier, annotator, pollers }
     }
 
-    /// Stops polling; an invocation that runs is broken off.
+    /// Stops polling and aborts running invocations.
     pub async fn stop_polling(&mut self) {
         self.pollers.shutdown().await;
     }
@@ -254,7 +255,7 @@ impl RunningTopology {
         [&self.processor, &self.retrier, &self.annotator]
     }
 
-    /// All output and outcomes, for people.
+    /// All output and outcomes, for failure messages.
     #[must_use]
     pub fn full_log(&self) -> String {
         let mut log = String::new();

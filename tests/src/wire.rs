@@ -1,4 +1,4 @@
-//! A tap between a function and SQS: it records requests and can make sends fail.
+//! A proxy between a function and SQS. It records requests and can make sends fail.
 
 use std::io;
 use std::net::SocketAddr;
@@ -15,20 +15,20 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-/// The error text of a failed send, which must not appear anywhere.
+/// The error message of a failed send. It must not appear in any output.
 pub const INJECTED_CANARY: &str = "Ty3injectedQ6gUk8Vb";
 
-/// A running tap; dropping it ends it.
+/// A running proxy; it stops when dropped.
 pub struct Tap {
     endpoint_url: String,
     state: Arc<TapState>,
     server: JoinHandle<()>,
 }
 
-/// One request of the SQS JSON protocol.
+/// A request in the SQS JSON protocol.
 #[derive(Clone, Debug)]
 pub struct SqsRequest {
-    /// E.g. `SendMessageBatch`.
+    /// The action, for example `SendMessageBatch`.
     pub action: String,
     /// The request's members.
     pub members: Value,
@@ -38,23 +38,23 @@ struct TapState {
     upstream: String,
     client: reqwest::Client,
     requests: Mutex<Vec<SqsRequest>>,
-    /// Part of the URL of the queue to which sends fail.
+    /// Part of the URL of the queue to which all sends fail.
     failing_queue: Mutex<Option<String>>,
-    /// The sends that have met a fault in turn, while they do.
+    /// The number of sends since [`Tap::fail_sends_in_turn`]; `None`: no faults.
     faulty_sends: Mutex<Option<usize>>,
 }
 
-/// The fates of sends, in turn, after [`Tap::fail_sends_in_turn`].
+/// The faults of sends, in turn, after [`Tap::fail_sends_in_turn`].
 #[derive(Clone, Copy)]
 enum SendFault {
     None,
-    /// It did not arrive, and the answer is 500.
+    /// The send does not arrive, and the answer is 500.
     NotSent,
-    /// It arrived, and the answer is 500.
+    /// The send arrives, and the answer is 500.
     ServerError,
-    /// It arrived, and the connection breaks in the middle of the answer.
+    /// The send arrives, and the connection breaks in the middle of the answer.
     AnswerLost,
-    /// All entries arrived, and the answer says that the first did not.
+    /// All entries arrive, but the answer reports that the first did not.
     EntryFailed,
 }
 
@@ -67,7 +67,7 @@ const FAULTS: [SendFault; 5] = [
 ];
 
 impl Tap {
-    /// Starts one that passes everything on to `upstream`.
+    /// Starts a proxy that forwards everything to `upstream`.
     pub async fn start(upstream: &str) -> Self {
         let state = Arc::new(TapState {
             upstream: upstream.to_owned(),
@@ -87,7 +87,7 @@ impl Tap {
         &self.endpoint_url
     }
 
-    /// From now on sends to the queue whose URL is `url` are answered with 500 and do not arrive.
+    /// Answers sends to the queue `url` with 500 from now on; they do not arrive.
     ///
     /// # Panics
     /// Never.
@@ -95,7 +95,7 @@ impl Tap {
         *self.state.failing_queue.lock().expect("no holder panics") = Some(url.to_owned());
     }
 
-    /// From now on four of five sends are not confirmed: some did not arrive, and of others the answer is lost.
+    /// Leaves four of five sends unconfirmed from now on: some do not arrive, and others lose their answer.
     ///
     /// # Panics
     /// Never.
@@ -103,7 +103,7 @@ impl Tap {
         *self.state.faulty_sends.lock().expect("no holder panics") = Some(0);
     }
 
-    /// From now on all sends arrive. Returns the number of sends since [`Self::fail_sends_in_turn`].
+    /// Ends the faults. Returns the number of sends since [`Self::fail_sends_in_turn`].
     ///
     /// # Panics
     /// Never.
@@ -112,7 +112,7 @@ impl Tap {
         self.state.faulty_sends.lock().expect("no holder panics").take().unwrap_or(0)
     }
 
-    /// All requests, of whatever kind.
+    /// All requests, of any action.
     ///
     /// # Panics
     /// Never.
@@ -165,7 +165,7 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
         .header("authorization", header("authorization"));
     let answer = request.body(body).send().await.expect("the emulator answers");
     let (status, content_type) = (answer.status(), answer.headers()[CONTENT_TYPE].clone());
-    let body = answer.bytes().await.expect("the emulator answers whole");
+    let body = answer.bytes().await.expect("the emulator's answer is complete");
     let body = match fault {
         SendFault::None | SendFault::NotSent => Body::from(body),
         SendFault::ServerError => return server_error(),
@@ -202,7 +202,7 @@ fn server_error() -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
 }
 
-/// The answer of a batch with its first successful entry among the failed ones.
+/// Moves the first successful entry of a batch's response to the failed entries.
 fn with_a_failed_entry(answer: &Bytes) -> String {
     let mut answer: Value = serde_json::from_slice(answer).expect("SQS answers in JSON");
     if let Some(entry) = answer["Successful"].as_array_mut().filter(|entries| !entries.is_empty()) {
@@ -212,17 +212,17 @@ fn with_a_failed_entry(answer: &Bytes) -> String {
     answer.to_string()
 }
 
-/// Serves on a free port of loopback.
+/// Serves on a free loopback port.
 ///
 /// # Panics
-/// If there is none.
+/// If no port is free.
 pub async fn serve_router(router: Router) -> (SocketAddr, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback has a free port");
     let address = listener.local_addr().expect("a bound socket has an address");
     (
         address,
         tokio::spawn(async move {
-            axum::serve(listener, router).await.expect("it serves until it is dropped");
+            axum::serve(listener, router).await.expect("the server runs");
         }),
     )
 }

@@ -1,14 +1,15 @@
-"""AWS's own service models (those of botocore) as the judge of redeliver's requests to the emulators.
+"""Checks redeliver's requests to the emulators against AWS's own service models, from botocore.
 
-An emulator accepts what AWS would refuse: an unknown member, a name that is too long, a value that no enum has. Here each
-request is read as its model's protocol says and compared with the shape of the operation's input: names of members, required
-ones, types, lengths, ranges, enums and patterns. What no model says is not judged: the contents of JSON in strings, rules
-between members, and the limits of SQS, which are in tests/src/conformance.
+An emulator accepts requests that AWS would refuse: an unknown member, a name that is too long, an invalid enum value.
+Here each request is parsed according to its model's protocol and compared with the shape of the operation's input:
+member names, required members, types, lengths, ranges, enums and patterns. Rules that are not in a model are not
+checked: the contents of JSON in strings, rules between members, and the limits of SQS, which tests/src/conformance
+covers.
 
-The emulators wrap their application in `judged_asgi` or `judged_wsgi`. Only requests of AWS's SDK for Rust are judged; those
-of boto3, of the CDK, and of the tests' own clients, whose application is `redeliver-tests`, are others'. Each request is a
-line of the file that the variable JUDGED_REQUESTS names, and `cargo xtask test` fails on a finding, and if the requests of a
-service were not judged at all. A line has the place and the rule that was broken, and never a value.
+The emulators wrap their application in `judged_asgi` or `judged_wsgi`. Only requests from AWS's SDK for Rust are
+checked, not those of boto3, of the CDK, and of the tests' own clients, whose application name is `redeliver-tests`.
+Each request adds a line to the file named by the variable JUDGED_REQUESTS. `cargo xtask test` fails on a finding, and
+if no request of a service was checked. A line has the place and the violated rule, but never a value.
 """
 
 import base64
@@ -29,9 +30,9 @@ from botocore.loaders import Loader
 
 JUDGED_REQUESTS = "JUDGED_REQUESTS"
 OURS, TESTS_OWN = "aws-sdk-rust/", "app/redeliver-tests"
-# The SDK's name of a service where botocore has another one for its folder.
+# The SDK's names of services whose folder in botocore has another name.
 FOLDERS = {"eventbridge": "events"}
-# The headers that are of every request, and not of an operation.
+# Headers of every request, which do not belong to an operation.
 COMMON_HEADERS = {
     "x-amz-content-sha256",
     "x-amz-date",
@@ -61,7 +62,7 @@ EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.timezone.utc)
 
 
 class Unreadable(Exception):
-    """A request that is in no form that its model's protocol has."""
+    """A request that its model's protocol does not allow."""
 
 
 class Request:
@@ -72,7 +73,7 @@ class Request:
         self.headers = {name.lower(): value for name, value in headers}
 
     def service(self):
-        """The SDK's name of the service, such as `sqs`; nothing if the request is not one of redeliver's."""
+        """The SDK's name of the service, such as `sqs`, or None if the request is not redeliver's."""
         agent = f"{self.headers.get('user-agent', '')} {self.headers.get('x-amz-user-agent', '')}"
         if OURS not in agent or TESTS_OWN in agent:
             return None
@@ -87,7 +88,7 @@ def model(service):
 
 
 def judge(request):
-    """The service, the operation, and each finding: its path in the request, and the rule. Nothing for others' requests."""
+    """The service, the operation, and each finding (path in the request, and rule); None for others' requests."""
     service = request.service()
     if service is None:
         return None
@@ -104,7 +105,7 @@ def judge(request):
 
 
 def check(shapes, name, value, path):
-    """The rules of a shape that a value breaks."""
+    """The rules of a shape that a value violates."""
     shape = shapes[name]
     kind = shape["type"]
     is_one = isinstance(value, TYPES[kind]) and isinstance(value, bool) == (kind == "boolean")
@@ -130,7 +131,7 @@ def check(shapes, name, value, path):
             findings += check(shapes, shape["member"]["shape"], one, f"{path}[{index}]")
     if "enum" in shape and value not in shape["enum"]:
         findings.append((path, f"not in the enum {name}"))
-    # Smithy leaves a pattern without anchors open on both sides; AWS's services compare the whole text.
+    # In Smithy a pattern without anchors matches substrings, but AWS's services match the complete string.
     if "pattern" in shape and not regex.fullmatch(shape["pattern"], value):
         findings.append((path, f"does not match the pattern {shape['pattern']}"))
     is_number = kind in ("integer", "long", "float", "double")
@@ -143,7 +144,7 @@ def check(shapes, name, value, path):
 
 
 def read(request, model):
-    """The operation, its input by the names of members, and what could not be compared with a shape."""
+    """The operation, its input by member name, and findings outside any shape."""
     protocol = model["metadata"]["protocol"]
     if protocol in ("rest-json", "rest-xml"):
         return read_rest(request, model)
@@ -158,8 +159,8 @@ def read(request, model):
         has_name = request.path.startswith("/service/") and name in model["operations"]
         decode = cbor2.loads
     if not has_name:
-        raise Unreadable("it names no operation of the model")
-    return name, of_document(model["shapes"], input_of(model, name), decoded(decode, request.body)), []
+        raise Unreadable("unknown operation")
+    return name, parse_document(model["shapes"], input_of(model, name), decoded(decode, request.body)), []
 
 
 def input_of(model, operation):
@@ -170,11 +171,11 @@ def decoded(decode, body):
     try:
         return decode(body) if body else {}
     except ValueError as error:
-        raise Unreadable(f"its body cannot be read: {type(error).__name__}") from error
+        raise Unreadable(f"unreadable body: {type(error).__name__}") from error
 
 
-def of_document(shapes, name, value):
-    """A value of JSON or CBOR as its shape has it; what does not fit stays as it is, for `check`."""
+def parse_document(shapes, name, value):
+    """Converts a JSON or CBOR value to its shape. Mismatches are left unchanged, for `check`."""
     shape = shapes.get(name, {"type": "none"})
     kind = shape["type"]
     if kind == "structure" and isinstance(value, dict):
@@ -182,28 +183,28 @@ def of_document(shapes, name, value):
         read = {}
         for wire_name, one in value.items():
             member, of = names.get(wire_name, (wire_name, None))
-            read[member] = of_document(shapes, of, one)
+            read[member] = parse_document(shapes, of, one)
         return read
     if kind == "map" and isinstance(value, dict):
-        return {key: of_document(shapes, shape["value"]["shape"], one) for key, one in value.items()}
+        return {key: parse_document(shapes, shape["value"]["shape"], one) for key, one in value.items()}
     if kind == "list" and isinstance(value, list):
-        return [of_document(shapes, shape["member"]["shape"], one) for one in value]
+        return [parse_document(shapes, shape["member"]["shape"], one) for one in value]
     if kind == "blob" and isinstance(value, str):
-        return of_base64(value)
+        return decode_base64(value)
     if kind == "timestamp" and isinstance(value, (int, float)) and not isinstance(value, bool):
         return EPOCH + datetime.timedelta(seconds=value)
     return value
 
 
-def of_base64(text):
+def decode_base64(text):
     try:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
         return text
 
 
-def of_text(shapes, name, text):
-    """A scalar that a form, a path, a query or a header has as text."""
+def parse_text(shapes, name, text):
+    """Converts a scalar in a form, a path, a query or a header to its shape."""
     kind = shapes[name]["type"]
     if kind in ("integer", "long") and re.fullmatch(r"-?\d+", text):
         return int(text)
@@ -212,13 +213,13 @@ def of_text(shapes, name, text):
     if kind == "boolean" and text in ("true", "false"):
         return text == "true"
     if kind == "blob":
-        return of_base64(text)
+        return decode_base64(text)
     if kind == "timestamp":
-        return of_timestamp(text)
+        return parse_timestamp(text)
     return text
 
 
-def of_timestamp(text):
+def parse_timestamp(text):
     for form in ("%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%dT%H:%M:%S.%fZ", "%a, %d %b %Y %H:%M:%S GMT"):
         try:
             return datetime.datetime.strptime(text, form)
@@ -231,12 +232,12 @@ def read_query(request, model):
     try:
         form = urllib.parse.parse_qs(request.body.decode(), keep_blank_values=True, strict_parsing=True)
     except ValueError as error:
-        raise Unreadable("its body is not a form") from error
+        raise Unreadable("the body is not a form") from error
     name = form.pop("Action", [""])[0]
     if name not in model["operations"]:
-        raise Unreadable("it names no operation of the model")
+        raise Unreadable("unknown operation")
     if form.pop("Version", [""])[0] != model["metadata"]["apiVersion"]:
-        raise Unreadable("it has another version than the model")
+        raise Unreadable("the version is not the model's")
     tree = {}
     for path, texts in form.items():
         at = tree
@@ -245,14 +246,14 @@ def read_query(request, model):
             at = at.setdefault(part, {})
         at[last] = texts[0]
     shape = input_of(model, name)
-    return name, of_form(model["shapes"], shape, tree) if shape else tree, []
+    return name, parse_form(model["shapes"], shape, tree) if shape else tree, []
 
 
-def of_form(shapes, name, value):
+def parse_form(shapes, name, value):
     shape = shapes[name]
     kind = shape["type"]
     if kind not in ("structure", "map", "list"):
-        return of_text(shapes, name, value) if isinstance(value, str) else value
+        return parse_text(shapes, name, value) if isinstance(value, str) else value
     if not isinstance(value, dict):
         return [] if kind == "list" and value == "" else value
     if kind == "structure":
@@ -260,21 +261,21 @@ def of_form(shapes, name, value):
         read = {}
         for wire_name, one in value.items():
             member, of = names.get(wire_name, (wire_name, None))
-            read[member] = of_form(shapes, of, one) if of else one
+            read[member] = parse_form(shapes, of, one) if of else one
         return read
     if kind == "list":
         items = value if shape.get("flattened") else value.get(shape["member"].get("locationName", "member"))
-        return [of_form(shapes, shape["member"]["shape"], one) for one in items.values()] if isinstance(items, dict) else value
+        return [parse_form(shapes, shape["member"]["shape"], one) for one in items.values()] if isinstance(items, dict) else value
     entries = value if shape.get("flattened") else value.get("entry", {})
     key, of = shape["key"].get("locationName", "key"), shape["value"].get("locationName", "value")
-    return {entry[key]: of_form(shapes, shape["value"]["shape"], entry[of]) for entry in entries.values()}
+    return {entry[key]: parse_form(shapes, shape["value"]["shape"], entry[of]) for entry in entries.values()}
 
 
 def read_rest(request, model):
     name, labels = operation_of(request, model)
     shapes, shape = model["shapes"], input_of(model, name)
     members = shapes[shape]["members"] if shape else {}
-    # What the operation's own URI has, and the SDK's `x-id`, is no member.
+    # Parameters in the operation's own URI, and the SDK's `x-id`, are not members.
     in_uri = urllib.parse.parse_qs(model["operations"][name]["http"]["requestUri"].partition("?")[2], keep_blank_values=True)
     query = {key: texts for key, texts in request.query.items() if key not in in_uri and key != "x-id"}
     headers = {key: text for key, text in request.headers.items() if key.startswith("x-amz-")}
@@ -282,11 +283,11 @@ def read_rest(request, model):
     for member, of in members.items():
         wire_name, location = of.get("locationName", member), of.get("location")
         if location == "uri" and wire_name in labels:
-            values[member] = of_text(shapes, of["shape"], labels[wire_name])
+            values[member] = parse_text(shapes, of["shape"], labels[wire_name])
         elif location == "querystring" and wire_name in query:
-            values[member] = of_query(shapes, of["shape"], query.pop(wire_name))
+            values[member] = parse_query_values(shapes, of["shape"], query.pop(wire_name))
         elif location == "header" and wire_name.lower() in request.headers:
-            values[member] = of_text(shapes, of["shape"], request.headers[wire_name.lower()])
+            values[member] = parse_text(shapes, of["shape"], request.headers[wire_name.lower()])
             headers.pop(wire_name.lower(), None)
         elif location == "headers":
             named = [key for key in headers if key.startswith(wire_name.lower())]
@@ -308,29 +309,29 @@ def body_of(request, model, shape, members):
     if not request.body:
         return {}
     if is_xml:
-        raise Unreadable("its body is XML, which is not read here")
+        raise Unreadable("XML bodies are not supported here")
     document = decoded(json.loads, request.body)
     if payload:
-        return {payload: of_document(shapes, shapes[shape]["members"][payload]["shape"], document)}
+        return {payload: parse_document(shapes, shapes[shape]["members"][payload]["shape"], document)}
     if not isinstance(document, dict):
-        raise Unreadable("its body is no object")
+        raise Unreadable("the body is not an object")
     read = {}
     for wire_name, one in document.items():
         member, of = members.get(wire_name, (wire_name, None))
-        read[member] = of_document(shapes, of, one)
+        read[member] = parse_document(shapes, of, one)
     return read
 
 
-def of_query(shapes, name, texts):
+def parse_query_values(shapes, name, texts):
     shape = shapes[name]
     if shape["type"] == "list":
-        return [of_text(shapes, shape["member"]["shape"], text) for text in texts]
-    return of_text(shapes, name, texts[0])
+        return [parse_text(shapes, shape["member"]["shape"], text) for text in texts]
+    return parse_text(shapes, name, texts[0])
 
 
 @functools.cache
 def routes(service):
-    """Method, path, the query parameters of the URI, and the required ones of the input, of each operation."""
+    """The method, path, URI query parameters, and required query parameters and headers of each operation."""
     found = []
     for name, operation in model(service)["operations"].items():
         path, _, query = operation["http"]["requestUri"].partition("?")
@@ -345,7 +346,7 @@ def routes(service):
 
 
 def operation_of(request, model):
-    """That of its path which has the most of its query parameters; the SDK names it in `x-id` where several have them."""
+    """The operation whose path matches with the most query parameters; if several match, the SDK names it in `x-id`."""
     candidates = []
     for name, method, pattern, literal, needed, needed_headers in routes(request.service()):
         matched = pattern.fullmatch(request.path) if method == request.method else None
@@ -356,13 +357,13 @@ def operation_of(request, model):
         labels = {label: urllib.parse.unquote(text) for label, text in matched.groupdict().items()}
         candidates.append(((is_named, has_all, len(literal) + len(needed) + len(needed_headers)), name, labels))
     if not candidates:
-        raise Unreadable("no operation of the model has its method and path")
+        raise Unreadable("no operation matches the method and path")
     _, name, labels = max(candidates, key=lambda candidate: candidate[0])
     return name, labels
 
 
 class Record:
-    """The file of this emulator's judged requests."""
+    """The file with the results for this emulator's requests."""
 
     def __init__(self):
         self.file = open(os.environ[JUDGED_REQUESTS], "a", buffering=1)
@@ -371,7 +372,7 @@ class Record:
     def add(self, request):
         try:
             judged = judge(request)
-        except Exception as error:  # the test of the request goes on; the run fails
+        except Exception as error:  # the test continues, and the run fails at its end
             judged = request.service() or "unknown", "unknown", [("", f"the judge failed: {error!r}")]
         if judged is None:
             return

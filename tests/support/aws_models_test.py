@@ -1,6 +1,6 @@
-"""The judge of aws_models.py, judged: requests that boto3 writes pass, and a fault planted in one is found with its place.
+"""Tests of aws_models.py: requests written by boto3 pass, and a planted fault is found with its place.
 
-boto3 reads the same models, but shares no code with the judge: it writes requests, and the judge reads them.
+boto3 uses the same models but shares no code with aws_models.py: the one writes requests, and the other parses them.
 """
 
 import datetime
@@ -24,7 +24,7 @@ class Sent(Exception):
 
 
 def sent(service, operation, edit=lambda body: body, agent=None, **parameters):
-    """The request that boto3 would send, as redeliver's SDK would send it; boto3 itself checks nothing."""
+    """The request that boto3 would send, with the user agent of redeliver's SDK. boto3's own validation is off."""
     client = boto3.client(
         {"eventbridge": "events"}.get(service, service),
         "eu-west-1",
@@ -113,7 +113,7 @@ class Judged(unittest.TestCase):
     def assert_judged(self, request, service, operation, findings):
         self.assertEqual(judge(request), (service, operation, findings))
 
-    def test_requests_as_boto3_writes_them_have_no_finding(self):
+    def test_requests_written_by_boto3_have_no_findings(self):
         for request, service, operation in [
             (send_batch(), "sqs", "SendMessageBatch"),
             (metric(), "cloudwatch", "GetMetricData"),
@@ -166,7 +166,7 @@ class Judged(unittest.TestCase):
         request = sent("lambda", "list_event_source_mappings", MaxItems="many")
         self.assert_judged(request, "lambda", "ListEventSourceMappings", [(".MaxItems", "str instead of integer")])
 
-    def test_a_length_and_a_range_are_kept(self):
+    def test_lengths_and_ranges_are_enforced(self):
         request = sent("secretsmanager", "get_secret_value", SecretId="x" * 2049)
         self.assert_judged(request, "secretsmanager", "GetSecretValue", [(".SecretId", "has length 2049, more than 2048")])
         request = mapping(ScalingConfig={"MaximumConcurrency": 1})
@@ -176,7 +176,7 @@ class Judged(unittest.TestCase):
         request = sent("eventbridge", "put_events", Entries=[])
         self.assert_judged(request, "eventbridge", "PutEvents", [(".Entries", "has length 0, less than 1")])
 
-    def test_a_value_of_no_enum_is_found(self):
+    def test_an_invalid_enum_value_is_found(self):
         request = invoke(InvocationType="Later")
         self.assert_judged(request, "lambda", "Invoke", [(".InvocationType", "not in the enum InvocationType")])
         request = sent("sqs", "get_queue_attributes", QueueUrl=QUEUE, AttributeNames=["QueueArn", "Age"])
@@ -184,21 +184,21 @@ class Judged(unittest.TestCase):
             request, "sqs", "GetQueueAttributes", [(".AttributeNames[1]", "not in the enum QueueAttributeName")]
         )
 
-    def test_a_text_that_a_pattern_matches_in_part_is_found(self):
+    def test_a_partial_match_of_a_pattern_is_found(self):
         [(path, rule)] = judge(invoke(TenantId="a#b"))[2]
         self.assertEqual((path, rule.partition(" [")[0]), (".TenantId", "does not match the pattern"))
 
-    def test_what_is_no_request_of_the_model_is_found(self):
+    def test_requests_outside_the_model_are_found(self):
         request = send_batch()
         request.headers["x-amz-target"] = "AmazonSQS.SendMessages"
-        self.assert_judged(request, "sqs", "unknown", [("", "it names no operation of the model")])
+        self.assert_judged(request, "sqs", "unknown", [("", "unknown operation")])
         request = send_batch(edit=lambda body: body[:-1])
-        self.assert_judged(request, "sqs", "unknown", [("", "its body cannot be read: JSONDecodeError")])
+        self.assert_judged(request, "sqs", "unknown", [("", "unreadable body: JSONDecodeError")])
         request = invoke()
         request.path += "/later"
-        self.assert_judged(request, "lambda", "unknown", [("", "no operation of the model has its method and path")])
+        self.assert_judged(request, "lambda", "unknown", [("", "no operation matches the method and path")])
 
-    def test_requests_of_others_are_not_judged(self):
+    def test_requests_of_other_clients_are_ignored(self):
         for agent in ["Boto3/1.43.106 md/Botocore#1.43.106", AGENT.format("sqs/1.2.3") + " app/redeliver-tests"]:
             self.assertIsNone(judge(send_batch({"DelaySeconds": "900"}, agent=agent)))
 

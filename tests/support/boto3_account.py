@@ -1,4 +1,4 @@
-"""What is in an account before a stack is deployed, through boto3.
+"""The resources in an account before a stack is deployed, through boto3.
 
 prepare          creates a bucket, a secret, a topic and a function that fails for {"fails": true}; prints them as JSON
 outputs STACK    prints the outputs of a stack as JSON

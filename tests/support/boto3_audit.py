@@ -1,6 +1,6 @@
-"""Counts the messages of a queue by error type: what a straightforward script does.
+"""Counts the messages of a queue by error type, like a straightforward script.
 
-audit URL  receives ten messages at a time until none comes, and makes them visible again
+boto3_audit.py URL  receives ten messages at a time until none arrives, and makes them visible again
 """
 
 import collections

@@ -1,6 +1,7 @@
-"""What a team has before it meets redeliver, through boto3.
+"""A team's resources before it uses redeliver, through boto3.
 
-prepare NAME RUNTIME HANDLER PACKAGE   creates the queue NAME and a function of that name that reads it by a mapping of its own; prints its role's id
+prepare NAME RUNTIME HANDLER PACKAGE   creates a queue, and a function of the same name with a mapping on it; prints the
+                                       queue's URL and ARN and the id of the function's role
 bucket NAME                            creates a bucket
 mappings FUNCTION                      prints the state and the queue of each of the function's mappings
 """

@@ -1,6 +1,6 @@
-"""Queues of two regions as accounts have them, made through boto3, which shares no code with redeliver.
+"""Creates typical queues in two regions through boto3, which shares no code with redeliver.
 
-Arguments: the two regions. In the first all that may be wrong is wrong once; in the second all is well.
+Arguments: the two regions. The first has each possible problem once; the second has none.
 """
 
 import io
@@ -19,7 +19,7 @@ class Region:
         self.functions = boto3.client("lambda", name)
 
     def queue(self, name, dlq=None, days=4, messages=0):
-        """Its ARN."""
+        """Creates a queue and returns its ARN."""
         attributes = {"MessageRetentionPeriod": str(days * DAY)}
         if dlq:
             attributes["RedrivePolicy"] = f'{{"deadLetterTargetArn":"{dlq}","maxReceiveCount":"3"}}'

@@ -1,4 +1,4 @@
-"""Tells CloudWatch a value of a function's metric through boto3, as the function's log lines do.
+"""Writes a value of a function's metric to CloudWatch through boto3, like the function's log lines.
 
 boto3_metric.py FUNCTION METRIC VALUE
 """

@@ -1,8 +1,8 @@
-"""What a deployment shows of an outage, made through boto3, which shares no code with redeliver.
+"""The traces of an outage in a deployment, created through boto3, which shares no code with redeliver.
 
-read QUEUE FUNCTION             creates a queue, a function, and an event source mapping that is disabled
-circuit-open FUNCTION AGO ...   writes that the function has found its target down so many minutes ago
-polls QUEUE AGO ...             creates a queue, and writes that it was asked three times in vain so many minutes ago
+read QUEUE FUNCTION             creates a queue, a function, and a disabled event source mapping
+circuit-open FUNCTION AGO ...   writes metrics: the function's circuit was open this number of minutes ago
+polls QUEUE AGO ...             creates a queue, and writes metrics: three empty receives this number of minutes ago
 """
 
 import io

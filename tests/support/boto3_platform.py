@@ -1,7 +1,7 @@
-"""Does what Lambda itself does with a function's role: its log, its traces, its network interfaces.
+"""Makes Lambda's own requests with a function's role: for its log, its traces and its network interfaces.
 
-Each line of standard input is a JSON object of a client's settings, a log group and the actions. What is answered does
-not matter: moto tells what it allowed.
+Each line of standard input is a JSON object with a client's settings, a log group and the actions. The responses do not
+matter: moto reports its decisions.
 """
 
 import json
@@ -36,11 +36,11 @@ def method(client, operation):
 
 
 for line in sys.stdin:
-    asked = json.loads(line)
-    for action in asked["actions"]:
+    request = json.loads(line)
+    for action in request["actions"]:
         service, operation = action.split(":")
-        client = boto3.client(service, config=Config(retries={"total_max_attempts": 1}), **asked["client"])
+        client = boto3.client(service, config=Config(retries={"total_max_attempts": 1}), **request["client"])
         try:
-            method(client, operation)(**calls(asked["log_group"])[action])
+            method(client, operation)(**calls(request["log_group"])[action])
         except ClientError:
             pass

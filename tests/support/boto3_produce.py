@@ -1,7 +1,7 @@
-"""Existing producers, through boto3, which shares no code with redeliver.
+"""Acts as existing producers, through boto3, which shares no code with redeliver.
 
 event DETAIL                    puts an event on EventBridge's default bus, and prints its id
-publish TOPIC ORDER_ID BODY     publishes on SNS with an attribute order-id, and prints SNS's id
+publish TOPIC ORDER_ID BODY     publishes to SNS with the attribute order-id, and prints SNS's message id
 upload BUCKET KEY               puts an object into a bucket
 """
 

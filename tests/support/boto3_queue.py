@@ -1,12 +1,12 @@
-"""SQS through boto3, which shares no code with redeliver.
+"""Calls SQS through boto3, which shares no code with redeliver.
 
 create NAME              creates a queue with SQS's defaults and prints its ARN
 set-attributes URL       sets the attributes on standard input, a JSON object
 list                     prints the names of all queues
-send URL [GROUP]         sends each line of standard input as a message, to a FIFO queue in this group, and prints the ids
-attribute URL NAME       prints an attribute of the queue, if it has it
-wait-for URL NAME VALUE  waits two minutes until an attribute of the queue has this value
-receive URL COUNT        prints so many messages as JSON lines; waits two minutes for them
+send URL [GROUP]         sends each line of standard input as a message (to a FIFO queue: in GROUP), prints the ids
+attribute URL NAME       prints an attribute of the queue, if it is set
+wait-for URL NAME VALUE  waits up to two minutes until an attribute of the queue has this value
+receive URL COUNT        prints COUNT messages as JSON lines; waits up to two minutes for them
 """
 
 import json
@@ -58,7 +58,7 @@ def receive(sqs, url, count):
     found = 0
     while found < int(count):
         if time.monotonic() > deadline:
-            sys.exit(f"only {found} of {count} messages came within {SECONDS_MAX} s")
+            sys.exit(f"only {found} of {count} messages arrived within {SECONDS_MAX} s")
         answer = sqs.receive_message(
             QueueUrl=url,
             MaxNumberOfMessages=10,

@@ -1,4 +1,4 @@
-"""The retry function as tutorials write it: one record at a time, boto3 and jsonschema."""
+"""A retry function like in tutorials: one record at a time, with boto3 and jsonschema."""
 
 import json
 import os

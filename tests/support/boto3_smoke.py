@@ -1,9 +1,9 @@
-"""What `cargo xtask smoke` asks AWS beside SQS; each answer is a line of JSON.
+"""The requests of `cargo xtask smoke` to services other than SQS; each result is a line of JSON.
 
 identity              the account, the user, and the region
 stack NAME            the status of a CloudFormation stack, or null
-delete NAME           deletes it, waits until it is gone, and prints null
-alarms PREFIX         names and states of the alarms whose names begin with it
+delete NAME           deletes a CloudFormation stack, waits until it is gone, and prints null
+alarms PREFIX         the names and states of the alarms with this prefix
 """
 
 import json

@@ -1,14 +1,12 @@
-"""What ministack lacks for a deployment: saved log queries, which nothing here asks for, and wrapper scripts.
+"""Adds features to ministack that a deployment needs: wrapper scripts, and saved log queries (accepted and ignored).
 
-Its functions in Python and Node.js run in workers of its own, which know no wrapper script (`AWS_LAMBDA_EXEC_WRAPPER`) and no /opt.
-
-A function that has one is run by AWS's own runtime instead, started by the wrapper from its layer, as a `bootstrap` of an OS-only runtime.
-
-It also hands a template's parameters on as text, where CloudFormation makes numbers of them: a mapping's concurrency becomes one here.
-
-It sees no change in a parameter that only conditions of resources read: one is made up here, so that it looks again.
-
-And it refuses an alarm on an expression of several metrics: such an alarm watches the first of them here.
+- ministack runs functions in Python and Node.js in its own workers, without wrapper scripts (`AWS_LAMBDA_EXEC_WRAPPER`)
+  and without /opt. A function with a wrapper script is run by AWS's own runtime instead, started by the wrapper from
+  its layer, as the `bootstrap` of an OS-only runtime.
+- It passes a template's parameters on as strings, where CloudFormation converts them to numbers: a mapping's
+  concurrency is converted here.
+- It detects no change in a parameter that only the conditions of resources use: a change is added here.
+- It refuses an alarm on an expression of several metrics: here such an alarm uses the first metric.
 """
 
 import io
@@ -29,15 +27,15 @@ COMMANDS = {
 }
 WRAPPER = "AWS_LAMBDA_EXEC_WRAPPER"
 START = """#!/bin/sh
-# It is not set here, and AWS's runtime for Node.js wants it.
+# AWS's runtime for Node.js requires this variable, which ministack does not set.
 export AWS_LAMBDA_LOG_GROUP_NAME="/aws/lambda/$AWS_LAMBDA_FUNCTION_NAME"
 cd "$LAMBDA_TASK_ROOT" && exec "$LAMBDA_TASK_ROOT$AWS_LAMBDA_EXEC_WRAPPER" {command} "$_HANDLER"
 """
 
 without_wrapper = lambda_svc._execute_function_warm
-of_numbers = lambda_svc._sqs_esm_concurrency
-of_one_metric = provisioners._cw_metric_alarm_record
-of_templates = changesets._diff_resources
+original_concurrency = lambda_svc._sqs_esm_concurrency
+original_alarm = provisioners._cw_metric_alarm_record
+original_changes = changesets._diff_resources
 
 
 def execute(func, event, request_id):
@@ -50,7 +48,7 @@ def execute(func, event, request_id):
 
 
 def package(code, layers, command):
-    """The function's code, what its layers have for /opt, and what starts both."""
+    """Returns a package with the function's code, the /opt files of its layers, and a `bootstrap` that starts both."""
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w") as package:
         copy(code, package, "")
@@ -70,7 +68,7 @@ def copy(source, package, folder):
 
 def concurrency(mapping, *others):
     scaling = {name: int(limit) for name, limit in (mapping.get("ScalingConfig") or {}).items()}
-    return of_numbers(mapping | {"ScalingConfig": scaling}, *others)
+    return original_concurrency(mapping | {"ScalingConfig": scaling}, *others)
 
 
 def alarm(name, properties):
@@ -78,11 +76,11 @@ def alarm(name, properties):
     if metrics:
         named = {key: metrics[0]["Metric"].get(key) for key in ("MetricName", "Namespace", "Dimensions")}
         properties = {**properties, **named, "Period": metrics[0]["Period"], "Statistic": metrics[0]["Stat"], "Metrics": None}
-    return of_one_metric(name, properties)
+    return original_alarm(name, properties)
 
 
 def changes(old, new, resources, template, changed_params, retag):
-    found = of_templates(old, new, resources, template, changed_params, retag)
+    found = original_changes(old, new, resources, template, changed_params, retag)
     conditional = [name for name, resource in new["Resources"].items() if "Condition" in resource]
     if found or not changed_params or not conditional:
         return found

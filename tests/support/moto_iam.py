@@ -1,26 +1,28 @@
-"""moto with IAM enforced as AWS documents it. Arguments: address, port. Runs until its standard input ends.
+"""Runs moto with IAM enforced as AWS documents it. Arguments: address, port. Runs until its standard input ends.
 
-From moto come SQS and the other services, users, keys, signatures and stored policies. What a request needs, and
-whether that is allowed, is decided here, since moto's own decision (each tried with 5.2.5) is another one than AWS's:
+moto provides SQS and the other services, users, keys, signatures and stored policies. This script determines the
+actions that a request needs and whether they are allowed, because moto's own decisions (each tried with 5.2.5) differ
+from AWS's:
 
-- SendMessageBatch needs sqs:SendMessage; moto asks for sqs:SendMessageBatch, which does not exist ("Actions, resources,
+- SendMessageBatch needs sqs:SendMessage; moto requires sqs:SendMessageBatch, which does not exist ("Actions, resources,
   and condition keys", Service Authorization Reference).
-- Except for SQS and IAM moto takes any request for one on the resource "*", and of SQS GetQueueUrl, too.
-- It takes patterns for regular expressions: an ARN that ends with :$LATEST never matches.
-- It does not look at a queue's key. Whoever sends needs kms:GenerateDataKey and kms:Decrypt, whoever receives
-  kms:Decrypt ("Key management", Amazon SQS Developer Guide).
-- It does not look at a queue's own policy. What that denies is denied.
-- A deny with a condition that does not hold denies all the same.
-- It checks the signature of a form that it has written anew, with + for a space; the SDK writes %20.
-- S3 answers 404 for an object that is not there to anybody who may read it; AWS says so only to those who may list the
-  bucket, too ("GetObject", Amazon S3 API Reference).
+- Except for SQS and IAM, moto treats every request as one on the resource "*"; it does the same for GetQueueUrl of SQS.
+- It treats patterns as regular expressions: an ARN that ends with :$LATEST never matches.
+- It ignores a queue's key. Senders need kms:GenerateDataKey and kms:Decrypt, and receivers need kms:Decrypt ("Key
+  management", Amazon SQS Developer Guide).
+- It ignores a queue's own policy. Here its denials are enforced.
+- A deny statement applies even if its condition does not hold.
+- It checks the signature of a form that it has re-encoded, with + for a space; the SDK writes %20.
+- S3 answers 404 for a missing object to everyone who may read it; AWS does so only for those who may also list the
+  bucket ("GetObject", Amazon S3 API Reference).
 
-Left out here, too: key policies, grants, permission boundaries, session and service control policies.
+Not implemented here, either: key policies, grants, permission boundaries, session and service control policies.
 
-A request with the header x-moto-account-id is the test's own: it may do all. Each decision on another one is a line of
-JSON on standard output, written before the answer, and so is each invocation of a function. A user is named after its
-role, so that it is that role in conditions, and its path is the function's name, for the key lambda:SourceFunctionArn.
-Lambda itself at work with the role is ROLE@lambda, and has no path: its requests do not have that key.
+A request with the header x-moto-account-id is the test's own and has full access. Each decision on another request is a
+line of JSON on standard output, written before the answer, and so is each invocation of a function. A user has the name
+of its role, so that it matches that role in conditions, and its path is the function's name, for the key
+lambda:SourceFunctionArn. The user for Lambda itself with the role is ROLE@lambda. It has no path, so its requests lack
+that key.
 """
 
 import functools
@@ -105,7 +107,7 @@ def matches(patterns, text):
 
 
 def holds(operator, expected, context):
-    """As "IAM JSON policy elements: Condition operators" says; an operator that no template has is an error."""
+    """As in "IAM JSON policy elements: Condition operators"; an operator that no template uses is an error."""
     for key, values in expected.items():
         values = values if isinstance(values, list) else [values]
         is_one = context.get(key) in values
@@ -122,15 +124,15 @@ def holds(operator, expected, context):
 
 
 class Denied(AccessDeniedError):
-    """As services say it that speak JSON; moto says it in XML to all."""
+    """A refusal in JSON, as the JSON services of AWS respond; moto always responds in XML."""
 
     def __init__(self, user_arn, action):
         super().__init__(user_arn=user_arn, action=action)
         is_key = action.startswith("kms:")
         self.code = 400 if is_key else 403
         code = "KmsAccessDenied" if is_key else "AccessDeniedException"
-        told = f"User: {user_arn} is not authorized to perform: {action}"
-        self.description = json.dumps({"__type": code, "message": told})
+        message = f"User: {user_arn} is not authorized to perform: {action}"
+        self.description = json.dumps({"__type": code, "message": message})
 
 
 class EnforcedRequest(access_control.IAMRequest):
@@ -163,7 +165,7 @@ class EnforcedRequest(access_control.IAMRequest):
             policy = self._service == "sqs" and queue_attribute(on, account, region, "policy")
             denials = json.loads(policy)["Statement"] if policy and action.startswith("sqs:") else []
             allowed = is_allowed(statements, denials, action, on, context)
-            tell({"account": account, "user": user, "action": action, "resource": on, "allowed": allowed})
+            report({"account": account, "user": user, "action": action, "resource": on, "allowed": allowed})
             if not allowed and self._service == "s3":
                 raise S3AccessDeniedError()
             if not allowed:
@@ -171,7 +173,7 @@ class EnforcedRequest(access_control.IAMRequest):
                 raise error(user_arn=self._access_key.arn, action=action)
 
 
-def tell(line):
+def report(line):
     with WRITING:
         print(json.dumps(line), flush=True)
 
@@ -182,10 +184,10 @@ def authorize(self, _moto_class, resource="*", check=ActionAuthenticatorMixin._a
 
 
 def invoke(self, name, _qualifier, body, _headers, response_headers):
-    """A function that fails as often as the message's data says."""
+    """A function that fails for the first `data.fails` attempts of a message."""
     event = json.loads(body)
     fails = event.get("metadata", {}).get("retry_attempt", 0) < event.get("data", {}).get("fails", 0)
-    tell({"account": self.account_id, "function": name, "payload": event, "fails": fails})
+    report({"account": self.account_id, "function": name, "payload": event, "fails": fails})
     if not fails:
         return b"null"
     response_headers["x-amz-function-error"] = "Unhandled"
@@ -193,13 +195,13 @@ def invoke(self, name, _qualifier, body, _headers, response_headers):
 
 
 def delay(self, delay_seconds, hide=Message.delay):
-    """Nothing here is about time: a hop of 900 s waits, and what asks for one second; all else is there at once."""
+    """Time does not matter here: delays of 900 s (hops) and of one second are kept, and all others are dropped."""
     hide(self, delay_seconds if delay_seconds in (1, 900) else 0)
 
 
 @functools.cache
 def account_of(access_key):
-    """moto asks each account in turn, at each request. A key is never asked for before it is made."""
+    """Caches the account: moto searches all accounts at each request. A key is never looked up before it exists."""
     return ACCOUNT_OF(access_key)
 
 

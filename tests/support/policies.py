@@ -1,10 +1,11 @@
-"""The statements of policies, compared with the actions, resources and condition keys that exist in IAM.
+"""Compares the statements of policies with the actions, resources and condition keys that exist in IAM.
 
-Standard input: a JSON object of statements by place. Standard output: a line for each finding, and then how many statements
-and actions were judged. Arguments: templates and Markdown pages with more policies, in JSON or YAML.
+Standard input: a JSON object with statements by place. Standard output: a line for each finding, and then the numbers
+of statements and actions checked. Arguments: templates and Markdown pages with more policies, in JSON or YAML.
 
-The actions, and the resources that each of them takes, are those of the Service Authorization Reference, which cfn-lint
-brings; so are the condition keys of resources. Those of requests are in no package: KEYS has the ones that are used here.
+The actions, the resources that each action supports, and the condition keys of resources are from the Service
+Authorization Reference, which is part of cfn-lint. No package has the condition keys of requests: KEYS has the ones
+used here.
 """
 
 import importlib.util
@@ -19,7 +20,7 @@ import yaml
 [CFN_LINT] = importlib.util.find_spec("cfnlint").submodule_search_locations
 with open(os.path.join(CFN_LINT, "data/AdditionalSpecs/Policies.json")) as file:
     SERVICES = json.load(file)
-# Each key, the page that has it, and what else it says: the actions that have the key; whether resources' own policies do.
+# Each key with its page in AWS's documentation, the actions with the key, and whether it is valid in resource policies.
 KEYS = {
     "aws:PrincipalArn": ("AWS global condition context keys", "*", True),
     "aws:ResourceAccount": ("AWS global condition context keys", "*", True),
@@ -38,18 +39,18 @@ OPERATOR = re.compile(rf"((ForAllValues|ForAnyValue):)?({TYPES}|Bool|BinaryEqual
 
 
 def findings(statement):
-    """What of a statement does not exist, or never applies."""
+    """The elements of a statement that do not exist, or never apply."""
     actions = listed(statement.get("Action", statement.get("NotAction")))
     resources = listed(statement.get("Resource", "*"))
     for action in actions:
         service, _, name = action.lower().partition(":")
         known = SERVICES.get(service, {"Actions": {}})
-        of_name = re.compile(re.escape(name).replace(r"\*", ".*"))
-        matching = [one for known_name, one in known["Actions"].items() if of_name.fullmatch(known_name)]
+        name_pattern = re.compile(re.escape(name).replace(r"\*", ".*"))
+        matching = [one for known_name, one in known["Actions"].items() if name_pattern.fullmatch(known_name)]
         if action != "*" and not matching:
             yield f"no action {action}"
         elif action != "*" and not any(applies(known, one, resource) for one in matching for resource in resources):
-            yield f"{action} on a resource that it does not take: {', '.join(resources)}"
+            yield f"{action} on an unsupported resource: {', '.join(resources)}"
     for conditions in alternatives(statement.get("Condition", {})):
         for operator, condition in conditions.items():
             if not OPERATOR.fullmatch(operator):
@@ -59,7 +60,7 @@ def findings(statement):
 
 
 def applies(service, action, resource):
-    """Whether an action takes a resource; one without a resource takes only `*`, and what is not text is a reference."""
+    """Reports whether an action supports a resource, `*`, or a reference (not a string). Some actions support only `*`."""
     if resource == "*" or not isinstance(resource, str):
         return True
     formats = [arn for name in action.get("Resources", []) for arn in service["Resources"][name.lower()].get("ARNFormats", [])]
@@ -67,10 +68,10 @@ def applies(service, action, resource):
 
 
 def findings_of_key(operator, key, actions, is_on_resource):
-    # An action that has no such key is allowed by these all the same: one action that has it is enough.
+    # These operators allow actions without the key, so one action with the key is enough.
     enough = any if operator.startswith("ForAllValues:") or operator.endswith("IfExists") else all
     if not enough(has_key(action, key) for action in actions):
-        yield f"{', '.join(actions)} without the key {key}, or KEYS does not have it yet"
+        yield f"{', '.join(actions)} without the key {key}, or KEYS lacks it"
     if is_on_resource and key in KEYS and not KEYS[key][2]:
         yield f"the key {key} in a resource's policy"
 
@@ -84,7 +85,7 @@ def has_key(action, key):
 
 
 def alternatives(value):
-    """Both cases of a condition that a template's parameter decides."""
+    """Both cases of a condition that depends on a template's parameter."""
     cases = value["Fn::If"][1:] if "Fn::If" in value else [value]
     return [case for case in cases if "Ref" not in case]
 
@@ -94,7 +95,7 @@ def listed(value):
 
 
 def statements(place, value):
-    """Those of a document, wherever they stand. A policy of CloudFormation's own stacks has other actions."""
+    """The statements anywhere in a document. A CloudFormation stack policy has other actions and is skipped."""
     if isinstance(value, dict):
         actions = listed(value.get("Action", value.get("NotAction")))
         if "Effect" in value and not any(str(action).startswith("Update:") for action in actions):
@@ -107,7 +108,7 @@ def statements(place, value):
 
 
 class Loader(yaml.SafeLoader):
-    """CloudFormation's short functions are references like any others."""
+    """Treats the short forms of CloudFormation's functions as references."""
 
 
 Loader.add_multi_constructor("!", lambda loader, tag, node: {tag: None})

@@ -1,4 +1,4 @@
-"""Handlers that wait for a service as long as WAIT_SECONDS says: one record after another, and all at the same time."""
+"""Handlers that wait WAIT_SECONDS for a service per record: one record after another, or all at the same time."""
 
 import asyncio
 import os

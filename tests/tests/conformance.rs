@@ -1,5 +1,5 @@
-//! The conformance suite on the embedded SQS, in virtual time, and on ministack, in real time; its rules of FIFO queues
-//! also on moto; the suite of buckets on the one in memory and on moto's S3.
+//! The conformance suite on the embedded SQS in virtual time, on ministack in real time and, for FIFO queues, on moto;
+//! the suite of buckets on the embedded bucket and on moto's S3.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;
@@ -66,7 +66,7 @@ async fn the_bucket_in_memory_keeps_every_rule() {
     assert_eq!(report.outcomes.len(), OBJECT_RULES.len());
 }
 
-/// With signatures that moto checks, and with these rights only.
+/// moto checks the signatures and allows exactly these rights.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn s3_on_moto_keeps_every_rule() {

@@ -1,4 +1,4 @@
-//! The harness itself: it stops, replaces and judges a function as Lambda and its event source mapping do.
+//! Tests of the harness itself: it stops, replaces and interprets a function like Lambda and its event source mapping.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn event_with_instructions(instructions: &Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_function_that_answers_is_kept_and_its_output_is_captured() {
+async fn a_responding_function_is_kept_and_its_output_is_captured() {
     let function = probe_function();
     for answer in [json!({"batchItemFailures": []}), json!(null)] {
         let event = event_with_instructions(&json!({"do": "answer", "answer": answer}));
@@ -39,7 +39,7 @@ async fn errors_deaths_and_timeouts_are_distinguished() {
     else {
         panic!("the function reported an error")
     };
-    assert_eq!(error["errorMessage"], "as told");
+    assert_eq!(error["errorMessage"], "as requested");
     assert_eq!(
         function.invoke(&event_with_instructions(&json!({"do": "exit"})), TIMEOUT).await,
         InvocationOutcome::Died
@@ -54,7 +54,7 @@ async fn errors_deaths_and_timeouts_are_distinguished() {
 }
 
 #[tokio::test]
-async fn a_process_is_killed_in_mid_invocation() {
+async fn a_process_can_be_killed_in_mid_invocation() {
     let function = probe_function();
     let event = event_with_instructions(&json!({"do": "hang"}));
     let (outcome, ()) =
@@ -62,7 +62,7 @@ async fn a_process_is_killed_in_mid_invocation() {
     assert_eq!(outcome, InvocationOutcome::Died);
 }
 
-/// On ministack: `cargo xtask test` selects it by the module's name.
+/// On ministack; `cargo xtask test` selects these tests by the module's name.
 mod ministack {
     use super::*;
 
@@ -80,7 +80,7 @@ mod ministack {
             sqs.send_message().queue_url(&queue.url).message_body(body).send().await.unwrap();
             let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe_function(), TIMEOUT);
             mapping.poll_once().await.unwrap();
-            assert!(mapping.poll_once().await.is_none(), "it is done or redriven, not received again");
+            assert!(mapping.poll_once().await.is_none(), "it is processed or redriven, not received again");
         }
         assert_eq!(queue.message_counts(&sqs).await, [0, 0, 0]);
         assert_eq!(dlq.message_counts(&sqs).await, [1, 0, 0]);
@@ -101,7 +101,7 @@ mod ministack {
         let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe_function(), TIMEOUT);
         assert_eq!(mapping.poll_once().await.unwrap().failed.len(), 1);
         send("second").await;
-        assert!(mapping.poll_once().await.is_none(), "neither of them");
+        assert!(mapping.poll_once().await.is_none(), "both are hidden");
         assert_eq!(queue.message_counts(&sqs).await, [1, 1, 0]);
     }
 
@@ -121,7 +121,7 @@ mod ministack {
 
         let mapping = EventSourceMapping::new(sqs.clone(), queue.clone(), probe_function(), TIMEOUT);
         let InvocationOutcome::Response(event) = mapping.poll_once().await.unwrap().outcome else {
-            panic!("the probe answers")
+            panic!("the probe responds")
         };
         let record = &event["Records"][0];
         assert_eq!(record["body"], r#"{"do":"event"}"#);

@@ -1,5 +1,5 @@
-//! The whole loop in virtual time, with the three functions' own code: whatever dies or fails on the way, every message is
-//! processed or in the final DLQ.
+//! The complete loop in virtual time, with the three functions' own code: no matter which process dies and which
+//! request fails, every message is processed or arrives in the final DLQ.
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,7 +33,7 @@ use redeliver_testing::functions::*;
 
 const POLICY: &str = r#"{"max_attempts":3,"backoff":{"kind":"uniform","max_delay_seconds":60}}"#;
 
-/// What becomes of the ten messages where nothing dies: these are processed, the others have these final records.
+/// The results of the ten messages: these are processed, and the others get the final records below.
 const PROCESSED: [usize; 6] = [0, 2, 5, 6, 7, 8];
 const DEAD: [(usize, &str); 4] = [
     (1, "RETRY_ATTEMPT_EXCEEDED"),
@@ -42,7 +42,7 @@ const DEAD: [(usize, &str); 4] = [
     (9, "INVALID_MESSAGE_FORMAT"),
 ];
 
-/// The body of message n.
+/// The body of message `n`.
 fn sent_body(n: usize) -> String {
     match n {
         4 => nth_body(4).replace(r#"{"n":4}"#, "[4]"),
@@ -51,17 +51,17 @@ fn sent_body(n: usize) -> String {
     }
 }
 
-/// Messages 5 and 9 have ten attributes: no place for a reason beside them.
+/// Messages 5 and 9 have ten attributes, so no further attribute fits.
 fn sent_attributes(n: usize) -> Attributes {
     if n == 5 || n == 9 { ten_attributes() } else { producer_attributes() }
 }
 
-/// Which message a body is of.
+/// The number of the message with this body.
 fn message_number(body: &str) -> usize {
     (0..10).find(|n| body == sent_body(*n) || body.contains(&nth_id(*n))).unwrap()
 }
 
-/// Fails each message in its own way, and keeps what it has done.
+/// Fails each message in a different way, and records the calls and the processed messages.
 #[derive(Clone, Default)]
 struct FaultyTarget {
     calls: Arc<Mutex<BTreeMap<usize, u32>>>,
@@ -71,7 +71,7 @@ struct FaultyTarget {
 impl Handler for FaultyTarget {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let n = message_number(message.body);
-        assert_eq!(*message.attributes, sent_attributes(n), "no producer attribute is lost on the way");
+        assert_eq!(*message.attributes, sent_attributes(n), "producer attributes are kept");
         let call = {
             let mut calls = self.calls.lock().unwrap();
             let call = calls.entry(n).or_default();
@@ -103,15 +103,15 @@ enum LoopFunction {
     Annotator,
 }
 
-/// The death of a process: in which batch of which function, and after how many polls of its future.
+/// The death of a process: the function, its batch, and the number of polls of its future before it dies.
 #[derive(Clone, Copy, Debug)]
 struct ProcessDeath {
-    of: LoopFunction,
+    function: LoopFunction,
     batch: usize,
     polls: usize,
 }
 
-/// Four queues, as deployed, and three functions.
+/// Four queues as deployed, and the three functions.
 struct DeployedLoop {
     world: FunctionWorld,
     target: FaultyTarget,
@@ -122,7 +122,7 @@ struct DeployedLoop {
         FailedMessageProcessor<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder>,
     annotator: FinalDlqAnnotator<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder>,
     final_records: Vec<ReceivedMessage>,
-    /// Batches that each function was given.
+    /// The number of batches delivered to each function.
     batches: [usize; 3],
 }
 
@@ -139,7 +139,7 @@ impl DeployedLoop {
             }),
             ..QueueSettings::default()
         };
-        // Slow answers: a process can die between a send and its answer.
+        // Answers are slow, so a process can die between a send and its answer.
         let slow = |queue: SpyQueue| queue.with_pauses(Duration::from_millis(1), Duration::from_millis(1));
         let last = slow(world.add_queue_with("final-dlq", &settings(days(14), None)));
         let annotation = slow(world.add_queue_with("annotation", &settings(days(14), Some((&last, 10)))));
@@ -203,7 +203,8 @@ impl DeployedLoop {
         }
     }
 
-    /// Runs until every queue is empty. `death` says after how many polls a batch's process dies; true if one did.
+    /// Runs until every queue is empty. `death` returns the number of polls after which a batch's process dies. Returns
+    /// true if a process died.
     fn run(&mut self, death: impl Fn(LoopFunction, usize) -> Option<usize>) -> bool {
         let mut died = false;
         for _ in 0..10_000 {
@@ -248,7 +249,7 @@ impl DeployedLoop {
                 self.world.clock.block_on(self.world.clock.sleep_until(due));
             }
         }
-        panic!("the loop does not end");
+        panic!("the loop does not settle");
     }
 
     fn receive(&self, queue: usize) -> Option<Vec<ReceivedMessage>> {
@@ -262,7 +263,7 @@ impl DeployedLoop {
         self.world.clock.block_on(self.queues[queue].queue.delete_batch(&handles));
     }
 
-    /// The records that the function reports as failed; `None` where its process died.
+    /// Returns the records that the function reports as failed; `None` if its process died.
     fn invoke(
         &self,
         function: &impl Function,
@@ -279,7 +280,7 @@ impl DeployedLoop {
                 }
                 polls += 1;
                 let polled = process.as_mut().poll(context).map(Some);
-                // Died between this await and the next.
+                // The process died between two awaits.
                 if death == Some(polls) && polled.is_pending() { Poll::Ready(None) } else { polled }
             })
             .await
@@ -290,18 +291,19 @@ impl DeployedLoop {
         self.target.processed.lock().unwrap().clone()
     }
 
-    /// What the final records say, copies taken together.
+    /// The messages and error types of the final records, without duplicates.
     fn dead_letters(&self) -> BTreeSet<(usize, &str)> {
-        let of =
+        let error_type =
             |record| Attributes::get(record, ERROR_TYPE).and_then(Attribute::text).unwrap_or("UNANNOTATED");
         self.final_records
             .iter()
-            .map(|record| (message_number(&record.body), of(&record.attributes)))
+            .map(|record| (message_number(&record.body), error_type(&record.attributes)))
             .collect()
     }
 
-    /// Each final record is whole: the producer's attributes, its group and trace, and a document that its schema knows.
-    fn assert_final_records_are_whole(&self) {
+    /// Checks that each final record has the producer's attributes, group and trace, and a document that fits its
+    /// schema.
+    fn assert_final_records_are_complete(&self) {
         for record in &self.final_records {
             let n = message_number(&record.body);
             attribute_document(&record.attributes, DEAD_LETTER);
@@ -313,14 +315,14 @@ impl DeployedLoop {
 }
 
 #[test]
-fn a_loop_without_deaths_settles_each_message_once() {
+fn a_crash_free_loop_settles_each_message_once() {
     let mut run = DeployedLoop::new(&MessageSchema::default());
     run.send_all();
     assert!(!run.run(|_, _| None));
     assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
     assert_eq!(run.dead_letters(), BTreeSet::from(DEAD));
     assert_eq!(run.final_records.len(), DEAD.len(), "no copies");
-    run.assert_final_records_are_whole();
+    run.assert_final_records_are_complete();
     let calls = run.target.calls.lock().unwrap().clone();
     let expected = [(0, 1), (1, 4), (2, 2), (3, 1), (5, 2), (6, 2), (7, 2), (8, 2)];
     assert_eq!(calls, BTreeMap::from(expected), "one first call and at most three retries");
@@ -330,31 +332,33 @@ fn a_loop_without_deaths_settles_each_message_once() {
 fn a_process_that_dies_at_any_await_loses_no_message() {
     let schema = MessageSchema::default();
     let mut deaths = [0; 3];
-    for of in [LoopFunction::MessageProcessor, LoopFunction::FailedMessageProcessor, LoopFunction::Annotator]
+    for function in
+        [LoopFunction::MessageProcessor, LoopFunction::FailedMessageProcessor, LoopFunction::Annotator]
     {
         for batch in 0.. {
-            let before = deaths[of as usize];
+            let before = deaths[function as usize];
             for polls in 0.. {
-                let death = ProcessDeath { of, batch, polls };
+                let death = ProcessDeath { function, batch, polls };
                 let mut run = DeployedLoop::new(&schema);
                 run.send_all();
-                let dies = |which, batch| (which == death.of && batch == death.batch).then_some(death.polls);
+                let dies =
+                    |which, batch| (which == death.function && batch == death.batch).then_some(death.polls);
                 let died = run.run(dies);
                 assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{death:?}");
                 assert_eq!(run.dead_letters(), BTreeSet::from(DEAD), "{death:?}");
-                run.assert_final_records_are_whole();
+                run.assert_final_records_are_complete();
                 if !died {
                     break;
                 }
-                deaths[of as usize] += 1;
+                deaths[function as usize] += 1;
             }
-            // Not even before its first await: there is no such batch.
-            if deaths[of as usize] == before {
+            // The process did not die even before its first await, so this batch does not exist.
+            if deaths[function as usize] == before {
                 break;
             }
         }
     }
-    // So that this test keeps testing what its name says.
+    // Guards against a test that no longer kills anything.
     assert!(deaths.iter().all(|deaths| *deaths >= 8), "{deaths:?}");
     println!("deaths survived, by function: {deaths:?}");
 }
@@ -387,7 +391,7 @@ fn an_hour_of_any_fault_loses_no_message() {
                 sqs.set_faults(FaultPlan::default());
                 return None;
             }
-            // Every fifth process dies, each at another await.
+            // Every fifth process dies, each at a different await.
             batch.is_multiple_of(5).then_some(batch % 13)
         });
         let dead: BTreeSet<_> = run.final_records.iter().map(|record| message_number(&record.body)).collect();

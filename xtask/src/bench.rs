@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: figures as ratios, measured in one run.
+//! `cargo xtask bench`: measures figures as ratios, in one run.
 
 mod core;
 mod storms;
@@ -14,19 +14,21 @@ use crate::venv;
 /// The subject of a measurement.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum BenchSelection {
-    /// `redeliver audit` on 10,000 messages, and a straightforward boto3 loop on the same emulator.
+    /// `redeliver audit` on 10,000 messages, compared with a straightforward boto3 loop on the same emulator.
     Audit,
-    /// One message in the core, from its received body to the body that is sent again, and `serde_json` that skims it.
+    /// One message in the core, from the received body to the re-sent body, compared with `serde_json` skimming it.
     Core,
-    /// A retry, and the worst messages that we know, in instructions and with their limits. The tests do it too.
+    /// A retry and the worst known messages, in instructions, compared with their limits. The tests include this.
     Instructions,
-    /// `redeliver simulate` with several policies: what hits a target when it returns after an outage. Draws docs/storms.svg and docs/outage.svg.
+    /// `redeliver simulate` with several policies: the load on a target that returns after an outage. Draws
+    /// docs/storms.svg and docs/outage.svg.
     Storms,
-    /// The functions' bundles: start, CPU, memory, requests and bytes, beside the least that a function can be and beside Python.
+    /// The functions' bundles: start, CPU, memory, requests and bytes, compared with a minimal function and with
+    /// Python.
     Functions,
 }
 
-/// Measures and prints.
+/// Measures the subject and prints the result.
 pub(crate) fn run_benchmark(what: BenchSelection) -> Result<(), TaskFailure> {
     match what {
         BenchSelection::Audit => bench_audit(),
@@ -61,14 +63,14 @@ fn measure_functions() -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["run", "--bin", "bench-functions"]))
 }
 
-/// The one in the middle; of an even number the upper one.
+/// Returns the median; of an even number of values, the upper of the two in the middle.
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]
 }
 
-/// The number of bytes in megabytes.
-fn bytes_a_second(bytes: f64) -> String {
+/// Formats a rate in bytes per second as megabytes per second.
+fn format_rate(bytes: f64) -> String {
     format!("{:.0} MB/s", bytes / 1e6)
 }
 
@@ -79,6 +81,6 @@ mod tests {
     #[test]
     fn a_median_ignores_outliers() {
         assert_eq!(median(vec![3.0, 1000.0, 1.0]), 3.0);
-        assert_eq!(bytes_a_second(307_200_000.0), "307 MB/s");
+        assert_eq!(format_rate(307_200_000.0), "307 MB/s");
     }
 }

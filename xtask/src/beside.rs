@@ -1,5 +1,5 @@
-//! Steps that run beside others: processes of their own. What computes has the lowest priority, so that what waits for queues
-//! is not held up.
+//! Steps that run in the background, as separate processes. They have the lowest priority, so that they do not delay
+//! steps that wait for queues.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 
 use crate::tools::{TaskFailure, now, render_command, target_dir};
 
-/// Runs its arguments, and kills them with all that they have started when its standard input ends: the kernel closes that
-/// pipe whatever ends the run, Ctrl-C too. (A shell gives what it starts in the background no standard input: hence 3.)
+/// A shell script that runs its arguments, and kills them with all their children when its standard input closes: the
+/// kernel closes that pipe however the run ends, even after Ctrl-C. (Background jobs of a shell have no standard input,
+/// hence descriptor 3.)
 const GUARD: &str = r#"
 exec 3<&0
 "$@" & work=$!
@@ -19,7 +20,7 @@ kill "$guard"
 exit "$status"
 "#;
 
-/// A program at work. Ended, with all that it has started, when it is dropped.
+/// A program that runs in the background. Dropping it ends the program with all its children.
 pub(crate) struct Beside {
     child: Child,
     log: PathBuf,
@@ -28,10 +29,10 @@ pub(crate) struct Beside {
 }
 
 impl Beside {
-    /// Starts a CPU-bound program. Its output is kept in a file of this name under `target/beside/`.
+    /// Starts a CPU-bound program. Its output is kept in a file with this name under `target/beside/`.
     ///
     /// # Errors
-    /// It does not start.
+    /// The program does not start.
     pub(crate) fn start(name: &str, command: &Command) -> Result<Self, TaskFailure> {
         let shown = render_command(command);
         let failed = |error: std::io::Error| TaskFailure(format!("{shown} does not start: {error}"));
@@ -46,23 +47,24 @@ impl Beside {
         if let Some(directory) = command.get_current_dir() {
             guarded.current_dir(directory);
         }
-        // A group of its own: Cargo's compilers and a fuzzer's workers end with it.
-        #[cfg(unix)] // on Windows nothing runs beside anything: only the command line is packed there
+        // A separate process group, so that Cargo's compilers and a fuzzer's workers end with the program.
+        #[cfg(unix)] // on Windows nothing runs in the background: only the command line is packed there
         std::os::unix::process::CommandExt::process_group(&mut guarded, 0);
         guarded.stdin(Stdio::piped());
         guarded.stdout(file.try_clone().map_err(failed)?).stderr(file);
         let child = guarded.spawn().map_err(failed)?;
-        println!("$ {shown}   (beside the steps that follow)");
+        println!("$ {shown}   (in the background)");
         Ok(Self { child, log, shown, started: now() })
     }
 
-    /// Waits for the end and prints its output. Returns the time from its start to now, an upper bound of its duration.
+    /// Waits for the program to end and prints its output. Returns the time from its start until now, an upper bound on
+    /// its duration.
     ///
     /// # Errors
-    /// It failed.
+    /// The program failed.
     pub(crate) fn finish(mut self) -> Result<Duration, TaskFailure> {
         let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", self.shown));
-        // `wait` closes the child's standard input, which is what it lives by.
+        // `wait` would close the child's standard input, which ends the child.
         let stdin = self.child.stdin.take();
         let status = self.child.wait();
         drop(stdin);
@@ -78,8 +80,8 @@ impl Beside {
 
 impl Drop for Beside {
     fn drop(&mut self) {
-        // Where it is still at work, this closes its standard input.
-        let _nobody_waits = self.child.wait();
+        // If the program is still running, `wait` closes its standard input.
+        let _ignored = self.child.wait();
     }
 }
 
@@ -106,7 +108,7 @@ mod tests {
     #[test]
     fn a_background_program_is_killed_when_the_run_ends_early() {
         let mut shell = Command::new("sh");
-        // Two processes: the shell, and what it waits for.
+        // Two processes: the shell and its `sleep`.
         let beside = Beside::start("left", shell.args(["-c", "sleep 600; echo never"])).unwrap();
         let group = beside.child.id();
         let is_there = || {
@@ -116,7 +118,7 @@ mod tests {
         };
         assert!(is_there());
         drop(beside);
-        // A killed process is there until its parent reads its status.
+        // A killed process exists until its parent reads its status.
         while is_there() {
             std::thread::yield_now();
         }

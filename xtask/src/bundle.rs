@@ -1,4 +1,4 @@
-//! `cargo xtask bundle`: the functions' deployment package.
+//! `cargo xtask bundle`: builds the functions' deployment packages.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,24 +7,24 @@ use crate::glibc;
 use crate::tools::{TaskFailure, command_output, env_variable, run_command, workspace_root};
 use crate::venv;
 
-/// The processor that a function runs on.
+/// The processor architecture of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LambdaArchitecture {
     Arm64,
     X86_64,
 }
 
-/// The functions, each a program of its own.
+/// The functions, each with its own program.
 pub(crate) const FUNCTIONS: [&str; 4] =
     ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
 
-/// The package of a function's program.
+/// Returns the package of a function's program.
 pub(crate) fn package_name(function: &str) -> String {
     format!("redeliver-{function}")
 }
 
-/// Builds `target/lambda/FUNCTION/bootstrap` for each function. They share all compiled crates: only the links are their
-/// own.
+/// Builds `target/lambda/FUNCTION/bootstrap` for each function. The functions share all compiled crates and are only
+/// linked separately.
 ///
 /// # Errors
 /// The Rust target or Python is missing, or the build fails.
@@ -32,8 +32,8 @@ pub(crate) fn bundle_functions(architecture: LambdaArchitecture) -> Result<(), T
     build_programs(architecture, &[], &FUNCTIONS)
 }
 
-/// Builds the floor, which the benchmark compares the functions with, as they are built: from the same dependencies with the
-/// same features.
+/// Builds the floor, a minimal function with which the benchmark compares the others, with the same dependencies and
+/// features.
 ///
 /// # Errors
 /// See [`bundle_functions`].
@@ -41,8 +41,8 @@ pub(crate) fn bundle_floor(architecture: LambdaArchitecture) -> Result<(), TaskF
     build_programs(architecture, &["redeliver-floor"], &["floor"])
 }
 
-/// Builds the program whose instructions are counted: from the bundles' dependencies with the bundles' features, which are
-/// compiled already if those are built.
+/// Builds the program whose instructions are counted, with the dependencies and features of the bundles, which have
+/// already been compiled if the bundles were built.
 ///
 /// # Errors
 /// See [`bundle_functions`].
@@ -51,7 +51,8 @@ pub(crate) fn bundle_costs() -> Result<PathBuf, TaskFailure> {
     Ok(program_path("costs"))
 }
 
-/// Only the features of the functions and of these packages: all of the workspace's would be linked in.
+/// Builds programs with only the features of the functions and of these packages. Otherwise, the features of the entire
+/// workspace would be linked in.
 fn build_programs(
     architecture: LambdaArchitecture,
     packages: &[&str],
@@ -61,37 +62,37 @@ fn build_programs(
     let venv = venv::set_up(&venv::BUNDLE)?.require_environment()?;
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
     build.args(["lambda", "build", "--profile", "bundle", "--locked"]);
-    build.args(["--target", &format!("{}.{}", architecture.rust_target(), glibc::OF_FUNCTIONS)]);
-    // The profile is ours, above all `panic = "unwind"`: cargo-lambda's own would abort.
+    build.args(["--target", &format!("{}.{}", architecture.rust_target(), glibc::FOR_FUNCTIONS)]);
+    // Uses the workspace's profile with `panic = "unwind"`: cargo-lambda's own profile would abort.
     build.args(["--disable-optimizations", "--skip-target-check"]);
     build.args(FUNCTIONS.map(|function| format!("--package={}", package_name(function))));
     build.args(packages.iter().map(|name| format!("--package={name}")));
     build.args(programs.iter().map(|name| format!("--bin={name}")));
     build.arg("--lambda-dir").arg(bundles_folder());
-    // A third of the cryptography is tables and variants for much traffic, which a function does not have.
+    // A third of the cryptography consists of tables and variants for heavy traffic, which a function does not have.
     build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
     run_command(build.current_dir(workspace_root()).env("PATH", path_with(&venv.join("bin"))?))?;
     programs.iter().try_for_each(|name| {
         println!("{}", program_path(name).display());
-        glibc::check_glibc(&program_path(name), glibc::OF_FUNCTIONS)
+        glibc::check_glibc(&program_path(name), glibc::FOR_FUNCTIONS)
     })
 }
 
-/// The path of a built function or tool.
+/// Returns the path of a built function or tool.
 pub(crate) fn program_path(name: &str) -> PathBuf {
     bundles_folder().join(name).join("bootstrap")
 }
 
-/// Where the stack looks for bundles.
+/// Returns the folder in which the stack looks for bundles.
 fn bundles_folder() -> PathBuf {
     workspace_root().join("target/lambda")
 }
 
 impl LambdaArchitecture {
-    /// This machine's own: that of the tests and of the local deployment.
+    /// This machine's architecture, which the tests and the local deployment use.
     pub(crate) const HOST: Self = if cfg!(target_arch = "aarch64") { Self::Arm64 } else { Self::X86_64 };
 
-    /// The one that this machine cannot run.
+    /// Returns the other architecture.
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Arm64 => Self::X86_64,
@@ -99,7 +100,7 @@ impl LambdaArchitecture {
         }
     }
 
-    /// As Lambda writes it.
+    /// Returns Lambda's name for the architecture.
     pub(crate) fn lambda_name(self) -> &'static str {
         match self {
             Self::Arm64 => "arm64",
@@ -107,7 +108,7 @@ impl LambdaArchitecture {
         }
     }
 
-    /// As Linux and Python write it.
+    /// Returns the architecture's name in Linux and Python.
     pub(crate) fn machine_name(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64",
@@ -115,7 +116,7 @@ impl LambdaArchitecture {
         }
     }
 
-    /// As Rust writes it.
+    /// Returns the Rust target.
     pub(crate) fn rust_target(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64-unknown-linux-gnu",
@@ -123,10 +124,10 @@ impl LambdaArchitecture {
         }
     }
 
-    /// Checks that Rust can build for it here: cargo-lambda would fetch a missing target without asking.
+    /// Checks that Rust can build for this architecture. cargo-lambda would download a missing target without asking.
     ///
     /// # Errors
-    /// A tool is missing: the error says what to install.
+    /// The target is missing: the error says what to install.
     pub(crate) fn require_target(self) -> Result<(), TaskFailure> {
         let target = self.rust_target();
         let rustc = env_variable("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -142,14 +143,14 @@ impl LambdaArchitecture {
     }
 }
 
-/// The same sources give the same program wherever Cargo keeps its crates: panics name their files.
+/// Returns the flags that make builds reproducible wherever Cargo keeps its crates, because panics contain file paths.
 pub(crate) fn reproducible_flags() -> String {
     let home = std::env::home_dir().unwrap_or_default();
     let cargo_home = env_variable("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);
     format!("--remap-path-prefix={}=/cargo", cargo_home.display())
 }
 
-/// zig is found by way of the environment's Python.
+/// Returns the search path with this folder first. zig is found through the environment's Python.
 pub(crate) fn path_with(first: &Path) -> Result<std::ffi::OsString, TaskFailure> {
     let rest = env_variable("PATH").unwrap_or_default();
     let all = std::iter::once(first.to_owned()).chain(std::env::split_paths(&rest));

@@ -1,12 +1,12 @@
-//! A copy of the sources that may be changed, and compiled without compiling again what is as it was.
+//! Copies of the sources for editing. Unchanged files keep their times, so that Cargo does not recompile them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
 use crate::tools::{TaskFailure, read_file, write_file};
 
-/// Replaces the copy in this folder by these files and folders of `from`, changed by `edit`. A file that is as it was
-/// in the last copy keeps its time.
+/// Replaces the copy in this folder with these files and folders of `from`, changed by `edit`. A file with the same
+/// content as in the last copy keeps its time.
 ///
 /// # Errors
 /// A file cannot be read or written, or `edit` fails.
@@ -27,7 +27,8 @@ pub(crate) fn renew_copy(
     fs::rename(&newer, copy).map_err(|error| TaskFailure(format!("{}: {error}", copy.display())))
 }
 
-/// Gives our crates in the copy another version: else Cargo would take what it builds there for the real ones.
+/// Gives the workspace's crates in the copy another version. Otherwise, Cargo would mistake their builds for the real
+/// ones.
 ///
 /// # Errors
 /// The manifest cannot be read or written.
@@ -38,7 +39,7 @@ pub(crate) fn set_version(copy: &Path, suffix: &str) -> Result<(), TaskFailure> 
     write_file(&manifest, &text)
 }
 
-/// Copies a file, or a folder with all that is in it.
+/// Copies a file, or a folder with all its contents.
 ///
 /// # Errors
 /// A file cannot be read or written.
@@ -58,7 +59,7 @@ pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), TaskFailure> {
     Ok(())
 }
 
-/// Gives what is as it was the time that it had, so that Cargo does not compile it again.
+/// Restores the times of files whose content has not changed, so that Cargo does not recompile them.
 fn keep_times(before: &Path, now: &Path) -> Result<(), TaskFailure> {
     let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", now.display()));
     if now.is_dir() {

@@ -26,33 +26,33 @@ pub(crate) use installers::write_installers as installers;
 pub(crate) use trial::try_out;
 
 const SUMS: &str = "SHA256SUMS";
-/// The beginning of a zip's time: the same sources give the same files.
+/// The earliest time that a zip can store. A fixed time makes builds reproducible.
 const EPOCH: &str = "315532800";
 
-/// Something to be packed.
+/// An artefact of a release.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Artefact {
     /// The functions and the layer as zips for Lambda, with licence texts and bills of materials.
     Functions,
-    /// `redeliver` as Python wheel and as archive, for this machine's system.
+    /// `redeliver` as a Python wheel and an archive, for this machine's system.
     CommandLine,
     /// `redeliver` as a container image.
     Image,
-    /// The CDK construct as npm package and Python wheel.
+    /// The CDK construct as an npm package and a Python wheel.
     Construct,
-    /// The CloudFormation template with parameters, for the functions' zips beside it.
+    /// The CloudFormation template with parameters, for the functions' zips next to it.
     Template,
 }
 
-/// Builds and packs these artefacts, or all if the list is empty, and prints the files.
+/// Builds and packs these artefacts, or all of them if the list is empty, and prints the files.
 ///
 /// # Errors
-/// A tool is missing, or a tool that builds or packs fails.
+/// A tool is missing or fails.
 pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist");
     if artefacts.is_empty() {
-        // A file of an earlier run would get into the sums.
-        let _there_was_none = fs::remove_dir_all(&folder);
+        // Files from an earlier run would be included in the sums.
+        let _might_not_exist = fs::remove_dir_all(&folder);
     }
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
     let all = Artefact::value_variants();
@@ -70,14 +70,14 @@ pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure>
     write_sums(&folder)
 }
 
-/// Packs the artefacts that the tests install into a folder of their own: with the functions for this machine alone, and
-/// the tests' own build of the command line. Both are built already.
+/// Packs the artefacts that the tests install, in a separate folder: with the functions only for this machine's
+/// architecture, and with the tests' build of the command line. Both must have been built already.
 ///
 /// # Errors
 /// See [`build_artefacts`].
 pub(crate) fn for_tests() -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist-for-tests");
-    let _there_was_none = fs::remove_dir_all(&folder);
+    let _might_not_exist = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
     functions::pack_functions(&folder, LambdaArchitecture::HOST)?;
     let command_line = command_line::strip_test_build()?;
@@ -91,8 +91,8 @@ pub(crate) fn for_tests() -> Result<(), TaskFailure> {
     try_out(&folder)
 }
 
-/// Builds the functions for each architecture that Rust can build for here, one after the other in the same place. What
-/// this machine can run comes last, since the tests use it.
+/// Builds and packs the functions for each architecture that Rust can build for on this machine, one after the other in
+/// the same folder. This machine's architecture comes last, because the tests use its functions.
 fn each_bundle(
     mut pack: impl FnMut(LambdaArchitecture) -> Result<(), TaskFailure>,
 ) -> Result<(), TaskFailure> {
@@ -108,7 +108,7 @@ fn each_bundle(
     Ok(())
 }
 
-/// As `sha256sum --check` reads them, in the order of the names; prints a table meanwhile.
+/// Writes SHA256SUMS for `sha256sum --check`, in the order of the names, and prints a table of the files.
 fn write_sums(folder: &Path) -> Result<(), TaskFailure> {
     let entries = fs::read_dir(folder).map_err(|error| file_failure(folder, &error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();
@@ -139,14 +139,14 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TaskFailure> {
     fs::write(path, bytes).map_err(|error| file_failure(path, &error))
 }
 
-/// An artefact, and beside it its bill of materials as `FILE.cdx.json`: the release attests both.
+/// Writes an artefact and, next to it, its bill of materials as `FILE.cdx.json`. The release attests both.
 fn write_with_bill(path: &Path, bytes: &[u8], bill: &str) -> Result<(), TaskFailure> {
     write_file(path, bytes)?;
-    write_file(&bill_of(path), bill.as_bytes())
+    write_file(&bill_path(path), bill.as_bytes())
 }
 
-/// The place of an artefact's bill of materials.
-fn bill_of(path: &Path) -> PathBuf {
+/// Returns the path of an artefact's bill of materials.
+fn bill_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".cdx.json");
     name.into()
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sums_are_those_that_sha256sum_checks() {
+    fn sums_are_written_as_sha256sum_checks_them() {
         let folder = target_dir().join("tmp/dist-sums");
-        let _there_was_none = fs::remove_dir_all(&folder);
+        let _might_not_exist = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("a folder")).unwrap();
         fs::write(folder.join("b"), "").unwrap();
         fs::write(folder.join("a"), "abc").unwrap();
-        for _and_again in 0..2 {
+        for _repeat in 0..2 {
             write_sums(&folder).unwrap();
             assert_eq!(
                 fs::read_to_string(folder.join(SUMS)).unwrap(),

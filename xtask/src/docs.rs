@@ -1,7 +1,7 @@
-//! `cargo xtask docs`: the pages that docs/SUMMARY.md lists as a site in target/docs/site, by mdBook.
+//! `cargo xtask docs`: builds a site from the pages in docs/SUMMARY.md with mdBook, in target/docs/site.
 //!
-//! The pages are copied to where they are in the repository, with the files that they link to, so that a link that works
-//! there works on the site, too.
+//! The pages and the files that they link to are copied with their paths in the repository, so that links work both
+//! there and on the site.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,8 @@ use std::process::Command;
 
 use crate::tools::{TaskFailure, cargo_command, command_output, run_command, target_dir, workspace_root};
 
-/// The newest, from its own crate; nothing else makes a searchable site of plain Markdown without Node.js.
+/// The pinned version: the newest on crates.io. No other tool builds a searchable site from plain Markdown without
+/// Node.js.
 const MDBOOK: &str = "0.5.4";
 
 /// Builds the site.
@@ -20,8 +21,8 @@ const MDBOOK: &str = "0.5.4";
 pub(crate) fn build_docs() -> Result<(), TaskFailure> {
     let mdbook = install_mdbook()?;
     let book = target_dir().join("docs");
-    // Nothing of an earlier run may hide that something is missing.
-    let _was_not_there = fs::remove_dir_all(&book);
+    // Files from an earlier run could hide that something is missing.
+    let _might_not_exist = fs::remove_dir_all(&book);
     stage_pages(&book.join("src"))?;
     for file in ["book.toml", "site.css"] {
         copy_file(&workspace_root().join("docs/site").join(file), &book.join(file))?;
@@ -34,17 +35,17 @@ pub(crate) fn build_docs() -> Result<(), TaskFailure> {
 /// Checks all links and anchors of the site, without the network.
 ///
 /// # Errors
-/// A link or an anchor leads nowhere.
+/// A link or an anchor is broken.
 pub(crate) fn check_links(venv: &Path) -> Result<(), TaskFailure> {
     let site = target_dir().join("docs/site");
     let mut lychee = Command::new(venv.join("bin/lychee"));
     lychee.args(["--offline", "--include-fragments", "--no-progress", "--index-files", "index.html"]);
-    // One page with all pages in it: its links are those of the others. And mdBook's own page for what is not found.
+    // Excludes the page that contains all other pages, whose links are checked there, and mdBook's 404 page.
     lychee.args(["--exclude-path", "print.html", "--exclude-path", "404.html", "--root-dir"]).arg(&site);
     run_command(lychee.arg(&site))
 }
 
-/// The program under `target/tools`, compiled if it is not there yet.
+/// Returns the program under `target/tools`, and compiles it first if it is missing.
 fn install_mdbook() -> Result<PathBuf, TaskFailure> {
     let tools = target_dir().join("tools");
     let program = tools.join("bin/mdbook");
@@ -53,25 +54,25 @@ fn install_mdbook() -> Result<PathBuf, TaskFailure> {
     {
         return Ok(program);
     }
-    // Not optimised: it has less to do than the compiler would have.
+    // Not optimised: optimising would take longer than it saves.
     let mut install = cargo_command(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
     install
         .arg(&tools)
         .args(["--no-default-features", "--features", "search"])
         .arg(format!("mdbook@{MDBOOK}"));
-    // A folder of its own, which goes at the end: Cargo builds one thing at a time in one folder.
+    // Cargo uses a temporary target folder, because it runs only one build at a time in a folder.
     run_command(install.env_remove("CARGO_TARGET_DIR").env("CARGO_PROFILE_DEV_DEBUG", "none"))?;
     Ok(program)
 }
 
-/// Copies the pages and what they link to.
+/// Copies the pages and the files that they link to.
 fn stage_pages(to: &Path) -> Result<(), TaskFailure> {
     let summary = read_page(Path::new("docs/SUMMARY.md"))?;
     let pages: BTreeSet<PathBuf> =
         relative_links(&summary).into_iter().map(|link| normalize_path(Path::new("docs"), link)).collect();
     for page in &pages {
         let text = read_page(page)?;
-        // mdBook makes index.html of a README.md, and does not change the links.
+        // mdBook renders a README.md as index.html, but does not change the links to it.
         let linked = text.replace("README.md)", "index.md)").replace("README.md#", "index.md#");
         write_page(&to.join(page), &linked)?;
         let folder = page.parent().unwrap_or(Path::new(""));
@@ -97,7 +98,7 @@ fn stage_file(page: &Path, link: &str, file: &Path, to: &Path) -> Result<(), Tas
     copy_file(&workspace_root().join(file), &to.join(file))
 }
 
-/// Where a Markdown text's relative links lead to, without anchors. Code blocks have none.
+/// Returns the targets of a Markdown text's relative links, without anchors. Ignores code blocks.
 fn relative_links(markdown: &str) -> Vec<&str> {
     let prose = markdown.split("\n```").step_by(2);
     let targets = prose.flat_map(|text| text.split("](").skip(1).filter_map(|rest| rest.split(')').next()));
@@ -105,7 +106,7 @@ fn relative_links(markdown: &str) -> Vec<&str> {
     files.filter(|file| !file.is_empty() && !file.contains("://")).collect()
 }
 
-/// A path from the root, without `..`.
+/// Resolves a link to a path from the root, without `..`.
 fn normalize_path(folder: &Path, link: &str) -> PathBuf {
     let mut path = PathBuf::new();
     for component in folder.join(link).components() {
@@ -137,19 +138,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_are_relative_and_not_in_code() {
+    fn only_relative_links_outside_code_are_returned() {
         let page =
             "[a](a.md) ![b](../b.svg) [c](#c) [d](https://d.e/f.md)\n```sh\n[e](e.md)\n```\n[f](f.md#g)\n";
         assert_eq!(relative_links(page), ["a.md", "../b.svg", "f.md"]);
     }
 
     #[test]
-    fn a_link_leads_to_a_path_from_the_root() {
+    fn a_link_resolves_to_a_path_from_the_root() {
         assert_eq!(normalize_path(Path::new("docs/strategies"), "../../README.md"), Path::new("README.md"));
     }
 
     #[test]
-    fn doc_links_lead_to_files_or_site_pages() {
+    fn doc_links_must_target_files_or_site_pages() {
         let to = target_dir().join("docs-test");
         let error = |link: &str| {
             let page = Path::new("docs/plan.md");
@@ -162,7 +163,6 @@ mod tests {
         assert_eq!(error("SUMMARY.md"), no_page);
     }
 
-    /// Each page can be found.
     #[test]
     fn each_page_in_docs_is_in_the_summary() {
         let summary = read_page(Path::new("docs/SUMMARY.md")).unwrap();

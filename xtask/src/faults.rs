@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: the simulator, and the proof that it finds bugs.
+//! `cargo xtask faults`: runs the simulator, or checks that it finds planted bugs.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -17,37 +17,37 @@ mod edit;
 mod functions;
 mod tokens;
 
-/// The module that says which bug is active.
+/// The module that selects the active bug.
 const SWITCH: &str = "tests/simulation/planted/planted.rs";
-/// All that Cargo needs of the workspace.
+/// The parts of the workspace that Cargo needs.
 const SOURCES: [&str; 7] = [".cargo", "Cargo.lock", "Cargo.toml", "crates", "schemas", "tests", "xtask"];
-/// The copy's program, named so that it cannot be mistaken for the real one.
+/// The name of the copy's program, which cannot be mistaken for the real one.
 const PROGRAM: &str = "faults-with-planted-bugs";
-/// Seeds that a bug may survive. Where it is caught at all, it is caught by far fewer.
+/// The number of seeds after which a bug counts as missed. Bugs that are caught at all need far fewer.
 const SEEDS_MAX: u64 = 400;
 
 /// Runs seeds through the release build of the simulator.
 ///
 /// # Errors
-/// A seed that broke a rule; the program's output says which.
+/// A seed broke a rule, which the program prints.
 pub(crate) fn run_simulator(arguments: &[String]) -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["build", "--release", "--bin", "faults"]))?;
     run_command(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
-/// Runs new seeds until this number of queue changes is checked, in the tests' own build of the simulator. They are the
-/// commit's own, so that the same commit passes or fails everywhere.
+/// Returns the command that runs new seeds until this number of queue changes is checked, in the tests' build of the
+/// simulator. The seeds depend on the commit, so that a commit passes or fails everywhere.
 pub(crate) fn fresh_seeds(changes: u32) -> Command {
     let mut simulator = Command::new(target_dir().join("debug/faults"));
     simulator.args(["--changes", &changes.to_string()]);
-    if let Some(seed) = seed_of_commit() {
+    if let Some(seed) = commit_seed() {
         simulator.args(["--first-seed", &seed.to_string()]);
     }
     simulator
 }
 
-/// The first 48 bits of the hash of the committed files; `None` without git.
-fn seed_of_commit() -> Option<u64> {
+/// Returns the first 48 bits of the hash of the committed files, or `None` without git.
+fn commit_seed() -> Option<u64> {
     let output =
         Command::new("git").args(["rev-parse", "HEAD^{tree}"]).current_dir(workspace_root()).output().ok()?;
     u64::from_str_radix(str::from_utf8(&output.stdout).ok()?.get(..12)?, 16).ok()
@@ -56,7 +56,7 @@ fn seed_of_commit() -> Option<u64> {
 /// Plants every bug in a copy of the sources, and checks that the simulator catches each.
 ///
 /// # Errors
-/// A bug that is not caught, or that cannot be planted since its place has changed; or the simulator finds fault without one.
+/// A bug is not caught, or cannot be planted because its code has changed, or the simulator fails without any bug.
 pub(crate) fn run_planted() -> Result<(), TaskFailure> {
     let bugs = read_bugs(workspace_root())?;
     let planted = target_dir().join("planted");
@@ -66,7 +66,7 @@ pub(crate) fn run_planted() -> Result<(), TaskFailure> {
     survey_bugs(&bugs)
 }
 
-/// Edits the copied sources: the bugs, the switch, and another name for the program.
+/// Edits the copied sources: plants the bugs, adds the switch, and renames the program.
 fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), TaskFailure> {
     for Planted { path, text } in plant_bugs(copy, bugs)? {
         write_file(&copy.join(path), &text)?;
@@ -75,7 +75,7 @@ fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), TaskFailure> {
     let append = |path: PathBuf, end: &str| write_file(&path, &(read_file(&path)? + end));
     append(copy.join("crates/core/src/lib.rs"), "\npub mod planted;\n")?;
     for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
-        // A bug that returns early leaves code behind it that is never reached.
+        // A bug that returns early leaves unreachable code behind it.
         let library = copy.join("crates").join(name).join("src/lib.rs");
         write_file(&library, &format!("#![allow(unused)]\n{}", read_file(&library)?))?;
     }
@@ -89,10 +89,10 @@ fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), TaskFailure> {
     set_version(copy, "planted")
 }
 
-/// Runs the simulator with each bug awake.
+/// Runs the simulator with each bug active in turn.
 fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
     let mut missed = Vec::new();
-    // What is found without a bug would be found with any.
+    // A failure that occurs without any bug would be attributed to every bug.
     let mut seeds: BTreeSet<u64> = (1..=20).collect();
     let caught = side_by_side(bugs, find_failing_seed);
     for (Bug { name, what, seed: likely, .. }, caught) in bugs.iter().zip(caught) {
@@ -111,24 +111,24 @@ fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
     for found in side_by_side(&seeds, |seed| run_seeds("", *seed, 1)) {
         if let Some(Caught { seed, rule }) = found? {
             return Err(TaskFailure(format!(
-                "without any bug awake, the simulator finds fault with seed {seed}: {rule}"
+                "without any active bug, the simulator fails with seed {seed}: {rule}"
             )));
         }
     }
     if missed.is_empty() {
-        println!("{} planted bugs, all of them caught", bugs.len());
+        println!("all {} planted bugs were caught", bugs.len());
         return Ok(());
     }
-    Err(TaskFailure(format!("not caught within {SEEDS_MAX} seeds: {}", missed.join(", "))))
+    Err(TaskFailure(format!("not caught in {SEEDS_MAX} seeds: {}", missed.join(", "))))
 }
 
-/// The seed that caught a bug, and the rule that it broke.
+/// The seed that caught a bug, and the broken rule.
 struct Caught {
     seed: u64,
     rule: String,
 }
 
-/// A seed that breaks a rule: the likely one, else the first from 1 on.
+/// Finds a seed that breaks a rule: tries the likely seed first, and then all from 1.
 fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, TaskFailure> {
     match run_seeds(name, *seed, 1)? {
         None => run_seeds(name, 1, SEEDS_MAX),
@@ -136,7 +136,7 @@ fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, Tas
     }
 }
 
-/// The first of these seeds that breaks a rule, with this bug awake; none is if its name is empty.
+/// Returns the first of these seeds that breaks a rule while this bug is active. An empty name activates no bug.
 fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, TaskFailure> {
     let mut simulator = Command::new(target_dir().join("debug").join(PROGRAM));
     simulator.args([

@@ -1,4 +1,4 @@
-//! The functions in Java and Go that the tests run: built once, and again when their sources change.
+//! The Java and Go functions that the tests run. They are rebuilt only when their sources change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,21 +11,21 @@ const COPY_DEPENDENCIES: &str = "org.apache.maven.plugins:maven-dependency-plugi
 
 /// A folder with functions in one language.
 pub(crate) struct FunctionsFolder {
-    /// Its name in `tests/runtimes`, and in `functions` under the target directory.
+    /// The folder's name in `tests/runtimes`, and in `functions` under the target directory.
     language: &'static str,
     tools: &'static [(&'static str, &'static str)],
     remedy: &'static str,
     build: fn(sources: &Path, into: &Path) -> Result<(), TaskFailure>,
 }
 
-/// With AWS's runtime interface client for Java.
+/// The Java functions, which use AWS's runtime interface client.
 pub(crate) const JAVA: FunctionsFolder = FunctionsFolder {
     language: "java",
     tools: &[("javac", "--version"), ("mvn", "--version")],
     remedy: "install a JDK 17 or later and Maven (on Debian: openjdk-17-jdk-headless maven)",
     build: build_java,
 };
-/// With AWS's library for Go.
+/// The Go functions, which use AWS's library.
 pub(crate) const GO: FunctionsFolder = FunctionsFolder {
     language: "go",
     tools: &[("go", "version")],
@@ -34,17 +34,20 @@ pub(crate) const GO: FunctionsFolder = FunctionsFolder {
 };
 
 impl FunctionsFolder {
-    /// Checks that they can be built here; the error says what to install.
+    /// Checks that the functions can be built on this machine.
+    ///
+    /// # Errors
+    /// A tool is missing: the error says what to install.
     pub(crate) fn require_tools(&self) -> Result<(), &'static str> {
         let is_there =
             |(program, version): &(&str, &str)| command_output(Command::new(program).arg(version)).is_ok();
         self.tools.iter().all(is_there).then_some(()).ok_or(self.remedy)
     }
 
-    /// Builds them if their sources have changed and their tools are there.
+    /// Builds the functions if their sources have changed and the tools are available.
     ///
     /// # Errors
-    /// The tools'.
+    /// A tool fails, or a file cannot be read or written.
     pub(crate) fn build_if_changed(&self) -> Result<(), TaskFailure> {
         if let Err(remedy) = self.require_tools() {
             println!("no functions in {}: {remedy}", self.language);
@@ -54,7 +57,7 @@ impl FunctionsFolder {
         let folder = workspace_root().join("tests/runtimes").join(self.language);
         let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", folder.display()));
         let sources = read_sources(&folder).map_err(failed)?;
-        // Written last, so that a half-made build is made again.
+        // Written last, so that an incomplete build is repeated.
         let stamp = built.join("built-sources.txt");
         if fs::read_to_string(&stamp).is_ok_and(|of| of == sources) {
             println!("{} is up to date", built.display());
@@ -69,7 +72,7 @@ impl FunctionsFolder {
     }
 }
 
-/// The compiler alone: Maven's own plugins for it would be fetched first.
+/// Builds the Java functions with the compiler directly, because Maven would first have to fetch its plugins.
 fn build_java(folder: &Path, into: &Path) -> Result<(), TaskFailure> {
     let libraries = into.join("lib");
     let mut maven = Command::new("mvn");
@@ -89,7 +92,7 @@ fn unpack_native_client(libraries: &Path, into: &Path) -> Result<(), TaskFailure
     let is_runtime = |path: &PathBuf| path.to_string_lossy().contains("runtime-interface-client");
     let runtime = list_files(libraries).map_err(failed)?.into_iter().find(is_runtime);
     let runtime =
-        runtime.ok_or_else(|| TaskFailure(format!("{}: AWS's runtime is not there", libraries.display())))?;
+        runtime.ok_or_else(|| TaskFailure(format!("{}: AWS's runtime is missing", libraries.display())))?;
     run_command(Command::new("jar").arg("--extract").arg("--file").arg(runtime).arg("jni").current_dir(into))
 }
 
@@ -99,12 +102,12 @@ fn build_go(folder: &Path, into: &Path) -> Result<(), TaskFailure> {
     run_command(go.current_dir(folder).env("CGO_ENABLED", "0"))
 }
 
-/// All sources as one text.
+/// Returns all sources as one string.
 fn read_sources(folder: &Path) -> std::io::Result<String> {
     list_files(folder)?.into_iter().map(fs::read_to_string).collect()
 }
 
-/// The files of a folder and the folders in it, in order.
+/// Lists the files of a folder and its subfolders, in order.
 fn list_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut entries = entries.collect::<std::io::Result<Vec<_>>>()?;

@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: libFuzzer on every target of tests/fuzz, whose documentation says what they are.
+//! `cargo xtask fuzz`: runs libFuzzer on every target of tests/fuzz, whose documentation describes the targets.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,29 +8,29 @@ use crate::tools::{
     TaskFailure, cargo_command, command_output, env_variable, run_command, target_dir, workspace_root,
 };
 
-/// By the clock, for all targets together. In a run of all tests the end-to-end tests take longer, and mostly wait.
+/// The total wall-clock time of all targets. In a run of all tests, the end-to-end tests take longer, and mostly wait.
 const SECONDS: u64 = 180;
-/// By the clock, which runs on while a busy machine does something else: an input that takes longer never ends.
+/// The wall-clock limit for one input. Even on a busy machine, an input that takes longer never ends.
 const HANG: &str = "-timeout=300";
-/// Lines of libFuzzer's output that a report shows: a panic's message, and where the input is.
+/// The number of lines of libFuzzer's output that an error shows: a panic's message and the path of the input.
 const LINES_SHOWN: usize = 40;
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Only this target; without, all of them in turn.
+    /// The only target to run; by default, all targets run in turn.
     target: Option<String>,
-    /// Time for all targets together.
+    /// Total time of all targets.
     #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
-    /// Run the target on this input alone: the file that a crash has left.
+    /// Run the target only on this input: the file that a crash left behind.
     #[arg(long, value_name = "FILE", requires = "target", conflicts_with_all = ["seconds", "keep"])]
     replay: Option<PathBuf>,
-    /// Add the inputs of earlier runs that reach new code to tests/fuzz/corpus, and fuzz nothing.
+    /// Add inputs from earlier runs that reach new code to tests/fuzz/corpus, without fuzzing.
     #[arg(long, conflicts_with = "seconds")]
     keep: bool,
 }
 
-/// Checks that the engine can be built here: it is C++.
+/// Checks that libFuzzer, which is written in C++, can be built on this machine.
 ///
 /// # Errors
 /// A tool is missing: the error says what to install.
@@ -47,7 +47,7 @@ pub(crate) fn run_fuzzers(arguments: &Arguments) -> Result<(), TaskFailure> {
     if let Some(wanted) = &arguments.target {
         if !targets.contains(wanted) {
             return Err(TaskFailure(format!(
-                "there is no target {wanted}; there are {}",
+                "there is no target {wanted}; choose one of {}",
                 targets.join(", ")
             )));
         }
@@ -56,7 +56,7 @@ pub(crate) fn run_fuzzers(arguments: &Arguments) -> Result<(), TaskFailure> {
     require_compiler()?;
     let fuzzer = build_fuzzer()?;
     if let (Some(input), [target]) = (&arguments.replay, &targets[..]) {
-        return run_command(on_target(&fuzzer, target).arg(workspace_root().join(input)));
+        return run_command(fuzzer_command(&fuzzer, target).arg(workspace_root().join(input)));
     }
     if arguments.keep {
         return targets.iter().try_for_each(|target| merge_corpus(&fuzzer, target));
@@ -65,7 +65,7 @@ pub(crate) fn run_fuzzers(arguments: &Arguments) -> Result<(), TaskFailure> {
     targets.iter().try_for_each(|target| fuzz_one(&fuzzer, target, seconds))
 }
 
-/// The names of the corpora; a test of tests/fuzz checks that each target has one.
+/// Returns the targets, by the names of their corpora. A test in tests/fuzz checks that each target has a corpus.
 fn list_targets() -> Result<Vec<String>, TaskFailure> {
     let failure = |error| TaskFailure(format!("tests/fuzz/corpus: {error}"));
     let mut names = Vec::new();
@@ -76,7 +76,8 @@ fn list_targets() -> Result<Vec<String>, TaskFailure> {
     Ok(names)
 }
 
-/// The ordinary build of the tests but for our own crates: no other crate is compiled again.
+/// Builds the fuzzer. Only the workspace's own crates are compiled differently from the tests' build, so no other crate
+/// is compiled again.
 fn build_fuzzer() -> Result<PathBuf, TaskFailure> {
     let mut build = cargo_command(&["build", "--bin", "fuzz", "--features", "redeliver-fuzz/libfuzzer"]);
     run_command(build.env("RUSTC_WORKSPACE_WRAPPER", workspace_root().join("tests/fuzz/coverage.sh")))?;
@@ -88,7 +89,7 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), TaskFailure
     let log = target_dir().join("fuzz").join(format!("{target}.log"));
     let failure = |error: std::io::Error| TaskFailure(format!("{}: {error}", log.display()));
     let file = File::create(&log).map_err(failure)?;
-    let mut command = on_target(fuzzer, target);
+    let mut command = fuzzer_command(fuzzer, target);
     command.args([HANG, "-rss_limit_mb=1024", &format!("-max_total_time={seconds}")]);
     command.arg(format!("-dict={}", workspace_root().join("tests/fuzz/words.dict").display()));
     command.arg(format!("-artifact_prefix={}/", crashes.display()));
@@ -103,16 +104,16 @@ fn fuzz_one(fuzzer: &Path, target: &str, seconds: u64) -> Result<(), TaskFailure
             Ok(())
         }
         Err(TaskFailure(message)) => Err(TaskFailure(format!(
-            "{message}\n{}\n\nreplay the input that was written with: cargo xtask fuzz {target} --replay FILE",
+            "{message}\n{}\n\nto replay the written input: cargo xtask fuzz {target} --replay FILE",
             lines[lines.len().saturating_sub(LINES_SHOWN)..].join("\n")
         ))),
     }
 }
 
-/// Merges the inputs that earlier runs have found into the corpus.
+/// Merges the inputs found by earlier runs into the corpus.
 fn merge_corpus(fuzzer: &Path, target: &str) -> Result<(), TaskFailure> {
-    let mut command = on_target(fuzzer, target);
-    // Large inputs rarely reach more, and the repository stays small.
+    let mut command = fuzzer_command(fuzzer, target);
+    // Large inputs rarely reach more code, and the limit keeps the repository small.
     command
         .args(["-set_cover_merge=1", "-use_counters=0", "-max_len=512"])
         .arg(corpora_folder().join(target))
@@ -120,7 +121,7 @@ fn merge_corpus(fuzzer: &Path, target: &str) -> Result<(), TaskFailure> {
     run_command(command.stderr(Stdio::null()))
 }
 
-fn on_target(fuzzer: &Path, target: &str) -> Command {
+fn fuzzer_command(fuzzer: &Path, target: &str) -> Command {
     let mut command = Command::new(fuzzer);
     command.arg(format!("--target={target}")).current_dir(workspace_root());
     command
@@ -130,7 +131,7 @@ fn corpora_folder() -> PathBuf {
     workspace_root().join("tests/fuzz/corpus")
 }
 
-/// A target's folder on this machine, for what its runs find.
+/// Creates and returns a target's folder for the findings of local runs.
 fn target_folder(kind: &str, target: &str) -> Result<PathBuf, TaskFailure> {
     let directory = target_dir().join("fuzz").join(kind).join(target);
     fs::create_dir_all(&directory)
@@ -138,7 +139,7 @@ fn target_folder(kind: &str, target: &str) -> Result<PathBuf, TaskFailure> {
     Ok(directory)
 }
 
-/// Inputs that every target begins with.
+/// Returns the initial inputs of every target.
 fn shared_inputs() -> [PathBuf; 3] {
     ["tests/fuzz/json-test-suite", "schemas/examples/valid", "schemas/examples/invalid"]
         .map(|path| workspace_root().join(path))

@@ -1,4 +1,4 @@
-//! `cargo xtask guarantees`: docs/guarantees/tests.md, the promises of tests/promises.toml with their tests.
+//! `cargo xtask guarantees`: writes docs/guarantees/tests.md, the promises of tests/promises.toml with their tests.
 
 use serde::Deserialize;
 
@@ -7,7 +7,7 @@ use crate::tools::{TaskFailure, read_file, workspace_root, write_file};
 
 const PROMISES: &str = "tests/promises.toml";
 const PAGE: &str = "docs/guarantees/tests.md";
-/// Tests in a row of the page. `PROMISES` names all.
+/// The maximum number of tests in a row of the page. `PROMISES` names all tests.
 const NAMED_MAX: usize = 2;
 
 #[derive(Deserialize)]
@@ -27,7 +27,7 @@ struct Area {
 #[serde(deny_unknown_fields)]
 struct Promise {
     text: String,
-    /// Checks that are not tests with a name.
+    /// Checks other than named tests.
     #[serde(default)]
     also: Vec<String>,
     #[serde(default)]
@@ -86,11 +86,11 @@ mod tests {
 
     use super::*;
 
-    /// Macros that make a test of each of their lines: its name, or its name and what is tested.
+    /// Macros that generate a test from each of their lines, which contains a name, optionally followed by its subject.
     const LISTS: [&str; 2] = ["in_language!(", "variants! {"];
 
-    /// Every test in the Rust sources below a directory: a function with an attribute that says so in the lines before it,
-    /// or one that `in_language!` or `variants!` lists.
+    /// Collects the names of all tests in the Rust sources below a directory: functions with a test attribute in the
+    /// preceding lines, and the tests listed in `in_language!` or `variants!`.
     fn tests_below(directory: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();

@@ -1,5 +1,5 @@
-//! The cost of a retry, and of the worst inputs that we know for each reader, in instructions counted by callgrind. Unlike time they are
-//! the same in every run, so a limit can be a test.
+//! The cost of a retry, and of the worst known inputs for each parser, in instructions counted by callgrind. Unlike
+//! time, the counts are the same in every run, so a test can enforce limits.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,28 +7,34 @@ use std::process::Command;
 use crate::bundle::bundle_costs;
 use crate::tools::{TaskFailure, command_output, side_by_side};
 
-/// One retry of a message of 1 KiB, from the received record to the message that is sent again: 74,000 with rustc 1.95.0,
-/// and 10 %.
+/// The limit for one retry of a message of 1 KiB, from the received record to the re-sent message: 74,000 with rustc
+/// 1.95.0, plus 10 %.
 const RETRY_MAX: u64 = 81_400;
-/// One hostile message, answer or event: what a core at 3 GHz that does two and a half instructions a cycle does in 133 ms. A message that
-/// takes a second takes a small function seven, and the other nine of its batch are received again.
+/// The limit for one hostile message, response or event: 133 ms on a core at 3 GHz with two and a half instructions per
+/// cycle. A message that takes a second there takes seven in a small function, and the other nine messages of its batch
+/// are received again.
 const HOSTILE_MAX: u64 = 1_000_000_000;
-/// Counts the functions of `tests/costs/src/main.rs` whose names end with `_counted`, with all that they call.
+/// The option that counts the functions of `tests/costs/src/main.rs` whose names end with `_counted`, including all
+/// callees.
 const COUNTED: &str = "--toggle-collect=costs::*_counted*";
 
-/// Returns an error that says what to install if instructions cannot be counted here.
+/// Checks that instructions can be counted on this machine.
+///
+/// # Errors
+/// The machine is unsuitable or a tool is missing: the error says what to do.
 pub(crate) fn require_tools() -> Result<(), TaskFailure> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
-        return Err(TaskFailure("the limits are those of x86-64 Linux; run it there".to_owned()));
+        return Err(TaskFailure("the limits apply only to x86-64 Linux; run it there".to_owned()));
     }
     let version = command_output(Command::new("valgrind").arg("--version"));
     version.map(drop).map_err(|_| TaskFailure("install Valgrind (the command `valgrind`)".to_owned()))
 }
 
-/// Counts, prints and compares; for hostile inputs with the time on this machine.
+/// Counts the instructions of each case, and prints and compares them with the limits. For hostile inputs, also prints
+/// the time on this machine.
 ///
 /// # Errors
-/// Something costs more than its limit.
+/// A case exceeds its limit.
 pub(crate) fn check_counts() -> Result<(), TaskFailure> {
     let program = bundle_costs()?;
     let listed = command_output(Command::new(&program).arg("hostile"))?;
@@ -57,7 +63,7 @@ fn count_instructions(program: &Path, arguments: &[&str]) -> Result<u64, TaskFai
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);
     let report = command_output(valgrind.arg(program).args(arguments))?;
     let count = parse_collected(&report).filter(|count| *count > 0);
-    count.ok_or_else(|| TaskFailure(format!("callgrind has counted nothing of {arguments:?}:\n{report}")))
+    count.ok_or_else(|| TaskFailure(format!("callgrind counted nothing for {arguments:?}:\n{report}")))
 }
 
 /// Reads `==PID== Collected : 4665597`.

@@ -1,5 +1,5 @@
-//! The requests that AWS's own service models have judged while the tests ran: `tests/support/aws_models.py` judges them,
-//! in the emulators.
+//! The requests that were validated against AWS's service models during the tests, by `tests/support/aws_models.py` in
+//! the emulators.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,11 +10,11 @@ use serde::Deserialize;
 
 use crate::tools::{TaskFailure, read_file, target_dir, workspace_root};
 
-/// The services of the SDK's crates that no emulator answers for: their requests are only in unit tests.
+/// SDK services without an emulator: their requests occur only in unit tests.
 const NOT_EMULATED: [&str; 1] = ["sso"];
 const SDK_CRATE: &str = "aws-sdk-";
 
-/// A line of an emulator's file.
+/// A line in an emulator's file.
 #[derive(Deserialize)]
 struct Judged {
     service: String,
@@ -28,18 +28,18 @@ struct JudgedFinding {
     rule: String,
 }
 
-/// The requests of some tests.
+/// The validated requests of a test run.
 #[derive(Default)]
 struct JudgedRequests {
-    /// By service and operation.
+    /// Number of requests by service and operation.
     counts: BTreeMap<String, BTreeMap<String, u32>>,
     findings: BTreeMap<String, u32>,
 }
 
-/// Forgets the requests of an earlier run.
+/// Removes the requests recorded by an earlier run.
 ///
 /// # Errors
-/// They cannot be removed.
+/// The files cannot be removed.
 pub(crate) fn forget_requests() -> Result<(), TaskFailure> {
     match fs::remove_dir_all(requests_folder()) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable_failure(&error)),
@@ -47,10 +47,10 @@ pub(crate) fn forget_requests() -> Result<(), TaskFailure> {
     }
 }
 
-/// Prints how many requests of how many operations were judged.
+/// Prints the number of validated requests and operations.
 ///
 /// # Errors
-/// A request was not as its model says. Or, after all tests, no request of a service was judged.
+/// A request violates its model or, after all tests, a service has no validated request.
 pub(crate) fn check_requests(after_all_tests: bool) -> Result<(), TaskFailure> {
     let mut requests = JudgedRequests::default();
     match fs::read_dir(requests_folder()) {
@@ -79,7 +79,7 @@ fn requests_folder() -> PathBuf {
     target_dir().join("judged-requests")
 }
 
-/// The services that redeliver has a client of.
+/// Returns the services for which redeliver has a client.
 fn client_services(manifest: &str) -> Result<BTreeSet<String>, TaskFailure> {
     let manifest: toml::Table =
         toml::from_str(manifest).map_err(|error| TaskFailure(format!("Cargo.toml: {error}")))?;
@@ -90,11 +90,10 @@ fn client_services(manifest: &str) -> Result<BTreeSet<String>, TaskFailure> {
 
 impl JudgedRequests {
     fn add_lines(&mut self, lines: &str) -> Result<(), TaskFailure> {
-        // The last line of a killed emulator may have no end.
+        // The last line of a killed emulator can be incomplete.
         for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            let judged: Judged = serde_json::from_str(line).map_err(|error| {
-                TaskFailure(format!("a judged request that cannot be read: {error}: {line}"))
-            })?;
+            let judged: Judged = serde_json::from_str(line)
+                .map_err(|error| TaskFailure(format!("cannot read a validated request: {error}: {line}")))?;
             for JudgedFinding { path, rule } in judged.findings {
                 let finding = format!("{} {}, {path}: {rule}", judged.service, judged.operation);
                 *self.findings.entry(finding).or_default() += 1;
@@ -109,7 +108,7 @@ impl JudgedRequests {
         let requests: u32 = self.counts.values().flat_map(BTreeMap::values).sum();
         let services = self.counts.len();
         let mut text = format!(
-            "AWS's models have judged {requests} requests: {operations} operations of {services} services"
+            "validated against AWS's models: {requests} requests, {operations} operations of {services} services"
         );
         for (service, operations) in &self.counts {
             let operations: Vec<_> =
@@ -125,7 +124,7 @@ impl JudgedRequests {
         }
         let findings: Vec<_> =
             self.findings.iter().map(|(finding, count)| format!("{finding} ({count} requests)")).collect();
-        Err(TaskFailure(format!("requests that AWS would refuse, by its models:\n{}", findings.join("\n"))))
+        Err(TaskFailure(format!("requests that AWS's models reject:\n{}", findings.join("\n"))))
     }
 
     fn require_services(&self, services: &BTreeSet<String>) -> Result<(), TaskFailure> {
@@ -135,7 +134,7 @@ impl JudgedRequests {
             return Ok(());
         }
         Err(TaskFailure(format!(
-            "no request was judged of {}: no end-to-end test makes one, or the emulator's requests are not \
+            "no request was validated for {}: no end-to-end test makes one, or the emulator's requests are not \
              recorded (tests/support/aws_models.py)",
             missing.join(", ")
         )))
@@ -159,7 +158,7 @@ mod tests {
     #[test]
     fn judged_requests_are_counted_by_operation() {
         let requests = requests(&[SENT, WRONG, SENT, &SENT[..20]].concat());
-        let summary = "AWS's models have judged 3 requests: 2 operations of 2 services\nlambda: Invoke 1\nsqs: SendMessage 2";
+        let summary = "validated against AWS's models: 3 requests, 2 operations of 2 services\nlambda: Invoke 1\nsqs: SendMessage 2";
         assert_eq!(requests.summary(), summary);
     }
 
@@ -174,14 +173,14 @@ mod tests {
     }
 
     #[test]
-    fn a_service_whose_requests_were_not_judged_fails_the_run() {
+    fn a_service_without_judged_requests_fails_the_run() {
         let manifest = "[workspace.dependencies]\naws-sdk-sqs = \"1\"\naws-sdk-sns = \"1\"\naws-sdk-sso = \"1\"\n\
                         aws-config = \"1\"\n";
         let services = client_services(manifest).unwrap();
         let Err(TaskFailure(reported)) = requests(SENT).require_services(&services) else {
             panic!("it passes")
         };
-        assert!(reported.starts_with("no request was judged of sns: "), "{reported}");
+        assert!(reported.starts_with("no request was validated for sns: "), "{reported}");
         let sns = SENT.replace("sqs", "sns");
         assert!(requests(&[SENT, &sns].concat()).require_services(&services).is_ok());
     }

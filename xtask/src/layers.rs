@@ -1,5 +1,5 @@
-//! Which of our crates may depend on the model (SQS in memory, virtual time, what the tests share), and which on crates
-//! that sign a person in.
+//! Tests that only the allowed crates depend on the model (SQS in memory, virtual time, shared test code) and on crates
+//! for interactive sign-in.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use crate::bundle::{FUNCTIONS, package_name};
 use crate::tools::{cargo_command, command_output, workspace_root};
 
-/// Crates that are the model, or run on it.
+/// Crates that implement the model or run on it.
 const MODEL: [&str; 4] = ["redeliver-embedded", "redeliver-local", "redeliver-sim", "redeliver-testing"];
-/// The program that has `local` and `simulate` beside the commands of production.
+/// The program that contains `local` and `simulate` in addition to the production commands.
 const PROGRAM: &str = "redeliver";
-/// Those two commands, and their options and progress bar.
+/// The sources of `local` and `simulate`.
 const COMMANDS: [&str; 4] = ["local", "local.rs", "simulate", "simulate.rs"];
 
 #[test]
@@ -51,7 +51,8 @@ fn the_command_line_uses_the_model_for_local_and_simulate_alone() {
     }
 }
 
-/// The means to sign a person in, in the tree of the command line: its crates, and the features of `aws-config` for them.
+/// The crates for interactive sign-in in the command line's dependency tree, and the corresponding features of
+/// `aws-config`.
 const SIGN_IN: [&str; 6] = [
     "aws-sdk-signin ",
     "aws-sdk-sso ",
@@ -61,16 +62,16 @@ const SIGN_IN: [&str; 6] = [
     "sso",
 ];
 
-/// A function has its role's credentials: it would only be larger and slower to start.
+/// A function has its role's credentials, so sign-in would only make it larger and slower to start.
 #[test]
 fn no_function_includes_sign_in_features() {
-    let of_functions = signs_in(&FUNCTIONS.map(package_name));
+    let of_functions = sign_in_features(&FUNCTIONS.map(package_name));
     assert_eq!(of_functions, [""; 0], "give the feature of aws-config to redeliver-operator alone");
-    assert_eq!(signs_in(&[PROGRAM.to_owned()]), SIGN_IN, "they have other names now");
+    assert_eq!(sign_in_features(&[PROGRAM.to_owned()]), SIGN_IN, "the crates or features have been renamed");
 }
 
-/// Those of [`SIGN_IN`] that a build of these packages selects.
-fn signs_in(packages: &[String]) -> Vec<&'static str> {
+/// Returns the members of [`SIGN_IN`] that a build of these packages selects.
+fn sign_in_features(packages: &[String]) -> Vec<&'static str> {
     let mut tree = cargo_command(&[
         "tree",
         "--locked",
@@ -91,7 +92,7 @@ fn signs_in(packages: &[String]) -> Vec<&'static str> {
     SIGN_IN.into_iter().filter(is_selected).collect()
 }
 
-/// The sources below a path, without files of tests.
+/// Collects the sources below a path, except tests.
 fn collect_sources(path: &Path, sources: &mut Vec<PathBuf>) {
     if path.is_dir() && !path.ends_with("tests") {
         list_entries(path).iter().for_each(|entry| collect_sources(entry, sources));

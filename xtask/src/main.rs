@@ -1,4 +1,4 @@
-//! `cargo xtask`: the project's own tasks.
+//! `cargo xtask`: the project's tasks.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod bench;
@@ -42,7 +42,7 @@ use crate::bench::{BenchSelection, run_benchmark};
 use crate::bundle::{LambdaArchitecture, bundle_functions};
 use crate::tools::{TaskFailure, cargo_command, run_command};
 
-/// The project's own tasks.
+/// The project's tasks.
 #[derive(Parser)]
 #[command(name = "cargo xtask", bin_name = "cargo xtask")]
 struct Arguments {
@@ -52,130 +52,131 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum XtaskCommand {
-    /// Run all tests: format, lints, unit, property, conformance, end to end, documentation, README.
+    /// Run all tests: format, lints, unit, property, conformance, end-to-end, documentation, README.
     ///
-    /// Sets up what it needs: a Python environment under target/ with pinned packages, the bundles. With the variable CI
-    /// set, only what tests/known-skips.toml lists may be skipped.
+    /// Sets up its requirements: a Python environment under target/ with pinned packages, and the bundles. With the
+    /// variable CI set, only the steps listed in tests/known-skips.toml may be skipped.
     Test {
-        /// Only what needs no bundle, no emulator and no browser, for the time between two commits.
+        /// Run only the tests that need no bundle, no emulator and no browser, as a quick check between commits.
         #[arg(long)]
         quick: bool,
-        /// Only one part, for a machine of its own.
+        /// Run only one part, so that the parts can run on separate machines.
         #[arg(long, value_enum, conflicts_with = "quick")]
         part: Option<test::TestPart>,
     },
-    /// Run the tests of the stack in infra/ alone.
+    /// Run only the tests of the stack in infra/.
     Stack,
-    /// Run the end-to-end tests alone; arguments go to the test program, e.g. a part of a test's name.
+    /// Run only the end-to-end tests; arguments are passed to the test program, e.g. part of a test's name.
     E2e {
-        /// Passed on.
+        /// Arguments for the test program.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Fuzz what takes bytes from strangers: every target of tests/fuzz in turn, three minutes in all.
+    /// Fuzz the parsers of untrusted input: every target of tests/fuzz in turn, for three minutes in total.
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),
-    /// Install AWS's own runtime for Node.js, in which the end-to-end tests run functions, and build those in Java and Go.
+    /// Install AWS's Node.js runtime for the functions of the end-to-end tests, and build those in Java and Go.
     Runtimes,
     /// Build the functions for Lambda, as `target/lambda/FUNCTION/bootstrap`, with a pinned cargo-lambda.
     ///
-    /// For arm64, which is the stack's default too: `rustup target add aarch64-unknown-linux-gnu` once.
+    /// The default is arm64, as in the stack. It needs `rustup target add aarch64-unknown-linux-gnu` once.
     Bundle {
-        /// Build for x86-64; the stack needs `--context architecture=x86-64` then.
+        /// Build for x86-64; the stack then needs `--context architecture=x86-64`.
         #[arg(long = "x86-64")]
         x86_64: bool,
     },
-    /// Pack what others install into target/dist/, with SHA256SUMS: everything, or only what is named.
+    /// Pack the artefacts of a release into target/dist/, with SHA256SUMS: all of them, or only the named ones.
     ///
-    /// For the construct, docs/api.md is written again, too. Example: `cargo xtask dist functions command-line`
+    /// For the construct, docs/api.md is also regenerated. Example: `cargo xtask dist functions command-line`
     Dist {
-        /// The artefacts; all of them if none is named.
+        /// Artefacts to pack; all by default.
         #[arg(value_enum)]
         artefacts: Vec<dist::Artefact>,
     },
-    /// Unpack and install the command line from target/dist/, and run the README's main job, check, audit and the console.
+    /// Unpack and install the command line from target/dist/, and run the README's main example, check, audit, console.
     TryCommandLine,
-    /// Make a Homebrew formula and winget manifests in target/dist/ from a release's archives.
+    /// Generate a Homebrew formula and winget manifests in target/dist/ from a release's archives.
     ///
     /// Example: `cargo xtask installers parts OWNER/redeliver`
     Installers {
-        /// The folder with the archives of all systems.
+        /// Folder with the archives of all systems.
         parts: PathBuf,
-        /// The repository on GitHub.
+        /// Repository on GitHub.
         repository: String,
     },
     /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
     ///
     /// Example: `cargo xtask cdk deploy --context target=https://orders.example.com/hook`
     ///
-    /// A deployment that would replace or remove a queue is refused, unless `--allow-queue-replacement` is among the arguments.
-    /// Since a deployment may resume a paused stack, the command asks first; without a terminal it needs `--allow-resume`.
-    /// If the account has too little concurrency, it says what to ask for.
+    /// A deployment that would replace or remove a queue is refused unless the arguments include
+    /// `--allow-queue-replacement`. Because a deployment can resume a paused stack, the command asks first; without a
+    /// terminal, it requires `--allow-resume`. If the account has too little concurrency, it prints the quota to
+    /// request.
     Cdk {
-        /// Passed on.
+        /// Arguments for the CDK.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
         arguments: Vec<String>,
     },
-    /// Deploy the stack to an AWS emulator on this machine, print the queues' URLs, and take it all down at the end.
+    /// Deploy the stack to an AWS emulator on this machine, print the queues' URLs, and remove everything at the end.
     ///
     /// Example: `cargo xtask deploy-local --target http://127.0.0.1:8000/orders --context policy=examples/policy.json`
     DeployLocal {
-        /// Passed on: --help lists them.
+        /// Arguments for the program: --help lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run the real code in virtual time under seeded faults, watched by an independent ledger.
+    /// Run the real code in virtual time under seeded faults, audited by an independent ledger.
     ///
-    /// Examples: `cargo xtask faults --seeds 1000`, `cargo xtask faults --seconds 300`, `cargo xtask faults --changes 4000000`,
-    /// `cargo xtask faults --seed 42` (one seed again, with all its knobs).
+    /// Examples: `cargo xtask faults --seeds 1000`, `cargo xtask faults --seconds 300`,
+    /// `cargo xtask faults --changes 4000000`, `cargo xtask faults --seed 42` (replays one seed and prints its knobs).
     Faults {
-        /// Plant known bugs into a copy of the sources instead, one at a time, and demand that each is caught.
+        /// Plant known bugs in a copy of the sources, one at a time, and require that each is caught.
         #[arg(long, conflicts_with = "arguments")]
         planted: bool,
-        /// Passed on: --seeds, --changes, --seconds, --first-seed, --seed.
+        /// Arguments for the simulator: --seeds, --changes, --seconds, --first-seed, --seed.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Change code in small ways, one at a time, and demand that a unit test of its crate fails: cargo-mutants, for people.
+    /// Make small code changes, one at a time, and require that a unit test of the crate fails, with cargo-mutants.
     ///
-    /// Each change takes a build and a run of the crate's tests: a few hundred in an hour.
+    /// Each change takes a build and a run of the crate's tests: a few hundred changes per hour.
     /// Examples: `cargo xtask mutants crates/core/src/decide/due.rs`, `cargo xtask mutants --since origin/main`
     Mutants(mutants::Arguments),
-    /// Build the pages of docs/SUMMARY.md as a site, with a search: target/docs/site/index.html.
+    /// Build the pages of docs/SUMMARY.md as a searchable site: target/docs/site/index.html.
     ///
-    /// The first time it compiles mdBook, which takes a minute or two.
+    /// The first run compiles mdBook, which takes a minute or two.
     Docs,
     /// Write docs/guarantees/tests.md: the promises of tests/promises.toml with their tests.
     Guarantees,
-    /// Build the public crates from their own tarballs, as crates.io would give them.
+    /// Build the public crates from their own tarballs, as crates.io would serve them.
     Packages,
-    /// Print a release's part of CHANGELOG.md, if its tag and all packages have the same version.
+    /// Print the section of CHANGELOG.md for a release, if its tag and all packages have the same version.
     ReleaseNotes {
-        /// As in `v0.1.0`.
+        /// The tag, such as `v0.1.0`.
         tag: String,
     },
-    /// Measure something against its like, in one run, and print the ratio.
+    /// Measure something and a comparable alternative in one run, and print the ratio.
     Bench {
-        /// The subject.
+        /// Subject of the measurement.
         #[arg(value_enum)]
         what: BenchSelection,
     },
-    /// Deploy to your AWS account under a name of its own, send messages every way, destroy it, and report: docs/smoke.md.
+    /// Deploy a separate stack to your AWS account, send messages every way, destroy it, and report: docs/smoke.md.
     ///
     /// Example: `cargo xtask smoke --profile sandbox --region eu-west-1`
     Smoke {
-        /// Passed on: --help lists them.
+        /// Arguments for the program: --help lists them.
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Run the conformance suite against Amazon SQS, in your account: creates queues, sends a few hundred messages, and
-    /// deletes the queues at the end.
+    /// Run the conformance suite against Amazon SQS in your account: create queues, send a few hundred messages, and
+    /// delete the queues at the end.
     Conformance {
-        /// The profile of your AWS configuration.
+        /// Profile of your AWS configuration.
         #[arg(long)]
         profile: String,
-        /// The region, if not the profile's.
+        /// Region; the profile's by default.
         #[arg(long)]
         region: Option<String>,
     },
@@ -220,13 +221,13 @@ fn deploy_local(arguments: &[String]) -> Result<(), TaskFailure> {
     run_deploying("deploy-local", arguments)
 }
 
-/// It runs the operator's own command, too.
+/// Builds `redeliver`, which the smoke test also runs, and then runs the smoke test.
 fn run_smoke(arguments: &[String]) -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["build", "--workspace", "--bin", "redeliver"]))?;
     run_deploying("smoke", arguments)
 }
 
-/// A program of the tests that deploys the stack of this machine's architecture.
+/// Runs a program of the tests that deploys the stack for this machine's architecture.
 fn run_deploying(program: &str, arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.required()?;

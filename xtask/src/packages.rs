@@ -1,4 +1,4 @@
-//! `cargo xtask packages`: the crates that are public, from their own tarballs.
+//! `cargo xtask packages`: builds the public crates from their own tarballs.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::tools::{TaskFailure, cargo_command, command_output, run_command};
 
-/// The crates that a handler in Rust needs. Nothing else is published.
+/// The crates that a handler in Rust needs. No other crates are published.
 const PUBLIC: [&str; 5] = [
     "redeliver-aws",
     "redeliver-core",
@@ -15,8 +15,8 @@ const PUBLIC: [&str; 5] = [
     "redeliver-platform",
 ];
 
-/// Builds each public crate from its own tarball, as crates.io would give it: five minutes of a processor, since a stranger's
-/// build has other features than the workspace's.
+/// Builds each public crate from its own tarball, as crates.io would serve it. This takes five minutes of processor
+/// time, because a user's build has other features than the workspace's.
 ///
 /// # Errors
 /// A file or a version is missing.
@@ -24,10 +24,10 @@ pub(crate) fn build_packages() -> Result<(), TaskFailure> {
     run_command(&mut package_command())
 }
 
-/// Makes the tarballs without building them, and looks at all dependencies' `rust-version`.
+/// Creates the tarballs without building them, and checks the `rust-version` of all dependencies.
 ///
 /// # Errors
-/// Other crates are public than should be, a version is missing, or a dependency needs a newer Rust than we say.
+/// The wrong crates are public, a version is missing, or a dependency requires a newer Rust than Cargo.toml declares.
 pub(crate) fn check_packages() -> Result<(), TaskFailure> {
     let metadata = command_output(&mut cargo_command(&["metadata", "--locked", "--format-version", "1"]))?;
     let metadata: PackageMetadata =
@@ -37,7 +37,7 @@ pub(crate) fn check_packages() -> Result<(), TaskFailure> {
 }
 
 fn package_command() -> std::process::Command {
-    // `--allow-dirty`: what is tested is what is in the folder.
+    // `--allow-dirty`: the tests cover uncommitted changes.
     let mut package = cargo_command(&["package", "--locked", "--allow-dirty", "--quiet"]);
     package.args(PUBLIC.map(|name| format!("--package={name}")));
     package
@@ -55,7 +55,7 @@ struct CargoPackage {
     name: String,
     version: String,
     rust_version: Option<String>,
-    /// The registries that it may go to: none with `publish = false`, any if it is missing.
+    /// The registries to which the crate may be published: none with `publish = false`, any if absent.
     publish: Option<Vec<String>>,
 }
 
@@ -67,7 +67,7 @@ impl PackageMetadata {
             members.iter().filter(|(_, package)| package.publish.is_none()).map(|(name, _)| *name).collect();
         if public != PUBLIC {
             return Err(TaskFailure(format!(
-                "public are {}, but should be {}",
+                "the public crates are {}, but should be {}",
                 public.join(", "),
                 PUBLIC.join(", ")
             )));
@@ -87,7 +87,7 @@ impl PackageMetadata {
     }
 }
 
-/// `1.94` is `1.94.0`.
+/// Parses a version. `1.94` is `1.94.0`.
 fn parse_version(text: &str) -> [u32; 3] {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| parts.next().unwrap_or(0))
@@ -123,6 +123,6 @@ mod tests {
     #[test]
     fn only_listed_packages_are_published() {
         let error = metadata(&["redeliver"], "1.85").check_dependencies().unwrap_err().0;
-        assert_eq!(error, format!("public are redeliver, but should be {}", PUBLIC.join(", ")));
+        assert_eq!(error, format!("the public crates are redeliver, but should be {}", PUBLIC.join(", ")));
     }
 }

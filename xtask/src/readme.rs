@@ -1,11 +1,11 @@
-//! The README's commands, run as a reader would.
+//! Runs the README's commands as a reader would.
 
 use std::fs;
 use std::process::Command;
 
 use crate::tools::{TaskFailure, run_command, target_dir, workspace_root};
 
-/// The file that the README's command makes; `.gitignore` has it, too.
+/// The file that the README's command creates. `.gitignore` also lists it.
 const DEAD_LETTERS: &str = "dead.jsonl";
 
 /// Runs each `cargo run` line of the README's `sh` blocks as a reader would.
@@ -16,8 +16,8 @@ pub(crate) fn run_commands() -> Result<(), TaskFailure> {
     if commands.is_empty() {
         return Err(TaskFailure("README.md has no `cargo run` line in an `sh` block".to_owned()));
     }
-    // Of an earlier run: the command line overwrites nothing.
-    let _was_not_there = fs::remove_file(workspace_root().join(DEAD_LETTERS));
+    // Removes the file of an earlier run, because the command line never overwrites files.
+    let _might_not_exist = fs::remove_file(workspace_root().join(DEAD_LETTERS));
     for command in commands {
         run_command(
             Command::new("sh")
@@ -30,7 +30,7 @@ pub(crate) fn run_commands() -> Result<(), TaskFailure> {
         .map_err(|error| TaskFailure(format!("{DEAD_LETTERS}: {error}")))
 }
 
-/// The lines of a Markdown text's `sh` blocks that start with `prefix`.
+/// Returns the lines that start with `prefix` in the `sh` blocks of a Markdown text.
 fn shell_commands<'a>(markdown: &'a str, prefix: &str) -> Vec<&'a str> {
     let mut commands = Vec::new();
     let mut in_shell_block = false;

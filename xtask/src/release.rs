@@ -1,4 +1,4 @@
-//! `cargo xtask release-notes`: what a release says of itself, if its tag, all versions and CHANGELOG.md agree.
+//! `cargo xtask release-notes`: prints the notes of a release, if its tag, all versions and CHANGELOG.md agree.
 
 use std::fs;
 
@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use crate::tools::{TaskFailure, workspace_root};
 
-/// The one that all others must equal: Cargo.toml's `workspace.package.version`.
+/// The version that all others must equal: Cargo.toml's `workspace.package.version`.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Files with the same version.
+/// Files that contain the same version.
 const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "infra/package/package.json"];
 
 /// Prints the release notes of a tag.
@@ -17,17 +17,17 @@ const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "i
 /// The tag is not the version, a package has another version, or CHANGELOG.md has no dated section for it.
 pub(crate) fn release_notes(tag: &str) -> Result<(), TaskFailure> {
     if tag.strip_prefix('v') != Some(VERSION) {
-        return Err(TaskFailure(format!("the tag is {tag}, but Cargo.toml's version makes it v{VERSION}")));
+        return Err(TaskFailure(format!("the tag is {tag}, but Cargo.toml's version requires v{VERSION}")));
     }
     check_versions()?;
     println!("{}", changelog_section(&read_file("CHANGELOG.md")?, VERSION)?);
     Ok(())
 }
 
-/// All packages have the same version.
+/// Checks that all packages have the same version.
 ///
 /// # Errors
-/// Which one has not.
+/// The first package with another version.
 pub(crate) fn check_versions() -> Result<(), TaskFailure> {
     for path in PACKAGES {
         let manifest: ReleasedPackage =
@@ -47,11 +47,11 @@ fn check_release(path: &str, version: &str) -> Result<(), TaskFailure> {
         return Ok(());
     }
     Err(TaskFailure(format!(
-        "{path} has version {version}, but Cargo.toml {VERSION}: all are released together"
+        "{path} has version {version}, but Cargo.toml has {VERSION}: all are released together"
     )))
 }
 
-/// The part of CHANGELOG.md on a version: the text under `## 0.1.0 (2026-12-01)`.
+/// Returns the section of CHANGELOG.md for a version: the text under `## 0.1.0 (2026-12-01)`.
 fn changelog_section<'a>(changelog: &'a str, version: &str) -> Result<&'a str, TaskFailure> {
     let title = format!("\n## {version} (");
     let Some((_, section)) = changelog.split_once(&title) else {
@@ -66,7 +66,7 @@ fn changelog_section<'a>(changelog: &'a str, version: &str) -> Result<&'a str, T
     }
     let notes = rest.split("\n## ").next().unwrap_or_default().trim();
     if notes.is_empty() {
-        Err(TaskFailure(format!("CHANGELOG.md says nothing of {version}")))
+        Err(TaskFailure(format!("CHANGELOG.md says nothing about {version}")))
     } else {
         Ok(notes)
     }
@@ -88,25 +88,25 @@ mod tests {
                              ## 0.0.1 (2026-01-01)\n";
 
     #[test]
-    fn the_notes_of_a_release_are_its_section() {
+    fn release_notes_are_the_section_of_the_version() {
         assert_eq!(changelog_section(CHANGELOG, "0.2.0").unwrap(), "- new");
     }
 
     #[test]
-    fn a_release_has_a_date_and_something_to_say() {
+    fn a_release_needs_a_date_and_notes() {
         let error = |version| changelog_section(CHANGELOG, version).unwrap_err().0;
         assert_eq!(
             error("0.1.0"),
             "CHANGELOG.md says 0.1.0 (not yet released): write the day, as YYYY-MM-DD"
         );
-        assert_eq!(error("0.0.1"), "CHANGELOG.md says nothing of 0.0.1");
+        assert_eq!(error("0.0.1"), "CHANGELOG.md says nothing about 0.0.1");
         assert_eq!(error("2.0"), "CHANGELOG.md has no section `## 2.0 (YYYY-MM-DD)`");
     }
 
     #[test]
-    fn the_tag_is_the_version() {
+    fn the_tag_must_match_the_version() {
         let TaskFailure(message) = release_notes("v9.9.9").unwrap_err();
-        assert_eq!(message, format!("the tag is v9.9.9, but Cargo.toml's version makes it v{VERSION}"));
+        assert_eq!(message, format!("the tag is v9.9.9, but Cargo.toml's version requires v{VERSION}"));
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Steps, their times, and what was left out.
+//! The steps of a run, with their times and skips.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ pub(crate) struct StepReport {
 struct ReportedStep {
     name: &'static str,
     time: Duration,
-    /// The time that its ended processes have had of the processors: the same on a loaded machine.
+    /// The processor time of the step's ended processes, which does not depend on the machine's load.
     processor_time: Duration,
     succeeded: bool,
 }
@@ -35,12 +35,12 @@ struct KnownSkip {
 }
 
 impl StepReport {
-    /// From now on.
+    /// Creates a report whose time starts now.
     pub(crate) fn begin() -> Self {
         Self { started: now(), steps: Vec::new(), skipped: Vec::new() }
     }
 
-    /// Runs one step and notes its time.
+    /// Runs a step and records its time.
     pub(crate) fn run_step<T>(
         &mut self,
         name: &'static str,
@@ -59,7 +59,7 @@ impl StepReport {
         done.map_err(|TaskFailure(message)| TaskFailure(format!("{name}: {message}")))
     }
 
-    /// Waits for a step that ran beside others.
+    /// Waits for a step that ran in the background.
     pub(crate) fn finish_beside(&mut self, name: &'static str, beside: Beside) -> Result<(), TaskFailure> {
         println!("\n=== {name}");
         let (start, processor_start) = (now(), processor_time());
@@ -70,7 +70,7 @@ impl StepReport {
         done.map(drop).map_err(|TaskFailure(message)| TaskFailure(format!("{name}: {message}")))
     }
 
-    /// Leaves something out. With `CI` set that is a failure unless `tests/known-skips.toml` lists it.
+    /// Records a skipped step. With `CI` set, that is a failure unless `tests/known-skips.toml` lists the step.
     pub(crate) fn skip_step(&mut self, name: &str, reason: &str) -> Result<(), TaskFailure> {
         println!("\n=== SKIPPED {name}: {reason}");
         self.skipped.push((name.to_owned(), reason.to_owned()));
@@ -80,17 +80,18 @@ impl StepReport {
         Ok(())
     }
 
-    /// The steps with their times, and what was left out: here, and by the tests themselves (which fail if that is not
-    /// listed in `tests/known-skips.toml`).
+    /// Prints the steps with their times, and the skips of this run and of the tests themselves. Tests fail on skips
+    /// that
+    /// `tests/known-skips.toml` does not list.
     pub(crate) fn print_summary(&self) {
-        println!("\n=== steps, and the time that they have had of the processors");
+        println!("\n=== steps, with elapsed and processor time");
         for ReportedStep { name, time, processor_time, succeeded } in &self.steps {
             let verdict = if *succeeded { "ok    " } else { "FAILED" };
             let (time, processor_time) = (time.as_secs_f64(), processor_time.as_secs_f64());
             println!("{time:>7.1} s {processor_time:>7.1} s  {verdict} {name}");
         }
         let (time, processor_time) = (self.started.elapsed().as_secs_f64(), processor_time().as_secs_f64());
-        println!("{time:>7.1} s {processor_time:>7.1} s  in all");
+        println!("{time:>7.1} s {processor_time:>7.1} s  total");
 
         let by_tests = fs::read_to_string(tests_record()).unwrap_or_default();
         let by_tests: BTreeSet<&str> = by_tests.lines().collect();
@@ -107,12 +108,12 @@ impl StepReport {
     }
 }
 
-/// Forgets what an earlier run's tests left out.
+/// Removes the record of skips from an earlier run's tests.
 pub(crate) fn forget_skipped_tests() {
-    let _was_not_there = fs::remove_file(tests_record());
+    let _might_not_exist = fs::remove_file(tests_record());
 }
 
-/// Written by the tests, one line for each rule that one of them left out.
+/// Returns the file to which the tests write a line for each skipped rule.
 fn tests_record() -> std::path::PathBuf {
     target_dir().join("skipped-tests.txt")
 }

@@ -1,12 +1,13 @@
-//! Limits of the bundles: Lambda fetches a bundle for each new execution environment, and the start reads all of it.
+//! Size limits of the bundles. Lambda fetches a bundle for each new execution environment, and reads all of it at the
+//! start.
 
 use std::fs;
 
 use crate::bundle::program_path;
 use crate::tools::TaskFailure;
 
-/// A function, the most bytes that its `bootstrap` may have, and the crates that must not be linked into it: they are
-/// compiled for the others. The layer's program is the message-processor's.
+/// Each function with the maximum size of its `bootstrap` in bytes, and the crates that must not be linked into it,
+/// which are compiled for the other functions. The layer contains the message-processor's program.
 const LIMITS: [(&str, usize, &[&str]); 4] = [
     ("message-processor", 11_920_000, &[]),
     ("failed-message-processor", 10_470_000, &["reqwest"]),
@@ -17,7 +18,7 @@ const LIMITS: [(&str, usize, &[&str]); 4] = [
 /// Checks each function's bundle.
 ///
 /// # Errors
-/// One is larger than its limit, or holds a crate that it has no use for.
+/// A bundle exceeds its limit or contains an excluded crate.
 pub(crate) fn check_sizes() -> Result<(), TaskFailure> {
     let mut wrong = Vec::new();
     for (function, limit, without) in LIMITS {
@@ -33,13 +34,13 @@ pub(crate) fn check_sizes() -> Result<(), TaskFailure> {
         }
         let held = without.iter().filter(|name| contains_crate(&bytes, name));
         wrong.extend(
-            held.map(|name| format!("the bundle of the {function} holds {name}: find what calls it")),
+            held.map(|name| format!("the bundle of the {function} contains {name}: find what calls it")),
         );
     }
     if wrong.is_empty() { Ok(()) } else { Err(TaskFailure(wrong.join("\n"))) }
 }
 
-/// Returns `true` if code of a crate is linked: panics name the files that they come from.
+/// Returns true if code of a crate is linked. Panics contain the paths of their source files.
 fn contains_crate(program: &[u8], name: &str) -> bool {
     let folder = format!("/{name}-");
     let follows = |at: usize| program.get(at + folder.len()).is_some_and(u8::is_ascii_digit);
@@ -53,7 +54,7 @@ mod tests {
     use crate::bundle::FUNCTIONS;
 
     #[test]
-    fn a_crate_is_known_by_its_name_and_version() {
+    fn a_crate_is_detected_by_its_name_and_version() {
         assert!(contains_crate(b"/index/reqwest-0.13.5/src/lib.rs", "reqwest"));
         assert!(!contains_crate(b"/index/reqwest-retry-0.1/src/lib.rs", "reqwest"));
     }

@@ -1,4 +1,4 @@
-//! The stack's tools: the CDK, its tests.
+//! The stack's tools: the CDK and the tests.
 
 mod left_behind;
 mod preflight;
@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, render_command, run_command, target_dir, workspace_root};
 
-/// `cargo xtask cdk`: the pinned CDK with the stack of `infra/`. A deployment that would leave queues behind is refused.
-/// Before one that may resume a paused stack, it asks.
+/// Runs `cargo xtask cdk`: the pinned CDK on the stack of `infra/`. Refuses a deployment that would leave queues
+/// behind, and asks before a deployment that could resume a paused stack.
 pub(crate) fn run_cdk(arguments: &[String]) -> Result<(), TaskFailure> {
     npm::set_up()?.required()?;
     let (flags, arguments): (Vec<_>, Vec<_>) = arguments
@@ -22,17 +22,17 @@ pub(crate) fn run_cdk(arguments: &[String]) -> Result<(), TaskFailure> {
     if let Some(mut diff) = left_behind::diff_arguments(&arguments) {
         let assembly = preflight::new_assembly();
         diff.extend(["--output".to_owned(), assembly.display().to_string()]);
-        let reported = stderr_of(&mut cdk_with(&diff)?);
+        let reported = capture_stderr(&mut cdk_command(&diff)?);
         if !is_allowed(left_behind::ALLOW) {
             left_behind::refuse_replacements(&reported?)?;
         }
         preflight::check_stacks(&assembly, &arguments, is_allowed(preflight::ALLOW))?;
     }
-    run_command(&mut cdk_with(&arguments)?)
+    run_command(&mut cdk_command(&arguments)?)
 }
 
-/// Runs a command that may ask for a token; what it writes to standard error.
-fn stderr_of(command: &mut Command) -> Result<String, TaskFailure> {
+/// Runs a command that might prompt for a token. Returns its standard error.
+fn capture_stderr(command: &mut Command) -> Result<String, TaskFailure> {
     let line = render_command(command);
     println!("$ {line}");
     command.stdin(Stdio::inherit()).stdout(Stdio::inherit()).stderr(Stdio::piped());
@@ -45,46 +45,46 @@ fn stderr_of(command: &mut Command) -> Result<String, TaskFailure> {
     }
 }
 
-fn cdk_with(arguments: &[String]) -> Result<Command, TaskFailure> {
+fn cdk_command(arguments: &[String]) -> Result<Command, TaskFailure> {
     let here =
         std::env::current_dir().map_err(|error| TaskFailure(format!("the current directory: {error}")))?;
     let mut cdk = STACK.command("node");
     // npm's newest `aws-cdk` was published by accident and does not work: do not recommend it.
     cdk.arg("node_modules/aws-cdk/bin/cdk").args(arguments).env("CDK_DISABLE_VERSION_CHECK", "true");
     if arguments.first().is_some_and(|command| command == "bootstrap") {
-        // It needs no stack, and ours would ask for its target.
+        // `bootstrap` needs no stack, and ours would require its target.
         cdk.args(["--app", ""]);
     }
-    // What paths among the context values are relative to.
+    // Paths in context values are relative to this folder.
     cdk.env("INIT_CWD", here);
     Ok(cdk)
 }
 
-/// Type checks of the stack and its tests.
+/// Type-checks the stack and its tests.
 pub(crate) fn check_types() -> Result<(), TaskFailure> {
     run_command(STACK.command("node").args(["node_modules/typescript/bin/tsc", "--project", "."]))
 }
 
-/// Tests of the stack, and CloudFormation's rules on its templates.
+/// Tests the stack, and checks its templates against CloudFormation's rules.
 pub(crate) fn test_stack(venv: Option<&Path>) -> Result<(), TaskFailure> {
     run_command(STACK.command("node").args(["--import", "tsx", "test/run.ts"]))?;
     let templates = target_dir().join("templates");
-    let _of_an_earlier_run = fs::remove_dir_all(&templates);
+    let _might_not_exist = fs::remove_dir_all(&templates);
     run_command(STACK.command("node").args(["--import", "tsx", "test/write-templates.ts"]).arg(&templates))?;
     let Some(venv) = venv else { return Ok(()) };
     let mut lint = Command::new(venv.join("bin/cfn-lint"));
     lint.arg("--template")
-        .args(files_of(&templates, ".json")?)
+        .args(files_with_ending(&templates, ".json")?)
         .arg(workspace_root().join("examples/queues.yaml"));
-    // Dependencies that a reference implies already: the CDK writes both.
+    // Ignores explicit dependencies that a reference already implies: the CDK writes both.
     run_command(lint.args(["--ignore-checks", "W3005"]))?;
     ["parameters.yaml", "own-function.yaml", "ordered.yaml"]
         .iter()
-        .try_for_each(|name| lint_as_a_user(venv, &templates, name))
+        .try_for_each(|name| lint_template(venv, &templates, name))
 }
 
-/// A template with parameters, without anything left out.
-fn lint_as_a_user(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskFailure> {
+/// Checks a template with parameters, without ignoring any rule.
+fn lint_template(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskFailure> {
     let template = templates.join(name);
     run_command(
         Command::new(venv.join("bin/cfn-lint"))
@@ -93,12 +93,12 @@ fn lint_as_a_user(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskF
     )?;
     let mut sam = Command::new(venv.join("bin/sam"));
     sam.args(["validate", "--lint", "--template"]).arg(&template);
-    // It keeps notes there, and asks PyPI for a newer version of itself: not in a test.
+    // SAM keeps files in its home and asks PyPI for a newer version, which a test must not do.
     sam.env("HOME", templates).env("SAM_CLI_TELEMETRY", "0").env("HTTPS_PROXY", "http://127.0.0.1:9");
     run_command(&mut sam)
 }
 
-fn files_of(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, TaskFailure> {
+fn files_with_ending(directory: &Path, ending: &str) -> Result<Vec<PathBuf>, TaskFailure> {
     let failure = |error: &dyn std::fmt::Display| TaskFailure(format!("{}: {error}", directory.display()));
     let entries = fs::read_dir(directory).map_err(|error| failure(&error))?;
     let files: Result<Vec<_>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();

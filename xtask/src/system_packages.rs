@@ -1,12 +1,12 @@
-//! Programs beyond Rust that the tests need, from the packages of Debian and Ubuntu.
+//! Programs other than Rust that the tests need, installed from Debian's and Ubuntu's packages.
 
 use std::process::Command;
 
 use crate::tools::{TaskFailure, command_output, is_ci, run_command};
 
-/// Programs that the tests run, and the packages that have them.
+/// Programs that the tests run, and the packages that provide them.
 struct Need {
-    /// Each is started with these arguments, to see whether it is there.
+    /// Command lines that succeed if the programs are installed.
     programs: &'static [&'static [&'static str]],
     packages: &'static [&'static str],
 }
@@ -28,11 +28,11 @@ const NEEDS: [Need; 8] = [
     Need { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
 ];
 
-/// Installs the packages of all programs that are missing: as root, and with `CI` set where `sudo` asks for no password.
-/// Otherwise prints the command that installs them; the steps that need them are skipped.
+/// Installs the packages of all missing programs: as root, or with `CI` set through `sudo` if that requires no
+/// password. Otherwise prints the command that installs them, and the steps that need them are skipped.
 ///
 /// # Errors
-/// apt-get's, with `CI` set.
+/// apt-get fails with `CI` set.
 pub(crate) fn install_missing() -> Result<(), TaskFailure> {
     let packages = missing_packages(program_runs);
     if packages.is_empty() || !program_runs(&["apt-get", "--version"]) {
@@ -50,7 +50,7 @@ pub(crate) fn install_missing() -> Result<(), TaskFailure> {
     };
     let install = [&["install", "--yes", "--no-install-recommends"], &packages[..]].concat();
     match apt_get(&["update"]).and_then(|()| apt_get(&install)) {
-        // Without them, steps are skipped.
+        // Without the packages, steps are skipped.
         Err(TaskFailure(error)) if !is_ci() => {
             println!("{error}");
             Ok(())
@@ -59,7 +59,7 @@ pub(crate) fn install_missing() -> Result<(), TaskFailure> {
     }
 }
 
-/// The command that makes others run as root; empty if this runs as root, `None` if neither is possible.
+/// Returns the command prefix for running as root: empty if this program runs as root, `None` if there is no way.
 fn root_command() -> Option<&'static [&'static str]> {
     let is_root = command_output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if is_root {

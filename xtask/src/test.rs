@@ -31,15 +31,17 @@ use crate::venv::{self, Python};
 use crate::words;
 use crate::workflows;
 
-/// The tests, and all programs that they run except the bundles. One build: `cargo test` takes the same features for it.
+/// Arguments that build the tests and all programs that they run, except the bundles. `cargo test` uses the same
+/// features, so nothing is compiled twice.
 const TEST_BUILD: [&str; 7] =
     ["build", "--workspace", "--lib", "--bins", "--tests", "--examples", "--test=end_to_end"];
-/// Queue changes that fresh seeds must check: the same work on a busy machine. docs/guarantees/tests.md shows it.
+/// The number of queue changes that fresh seeds must check: the same amount of work on a busy machine.
+/// docs/guarantees/tests.md shows it.
 pub(crate) const SIMULATION_CHANGES: u32 = 1_000_000;
-/// … and in the inner loop.
+/// The number of queue changes with `--quick`.
 const QUICK_SIMULATION_CHANGES: u32 = 150_000;
 
-/// A part of the tests, for a machine of its own. All of them together are all tests.
+/// A part of the tests that can run on a separate machine. The parts together cover all tests.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TestPart {
     /// Format, lints, words, dependencies, packages, workflows, documentation.
@@ -48,20 +50,20 @@ pub(crate) enum TestPart {
     Tests,
     /// The stack's tests.
     Stack,
-    /// The bundles, their sizes and instructions, and the end-to-end tests on them.
+    /// The bundles, their sizes and instruction counts, and the end-to-end tests on them.
     EndToEnd,
     /// Fresh seeds and planted bugs for the simulator, and fuzzing.
     Search,
 }
 
-/// Runs all tests, or one part: those that find most in the least time come first. Stops at the first failure.
+/// Runs all tests, or one part. The tests that find the most in the least time come first. Stops at the first failure.
 pub(crate) fn run_tests(part: Option<TestPart>) -> Result<(), TaskFailure> {
     run_reported(|report| run_steps(report, part))?;
     println!("\n{} passed", if part.is_none() { "all tests" } else { "this part of the tests" });
     Ok(())
 }
 
-/// For the inner loop: what needs nothing that is not compiled already.
+/// Runs the tests of `--quick`, which need no bundles and no other tools.
 pub(crate) fn run_quick_tests() -> Result<(), TaskFailure> {
     run_reported(|report| {
         report.run_step("format", check_format)?;
@@ -87,7 +89,7 @@ fn run_reported(steps: impl FnOnce(&mut StepReport) -> Result<(), TaskFailure>) 
     done
 }
 
-/// The end-to-end tests alone.
+/// Runs only the end-to-end tests.
 pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.required()?;
@@ -105,52 +107,55 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), TaskFailure> {
 }
 
 fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), TaskFailure> {
-    let wants = |wanted: TestPart| part.is_none_or(|part| part == wanted);
+    let is_selected = |wanted: TestPart| part.is_none_or(|part| part == wanted);
     let this_program = this_program()?;
-    report.run_step("packages of the system", system_packages::install_missing)?;
-    if wants(TestPart::Lints) {
+    report.run_step("system packages", system_packages::install_missing)?;
+    if is_selected(TestPart::Lints) {
         report.run_step("format", check_format)?;
         report.run_step("words", words::check_words)?;
     }
-    // The packages of Python and Node.js are fetched meanwhile, one by one.
-    let clippy = wants(TestPart::Lints).then(|| Beside::start("lints", &clippy_command())).transpose()?;
-    let needs_packages = [TestPart::Lints, TestPart::Stack, TestPart::EndToEnd].into_iter().any(wants);
+    // Clippy runs while the Python and Node.js packages are fetched one by one.
+    let clippy =
+        is_selected(TestPart::Lints).then(|| Beside::start("lints", &clippy_command())).transpose()?;
+    let needs_packages = [TestPart::Lints, TestPart::Stack, TestPart::EndToEnd].into_iter().any(is_selected);
     let packages = if needs_packages { TestPackages::set_up(report)? } else { TestPackages::NOT_NEEDED };
-    if wants(TestPart::Lints) {
+    if is_selected(TestPart::Lints) {
         check_published(report, &packages)?;
     }
-    let site = wants(TestPart::Lints)
+    let site = is_selected(TestPart::Lints)
         .then(|| Beside::start("docs", &task_command(&this_program, &["docs"])))
         .transpose()?;
-    let end_to_end =
-        wants(TestPart::EndToEnd).then(|| EndToEnd::start(report, &packages, &this_program)).transpose()?;
+    let end_to_end = is_selected(TestPart::EndToEnd)
+        .then(|| EndToEnd::start(report, &packages, &this_program))
+        .transpose()?;
     if let Some(clippy) = clippy {
-        report.finish_beside("lints (beside the steps before)", clippy)?;
+        report.finish_beside("lints (in the background)", clippy)?;
     }
-    if [TestPart::Tests, TestPart::EndToEnd, TestPart::Search].into_iter().any(wants) {
+    if [TestPart::Tests, TestPart::EndToEnd, TestPart::Search].into_iter().any(is_selected) {
         report.run_step("build of the tests", || run_command(&mut cargo_command(&TEST_BUILD)))?;
     }
-    if wants(TestPart::Tests) {
-        report.run_step("tests that need nothing else", || run_command(&mut cargo_command(&PLAIN_TESTS)))?;
+    if is_selected(TestPart::Tests) {
+        report
+            .run_step("tests without other requirements", || run_command(&mut cargo_command(&PLAIN_TESTS)))?;
         report.run_step("documentation tests", || {
             run_command(&mut cargo_command(&["test", "--workspace", "--doc"]))
         })?;
         report.run_step("README commands", readme::run_commands)?;
     }
     if let Some(site) = site {
-        report.finish_beside("docs as a site (beside the steps before)", site)?;
+        report.finish_beside("docs as a site (in the background)", site)?;
         check_links(report, &packages.python)?;
         report.run_step("documentation", || {
             run_command(doc_command().env("RUSTDOCFLAGS", "--deny warnings"))
         })?;
     }
-    if wants(TestPart::Stack) {
+    if is_selected(TestPart::Stack) {
         stack_tests(report, &packages)?;
     }
-    // A link takes one processor: when the last bundle is linked, this has the other one.
-    let mut searches = if wants(TestPart::Search) { start_search(&this_program)? } else { Vec::new() };
+    // Linking uses one processor: while the last bundle is linked, the searches use the other.
+    let mut searches = if is_selected(TestPart::Search) { start_search(&this_program)? } else { Vec::new() };
     let end_to_end = end_to_end.map(|started| started.finish_bundles(report)).transpose()?;
-    if wants(TestPart::Search) {
+    if is_selected(TestPart::Search) {
         searches.extend(start_fuzzing(report, &this_program)?);
     }
     if let Some(end_to_end) = end_to_end {
@@ -159,7 +164,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
     searches.into_iter().try_for_each(|(name, step)| report.finish_beside(name, step))
 }
 
-/// The packages of Python and Node.js.
+/// The Python environment and the Node.js packages of the tests.
 struct TestPackages {
     python: Python,
     node: NodeRuntime,
@@ -176,7 +181,7 @@ impl TestPackages {
         Ok(Self { python, node: report.run_step("Node.js packages of the stack", npm::set_up)? })
     }
 
-    /// The Python environment, or the remedy if either has no packages.
+    /// Returns the Python environment, or the remedy if Python or Node.js is unavailable.
     fn require_both(&self) -> Result<&Path, &'static str> {
         match (&self.python, &self.node) {
             (Python::Unavailable(remedy), _) | (_, NodeRuntime::Unavailable(remedy)) => Err(*remedy),
@@ -185,12 +190,12 @@ impl TestPackages {
     }
 }
 
-/// Dependencies, packages, the workflows and forms of GitHub, the examples for Kubernetes and ECS.
+/// Checks the dependencies, the packages, GitHub's workflows and forms, and the examples for Kubernetes and ECS.
 fn check_published(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
     supply_chain::check_supply_chain(report, &packages.python)?;
     match &packages.node {
-        NodeRuntime::Ready => report.run_step("types of the stack", stack::check_types)?,
-        NodeRuntime::Unavailable(remedy) => report.skip_step("types of the stack", remedy)?,
+        NodeRuntime::Ready => report.run_step("stack types", stack::check_types)?,
+        NodeRuntime::Unavailable(remedy) => report.skip_step("stack types", remedy)?,
     }
     report.run_step("packages of the public crates, and their Rust version", packages::check_packages)?;
     match packages.require_both() {
@@ -198,17 +203,15 @@ fn check_published(report: &mut StepReport, packages: &TestPackages) -> Result<(
         Err(remedy) => report.skip_step("workflows", remedy)?,
     }
     match &packages.python {
-        Python::Ready(venv) => {
-            report.run_step("manifests of containers", || containers::check_manifests(venv))
-        }
-        Python::Unavailable(remedy) => report.skip_step("manifests of containers", remedy),
+        Python::Ready(venv) => report.run_step("container manifests", || containers::check_manifests(venv)),
+        Python::Unavailable(remedy) => report.skip_step("container manifests", remedy),
     }
 }
 
 fn check_links(report: &mut StepReport, python: &Python) -> Result<(), TaskFailure> {
     match python {
-        Python::Unavailable(remedy) => report.skip_step("links of the docs", remedy),
-        Python::Ready(venv) => report.run_step("links of the docs", || docs::check_links(venv)),
+        Python::Unavailable(remedy) => report.skip_step("links in the docs", remedy),
+        Python::Ready(venv) => report.run_step("links in the docs", || docs::check_links(venv)),
     }
 }
 
@@ -220,14 +223,16 @@ fn clippy_command() -> Command {
     cargo_command(&["clippy", "--workspace", "--all-targets", "--test=*", "--", "--deny", "warnings"])
 }
 
-/// With the examples Cargo takes the features of the tests, whose dependencies the lints have checked already.
+/// Documents all crates. With the examples, Cargo selects the features of the tests, whose dependencies the lints have
+/// already compiled.
 fn doc_command() -> Command {
     cargo_command(&["doc", "--workspace", "--no-deps", "--lib", "--bins", "--examples"])
 }
 
-/// Without the costs: `--lib` would take their library, whose modules of crates/aws have their tests there.
+/// The unit tests without redeliver-costs: `--lib` would include its library, whose modules from crates/aws are tested
+/// there.
 const UNIT_TESTS: [&str; 6] = ["test", "--workspace", "--exclude", "redeliver-costs", "--lib", "--bins"];
-/// As `cargo test` in a fresh clone runs them.
+/// The tests that `cargo test` runs in a fresh clone.
 const PLAIN_TESTS: [&str; 7] =
     ["test", "--workspace", "--exclude", "redeliver-costs", "--lib", "--bins", "--tests"];
 
@@ -235,19 +240,18 @@ fn has_chromium() -> bool {
     command_output(Command::new("chromium").arg("--version")).is_ok()
 }
 
-/// In what the bundles are made of.
+/// Counts instructions in a build with the dependencies of the bundles.
 fn count_instructions(report: &mut StepReport) -> Result<(), TaskFailure> {
     match instructions::require_tools() {
-        Ok(()) => {
-            report.run_step("instructions of a retry and of hostile messages", instructions::check_counts)
-        }
+        Ok(()) => report
+            .run_step("instruction counts of a retry and of hostile messages", instructions::check_counts),
         Err(TaskFailure(remedy)) => {
-            report.skip_step("instructions of a retry and of hostile messages", &remedy)
+            report.skip_step("instruction counts of a retry and of hostile messages", &remedy)
         }
     }
 }
 
-/// The programs that the end-to-end tests run, while they are built. `None` is skipped.
+/// The background builds of the programs that the end-to-end tests run; `None` if skipped.
 struct EndToEnd {
     runtimes: Option<Beside>,
     bundles: Option<Beside>,
@@ -260,13 +264,13 @@ impl EndToEnd {
         this_program: &Path,
     ) -> Result<Self, TaskFailure> {
         let runtimes = start_runtimes(report, packages, this_program)?;
-        // The longest of all: whatever waits for it, waits less the sooner it begins.
+        // The bundles take longest to build, so the sooner they start, the less the other steps wait for them.
         Ok(Self { runtimes, bundles: start_bundles(report, &packages.python, this_program)? })
     }
 
     fn finish_bundles(self, report: &mut StepReport) -> Result<Self, TaskFailure> {
         if let Some(bundles) = self.bundles {
-            report.finish_beside("bundles (beside the steps before)", bundles)?;
+            report.finish_beside("bundles (in the background)", bundles)?;
             report.run_step("sizes of the bundles", sizes::check_sizes)?;
             count_instructions(report)?;
         }
@@ -275,21 +279,18 @@ impl EndToEnd {
 
     fn run_end_to_end(self, report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
         if packages.require_both().is_ok() {
-            report.run_step("what others install", dist::for_tests)?;
+            report.run_step("release artefacts", dist::for_tests)?;
         }
         let has_runtimes = self.runtimes.is_some();
         if let Some(runtimes) = self.runtimes {
-            report.finish_beside(
-                "AWS's runtimes for Node.js, Java and Go (beside the steps before)",
-                runtimes,
-            )?;
+            report.finish_beside("AWS's runtimes for Node.js, Java and Go (in the background)", runtimes)?;
         }
         system_tests(report, packages, has_runtimes)
     }
 }
 
-/// The end-to-end tests run the bundles, as Lambda does. The longest build, and Cargo builds nothing else in its folder: it
-/// runs beside the others.
+/// Starts the build of the bundles, which the end-to-end tests run as Lambda does. It is the longest build, and Cargo
+/// builds nothing else in its folder, so it runs in the background.
 fn start_bundles(
     report: &mut StepReport,
     python: &Python,
@@ -299,7 +300,7 @@ fn start_bundles(
         report.skip_step("bundles", remedy)?;
         return Ok(None);
     }
-    // Both land in the same place: what can be run here comes last.
+    // Both builds write to the same folder, so the one that can run on this machine comes last.
     let other = LambdaArchitecture::HOST.other();
     match other.require_target() {
         Ok(()) => report.run_step("bundles for the other architecture", || bundle_functions(other))?,
@@ -312,7 +313,7 @@ fn start_bundles(
     Beside::start("bundles", &task_command(this_program, host)).map(Some)
 }
 
-/// AWS's runtime for Node.js is compiled, which takes a minute, and the functions in Java and Go.
+/// Starts the build of AWS's Node.js runtime, which takes a minute, and of the functions in Java and Go.
 fn start_runtimes(
     report: &mut StepReport,
     packages: &TestPackages,
@@ -325,10 +326,10 @@ fn start_runtimes(
     Beside::start("runtimes", &task_command(this_program, &["runtimes"])).map(Some)
 }
 
-/// `cargo xtask runtimes`.
+/// Runs `cargo xtask runtimes`.
 ///
 /// # Errors
-/// Something is missing, or npm's, Maven's or Go's.
+/// A tool is missing, or npm, Maven or Go fails.
 pub(crate) fn run_runtime_tests() -> Result<(), TaskFailure> {
     functions::JAVA.build_if_changed()?;
     functions::GO.build_if_changed()?;
@@ -337,12 +338,12 @@ pub(crate) fn run_runtime_tests() -> Result<(), TaskFailure> {
     npm::RUNTIME.install()
 }
 
-/// A copy of this program, for the tasks that run beside the steps: the build of the tests puts another file in its place.
+/// Copies this program for the tasks that run in the background, because the build of the tests replaces the original.
 fn this_program() -> Result<PathBuf, TaskFailure> {
     let copied = || {
         let folder = target_dir().join("beside");
         fs::create_dir_all(&folder)?;
-        // A copy of an earlier run may still be at work, and what runs cannot be written: the new one takes its name.
+        // A copy from an earlier run might still be running: a running program can be replaced, but not overwritten.
         let (new, copy) = (folder.join("xtask.new"), folder.join("xtask"));
         fs::copy(std::env::current_exe()?, &new)?;
         fs::rename(new, &copy)?;
@@ -351,14 +352,14 @@ fn this_program() -> Result<PathBuf, TaskFailure> {
     copied().map_err(|error: std::io::Error| TaskFailure(format!("a copy of this program: {error}")))
 }
 
-/// A task of a program like this one, as a process of its own.
+/// Returns the command that runs a task in a separate process of this program.
 fn task_command(program: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(workspace_root());
     command
 }
 
-/// The tests of the stack alone.
+/// Runs only the tests of the stack.
 pub(crate) fn run_stack_tests() -> Result<(), TaskFailure> {
     let venv = venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.required()?;
@@ -378,33 +379,34 @@ fn stack_tests(report: &mut StepReport, packages: &TestPackages) -> Result<(), T
     report.run_step("tests of the stack", || stack::test_stack(venv))
 }
 
-/// A search at work: its name in the report, and its process.
+/// A running search: its name in the report and its process.
 type Search = (&'static str, Beside);
 
 fn start_search(this_program: &Path) -> Result<Vec<Search>, TaskFailure> {
     let planted = Beside::start("planted", &task_command(this_program, &["faults", "--planted"]))?;
     let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
     Ok(vec![
-        ("bugs planted for the simulator (beside the steps before)", planted),
-        ("simulation of fresh seeds (beside the steps before)", fresh_seeds),
+        ("bugs planted for the simulator (in the background)", planted),
+        ("simulation of fresh seeds (in the background)", fresh_seeds),
     ])
 }
 
-/// It ends by the clock: it must run when the other steps wait for queues and leave it the processors.
+/// Starts fuzzing. It stops after a fixed time, so it must run while the other steps wait for queues and leave it the
+/// processors.
 fn start_fuzzing(report: &mut StepReport, this_program: &Path) -> Result<Option<Search>, TaskFailure> {
     if let Err(TaskFailure(remedy)) = fuzz::require_compiler() {
         report.skip_step("fuzzing", &remedy)?;
         return Ok(None);
     }
     let fuzzing = Beside::start("fuzzing", &task_command(this_program, &["fuzz"]))?;
-    Ok(Some(("fuzzing (beside the steps before)", fuzzing)))
+    Ok(Some(("fuzzing (in the background)", fuzzing)))
 }
 
 /// An ignored test that writes files instead of testing anything.
 const WRITES_DOCUMENTS: &str = "write_wire_documents";
 
-/// Runs the end-to-end tests and all ignored tests. A test that needs an emulator, a browser or Python has a name for it in
-/// its path, by which it is skipped where that is missing.
+/// Runs the end-to-end tests and all ignored tests. The path of a test names the emulator, browser or language that the
+/// test needs, so that the test can be skipped if that is missing.
 fn system_tests(
     report: &mut StepReport,
     packages: &TestPackages,
@@ -412,11 +414,12 @@ fn system_tests(
 ) -> Result<(), TaskFailure> {
     let mut skipped = Vec::new();
     if let Python::Unavailable(remedy) = packages.python {
-        report.skip_step("tests on ministack, moto and aws-lambda-rie, and of functions in Python", remedy)?;
+        report
+            .skip_step("tests on ministack, moto and aws-lambda-rie, and of functions in Python", remedy)?;
         skipped.extend(["ministack", "moto", "lambda_rie", "own_function", "terminal"]);
     }
     if let NodeRuntime::Unavailable(remedy) = packages.node {
-        report.skip_step("tests of a deployment and of its rights", remedy)?;
+        report.skip_step("tests of a deployment and its permissions", remedy)?;
         skipped.extend(["deployment", "moto"]);
     }
     if !has_runtimes {
@@ -436,7 +439,7 @@ fn system_tests(
     }
     match packages.node {
         NodeRuntime::Ready if has_chromium() => {
-            report.run_step("what drives a browser", || npm::CONSOLE.install())?
+            report.run_step("browser driver", || npm::CONSOLE.install())?
         }
         _ => skipped.push("console::browser"),
     }
@@ -462,7 +465,7 @@ fn system_tests(
     })
 }
 
-/// These tests wait for queues most of the time: more of them than there are processors can run at once.
+/// Allows more tests than processors to run at the same time, because these tests mostly wait for queues.
 fn raise_test_threads(command: &mut Command) -> &mut Command {
     command.env("RUST_TEST_THREADS", env_variable("RUST_TEST_THREADS").unwrap_or_else(|| "8".into()))
 }

@@ -1,4 +1,4 @@
-//! Running other programs; the one door to the environment.
+//! Runs other programs, and is the only module that reads environment variables.
 
 use std::ffi::OsString;
 use std::fs;
@@ -8,49 +8,49 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Why a task did not succeed, for people.
+/// The message of a failed task.
 #[derive(Debug)]
 pub(crate) struct TaskFailure(pub(crate) String);
 
-/// The value of an environment variable; `None` where it is unset or empty.
-#[expect(clippy::disallowed_methods, reason = "xtask's one door to the environment")]
+/// Returns the value of an environment variable, or `None` if it is unset or empty.
+#[expect(clippy::disallowed_methods, reason = "xtask's only access to the environment")]
 pub(crate) fn env_variable(name: &str) -> Option<OsString> {
     std::env::var_os(name).filter(|value| !value.is_empty())
 }
 
-/// The moment it is, for how long things take.
-#[expect(clippy::disallowed_methods, reason = "how long a step takes in real time is what is asked")]
+/// Returns the current time, for measuring durations.
+#[expect(clippy::disallowed_methods, reason = "measures how long a step takes in real time")]
 pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// The processor time of all processes that this one has started and waited for, and of theirs; zero without Linux's
-/// `/proc`. A clock tick there is a hundredth of a second ("proc_pid_stat(5)", Linux manual).
+/// Returns the processor time of all child processes that have been waited for, including their own children; zero
+/// without Linux's `/proc`. A clock tick is a hundredth of a second ("proc_pid_stat(5)", Linux manual).
 pub(crate) fn processor_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // The program's name, in parentheses, may have spaces: the fields after it are counted.
+    // The program's name, in parentheses, can contain spaces, so fields are counted from its end.
     let fields = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_whitespace();
     let ticks = fields.skip(13).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum::<u64>();
     Duration::from_millis(ticks * 10)
 }
 
-/// The workspace's root.
+/// Returns the root folder of the workspace.
 pub(crate) fn workspace_root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the workspace's root")
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask is a folder in the workspace's root")
 }
 
-/// Cargo's target directory.
+/// Returns Cargo's target directory.
 pub(crate) fn target_dir() -> PathBuf {
     env_variable("CARGO_TARGET_DIR")
         .map_or_else(|| workspace_root().join("target"), |directory| workspace_root().join(directory))
 }
 
-/// `true` if skips and warnings are failures.
+/// Returns true if unlisted skips and warnings are failures.
 pub(crate) fn is_ci() -> bool {
     env_variable("CI").is_some_and(|value| value != "false")
 }
 
-/// The Cargo that runs this, in the workspace's root.
+/// Returns a command for the Cargo that runs this program, in the workspace's root.
 pub(crate) fn cargo_command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env_variable("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(workspace_root());
@@ -65,7 +65,7 @@ pub(crate) fn write_file(path: &Path, text: &str) -> Result<(), TaskFailure> {
     fs::write(path, text).map_err(|error| TaskFailure(format!("{}: {error}", path.display())))
 }
 
-/// Runs a program to its end.
+/// Runs a program and waits for it to end.
 pub(crate) fn run_command(command: &mut Command) -> Result<(), TaskFailure> {
     println!("$ {}", render_command(command));
     let status = command
@@ -78,7 +78,7 @@ pub(crate) fn run_command(command: &mut Command) -> Result<(), TaskFailure> {
     }
 }
 
-/// Runs a program to its end, for its standard output.
+/// Runs a program and returns its standard output.
 pub(crate) fn command_output(command: &mut Command) -> Result<String, TaskFailure> {
     let output = command
         .output()
@@ -90,13 +90,13 @@ pub(crate) fn command_output(command: &mut Command) -> Result<String, TaskFailur
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs `work` on each item, as many at a time as there are processors; the results are in order.
+/// Runs `work` on each item, as many at a time as there are processors. Returns the results in the order of the items.
 pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::with_capacity(items.len()));
     let worker = || {
         loop {
-            // The lock ends with this statement, so that the others take theirs while this one works.
+            // The lock is released at the end of this statement, so that other threads can take items during the work.
             let taken = next.lock().expect("nothing panics while it holds this lock").next();
             let Some((place, item)) = taken else { return };
             let result = work(item);
@@ -130,7 +130,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn child_process_time_counts_after_its_end() {
         let before = processor_time();
-        // Its child works, and it waits for that.
+        // The shell waits for its child, which does the work.
         run_command(
             Command::new("sh").args(["-c", "sh -c 'i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done'; :"]),
         )
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn each_item_is_worked_on_once_and_the_results_are_in_order() {
+    fn each_item_is_processed_once_and_results_keep_their_order() {
         let items: Vec<u32> = (0..1000).collect();
         let results = side_by_side(&items, |item| item * 2);
         assert_eq!(results, (0..1000).map(|item| item * 2).collect::<Vec<_>>());

@@ -1,4 +1,4 @@
-//! Python environments under `target/`: made once, and again when their pins change.
+//! Python environments under `target/`. They are recreated only when their pins change.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -6,11 +6,11 @@ use std::process::{Command, Stdio};
 
 use crate::tools::{TaskFailure, run_command, target_dir, workspace_root};
 
-/// A Python environment and what belongs into it.
+/// A Python environment and its requirements.
 pub(crate) struct Venv {
     directory: &'static str,
     requirements: &'static str,
-    /// The index alone cannot say what is installed: what is released is made with it.
+    /// True if packages are verified by their hashes, because the environment builds released artefacts.
     requires_hashes: bool,
 }
 
@@ -21,7 +21,7 @@ pub(crate) const TESTS: Venv =
 pub(crate) const BUNDLE: Venv =
     Venv { directory: "bundle-venv", requirements: "infra/requirements.txt", requires_hashes: true };
 
-/// The tools that build the construct's wheel, and what it is tested with.
+/// The tools that build and test the construct's wheel.
 pub(crate) const CONSTRUCT: Venv = Venv {
     directory: "construct-venv",
     requirements: "infra/package/requirements.txt",
@@ -30,17 +30,17 @@ pub(crate) const CONSTRUCT: Venv = Venv {
 
 /// Python on this machine.
 pub(crate) enum Python {
-    /// Its packages are installed in this directory.
+    /// Python is available, and the packages are installed in this directory.
     Ready(PathBuf),
-    /// Python cannot be had on this machine; what to install.
+    /// Python is not available; says what to install.
     Unavailable(&'static str),
 }
 
 impl Python {
-    /// The environment's directory.
+    /// Returns the environment's directory.
     ///
     /// # Errors
-    /// What to install.
+    /// Python is not available: the error says what to install.
     pub(crate) fn require_environment(self) -> Result<PathBuf, TaskFailure> {
         match self {
             Self::Ready(directory) => Ok(directory),
@@ -49,13 +49,13 @@ impl Python {
     }
 }
 
-/// Installs what belongs into an environment.
+/// Installs the requirements of an environment.
 pub(crate) fn set_up(venv: &Venv) -> Result<Python, TaskFailure> {
     let directory = target_dir().join(venv.directory);
     let requirements = workspace_root().join(venv.requirements);
     let pins = fs::read_to_string(&requirements)
         .map_err(|error| TaskFailure(format!("{}: {error}", venv.requirements)))?;
-    // Written last, so that a half-made environment is made again.
+    // Written last, so that an incomplete environment is recreated.
     let stamp = directory.join("installed-requirements.txt");
     if fs::read_to_string(&stamp).is_ok_and(|installed| installed == pins) {
         println!("{} is up to date", directory.display());
@@ -82,7 +82,7 @@ fn python_succeeds(arguments: &[&str]) -> bool {
 
 fn pip_command(venv: &Path) -> Command {
     let mut pip = Command::new(venv.join("bin/python"));
-    // Python compiles what is imported; to compile all that is there takes as long as to fetch it.
+    // Python compiles modules on import. Compiling all of them now would take as long as downloading them.
     pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps", "--no-compile"]);
     pip
 }

@@ -1,4 +1,4 @@
-//! The words of `tests/style/words.txt`, which must not be in the texts that it names.
+//! Checks that the words in `tests/style/words.txt` do not occur in the files that it lists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -19,8 +19,8 @@ struct Words {
 }
 
 struct WordRule {
-    /// Compared with the beginning of a doc comment alone.
-    is_of_docs: bool,
+    /// True if the rule applies only to the beginnings of doc comments.
+    is_doc_rule: bool,
     words: Regex,
     except: Option<Regex>,
     instead: String,
@@ -29,7 +29,7 @@ struct WordRule {
 /// Checks the files that the list names.
 ///
 /// # Errors
-/// Words of the list, with the file, the line and what to write instead.
+/// Words of the list were found: the error has the file, the line and the replacement of each.
 pub(crate) fn check_words() -> Result<(), TaskFailure> {
     let words = Words::parse(&read_file(&workspace_root().join(WORDS))?)?;
     let mut found = Vec::new();
@@ -62,19 +62,19 @@ impl Words {
                         Regex::new(&format!("(?i){text}")).map_err(|error| wrong(&error.to_string()))
                     };
                     words.rules.push(WordRule {
-                        is_of_docs: kind == "doc",
+                        is_doc_rule: kind == "doc",
                         words: regex(searched)?,
                         except: except.map(regex).transpose()?,
                         instead: instead.to_owned(),
                     });
                 }
-                _ => return Err(wrong("it begins with none of path, text and doc")),
+                _ => return Err(wrong("it does not start with path, text or doc")),
             }
         }
         Ok(words)
     }
 
-    /// The lines that a rule may be about, by file: git looks through a thousand files in a moment.
+    /// Returns the lines that might match a rule, by file. git searches a thousand files in a moment.
     fn candidate_lines(&self) -> Result<BTreeMap<String, BTreeSet<usize>>, TaskFailure> {
         let mut git = Command::new("git");
         git.args([
@@ -89,12 +89,12 @@ impl Words {
         for rule in &self.rules {
             let words = rule.words.as_str().trim_start_matches("(?i)");
             let in_docs = format!("(///|//!|/[*][*]) *{}", words.trim_start_matches('^'));
-            git.args(["-e", if rule.is_of_docs { &in_docs } else { words }]);
+            git.args(["-e", if rule.is_doc_rule { &in_docs } else { words }]);
         }
         let paths = self.paths.iter().map(|path| workspace_root().join(path));
         let ran = git.arg("--").args(paths).current_dir(workspace_root()).output();
         let ran = ran.map_err(|error| TaskFailure(format!("git does not start: {error}")))?;
-        // It ends with 1 if it finds nothing.
+        // git grep exits with 1 if it finds nothing.
         if !matches!(ran.status.code(), Some(0 | 1)) {
             return Err(TaskFailure(format!("git grep: {}", String::from_utf8_lossy(&ran.stderr))));
         }
@@ -119,7 +119,7 @@ impl Words {
             let first_of_docs = docs.filter(|_| !in_docs).map(str::trim_start);
             in_docs = docs.is_some();
             for rule in self.rules.iter().filter(|_| is_candidate(number)) {
-                let searched = if rule.is_of_docs { first_of_docs.unwrap_or_default() } else { line };
+                let searched = if rule.is_doc_rule { first_of_docs.unwrap_or_default() } else { line };
                 if let Some(words) = rule.first_in(searched) {
                     found.push(format!("{path}:{number}: \"{words}\": write {}", rule.instead));
                 }
@@ -148,7 +148,7 @@ mod tests {
         )
     }
 
-    /// Split, so that the check does not find them here.
+    /// Joins the parts of a word, which are split so that the check does not find the word in this file.
     fn planted(parts: &[&str]) -> String {
         parts.concat()
     }

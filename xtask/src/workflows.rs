@@ -1,4 +1,4 @@
-//! Checks of `.github/`, without GitHub: zizmor for security, actionlint for expressions, GitHub's own schemas for names.
+//! Checks `.github/` locally: with zizmor for security, actionlint for expressions, and GitHub's schemas for names.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ const WORKFLOW_FILES: [&str; 3] =
 /// Checks `.github/`, with the tests' Python environment.
 ///
 /// # Errors
-/// A finding.
+/// A tool reports a finding.
 pub(crate) fn check_workflows(venv: &Path) -> Result<(), TaskFailure> {
     let tool = |name: &str| {
         let mut tool = Command::new(venv.join("bin").join(name));
@@ -55,7 +55,7 @@ mod tests {
     use super::WORKFLOW_FILES;
     use crate::tools::workspace_root;
 
-    /// GitHub's own limit is six hours. A job that calls another workflow has none, and no runner.
+    /// GitHub's default limit is six hours. A job that calls another workflow has no limit and no runner.
     #[test]
     fn every_job_has_a_time_limit() {
         for path in WORKFLOW_FILES {

@@ -1,7 +1,7 @@
-//! A function of your own that reads its retry number.
+//! A Lambda function that reads its retry number.
 //!
-//! Its asynchronous invocations have no built-in retries (`MaximumRetryAttempts` 0) and the retry queue as their
-//! on-failure destination. `cargo lambda watch --example orders` runs it on your machine.
+//! Configure its asynchronous invocations without built-in retries (`MaximumRetryAttempts` 0), and with the retry queue
+//! as their on-failure destination. `cargo lambda watch --example orders` runs it locally.
 
 use lambda_runtime::{Error, LambdaEvent, run, service_fn};
 use redeliver_core::async_retry::read_payload;
@@ -26,7 +26,7 @@ async fn handle(payload: &str) -> Result<(), Error> {
     fulfil(&order, attempt).await
 }
 
-/// An error fails the invocation: Lambda sends a record of it to the retry queue.
+/// Fulfils an order. An error fails the invocation, and Lambda sends a record of the failure to the retry queue.
 async fn fulfil(order: &Order, attempt: u32) -> Result<(), Error> {
     match attempt {
         0 => Err(format!("order {} is locked", order.id).into()),

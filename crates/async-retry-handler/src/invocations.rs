@@ -1,4 +1,4 @@
-//! Invocations: bounded concurrency, one outcome each, and a cutoff before the deadline.
+//! Invocations, with bounded concurrency, one outcome each, and a cutoff before the deadline.
 
 use futures_util::stream::{self, StreamExt};
 use futures_util::{FutureExt, pin_mut, select_biased};
@@ -12,7 +12,7 @@ use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
 
 use super::{AsyncRetryHandler, build_verdict};
 
-/// Maximum number of concurrent requests to Lambda: the largest batch of an event source mapping without a batch
+/// The maximum number of concurrent requests to Lambda: the largest batch of an event source mapping without a batching
 /// window.
 const CONCURRENCY: usize = 10;
 
@@ -39,7 +39,7 @@ pub(super) struct ReinvocationOutcomes {
 }
 
 impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
-    /// Invokes each function. An event without a response by `end` may already be queued; it is sent again later, which
+    /// Invokes each function. An event without a response by `end` may already be queued. It is sent again later, which
     /// may create a copy.
     pub(super) async fn invoke_all(
         &self,
@@ -87,7 +87,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
     ) -> Vec<Result<(), NotInvoked>> {
         let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
         let requests = reinvocations.iter().enumerate().map(|(index, reinvocation)| async move {
-            // An event queued after `end` would be queued again on the next receive.
+            // An event queued after `end` would be queued a second time on the next receive.
             let in_time = self.clock.now() < end;
             let answer = if in_time {
                 self.invoker.invoke_async(&reinvocation.function_arn, &reinvocation.payload).await
@@ -97,7 +97,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
             (index, answer)
         });
         let requests: Vec<_> = requests.collect();
-        // Invocations that were not started and those without a response are treated alike, since their records are
+        // Invocations that were not started and invocations without a response are treated alike: their records are
         // received again either way.
         let mut answers: Vec<_> = reinvocations.iter().map(|_| no_answer()).collect();
         let answering = stream::iter(requests).buffer_unordered(CONCURRENCY).fuse();

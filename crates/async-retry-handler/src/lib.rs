@@ -1,4 +1,4 @@
-//! The async-retry handler: open → parse → decide → invoke again, wait on the queue, or give up → confirm.
+//! The async-retry-handler: open → parse → decide → invoke again, wait on the queue, or give up → confirm.
 
 mod invocations;
 mod on_aws;
@@ -25,24 +25,24 @@ pub use on_aws::{NAME, run};
 /// Time reserved at the end of an invocation for verdicts on events that Lambda rejected, and for the response.
 const VERDICT_RESERVE: Duration = Duration::from_secs(5);
 
-/// The async-retry handler with its dependencies.
+/// The async-retry-handler with its dependencies.
 #[derive(Debug)]
 pub struct AsyncRetryHandler<I, Q, C, O> {
     pub invoker: I,
-    /// The queue that it consumes, on which records wait out their backoff.
+    /// The queue that the handler consumes, on which records wait out their backoff.
     pub retry_queue: Q,
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
     /// The policy for retries and for giving up.
     pub policy: Policy,
-    /// The functions that it may invoke.
+    /// The functions that the handler may invoke.
     pub functions: FunctionArns,
 }
 
 impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncRetryHandler<I, Q, C, O> {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let _flushed_at_the_end = FlushOnDrop(&self.observer);
+        let _flush_guard = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let mut reinvocations = Vec::new();
@@ -61,7 +61,7 @@ impl<I: AsyncInvoker, Q: QueueSender, C: Clock, O: Observer> Function for AsyncR
             outbox.send_hops(&self.retry_queue, hops),
             outbox.send(&self.annotation_queue, "verdict", verdicts),
         );
-        // After the invocations, since only they show which events Lambda rejects.
+        // Sent after the invocations, since only their responses show which events Lambda rejects.
         let refused = outbox.send(&self.annotation_queue, "verdict", refused).await;
         done.extend(hops.into_iter().chain(verdicts).chain(refused));
         done
@@ -76,17 +76,17 @@ enum NextStep {
 }
 
 impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
-    /// Decides the next step. Lambda's records have no attributes, but a relay may add some.
+    /// Decides the next step for a record. Lambda's records have no attributes, but a relay may add some.
     fn next_step(&self, record: ReceivedMessage, now: Timestamp) -> NextStep {
         // A `Failure` here is as untrusted as a relay's other attributes.
         let arrival = Arrival::from_record(record, now);
         let failed = match FailedInvocation::parse(&arrival.record.body) {
             Ok(failed) => failed,
-            Err(wrong) => {
+            Err(problem) => {
                 let reason = DeadLetterReason::InvalidMessageFormat;
                 let failure = Failure::for_invalid_message(
                     reason,
-                    &wrong,
+                    &problem,
                     Delivery::from_record(&arrival.record, None, arrival.origin, now),
                 );
                 return NextStep::Verdict(build_verdict(arrival, None, failure, reason.into()));
@@ -95,15 +95,15 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
         let request_id = failed.request_id.to_string();
         let failure = last_failure(&arrival.record, &failed);
         match decide_invocation(&self.policy, &self.functions, &failed, arrival.came_back.is_some(), now) {
-            InvocationDecision::Invoke(RetryInvocation { payload, retry, waited }) => {
+            InvocationDecision::Invoke(RetryInvocation { payload, retry, total_delay }) => {
                 let scheduled = Event::RetryScheduled {
                     message_id: request_id.clone(),
                     retry_attempt: retry.attempt,
                     spends_attempt: true,
-                    delay_seconds: waited,
+                    delay_seconds: total_delay,
                     age_seconds: time_until(failed.first_failed_at, now).as_secs_f64(),
                     error_type: Some(failed.error.error_type.loggable_name().into_owned()),
-                    // It is already the message's id.
+                    // `message_id` is already the request id.
                     request_id: None,
                 };
                 let function_arn = failed.function_arn;
@@ -116,7 +116,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     scheduled,
                 }))
             }
-            // Unchanged: the due time follows from the record alone.
+            // The record is passed on unchanged: its due time follows from its content alone.
             InvocationDecision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
             InvocationDecision::GiveUp(give_up) => {
                 NextStep::Verdict(build_verdict(arrival, Some(request_id), failure, give_up))
@@ -125,7 +125,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
     }
 }
 
-/// The last error of the failed invocation, and the retries made, for a verdict.
+/// Returns the last error of the failed invocation and the number of retries made, for a verdict.
 fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Failure {
     let delivery = Delivery {
         sent_at: failed.first_failed_at,
@@ -137,7 +137,7 @@ fn last_failure(record: &ReceivedMessage, failed: &FailedInvocation<'_>) -> Fail
     }
 }
 
-/// A verdict on the record, which remains the message's body.
+/// Builds a verdict on the record. The record remains the message's body.
 fn build_verdict(
     arrival: Arrival,
     request_id: Option<String>,

@@ -1,4 +1,4 @@
-//! The async-retry handler on AWS: SQS, Lambda and the system clock, with the caller's observer.
+//! The async-retry-handler on AWS: SQS, Lambda and the system clock, with the caller's observer.
 
 use std::process::ExitCode;
 
@@ -15,7 +15,7 @@ use crate::AsyncRetryHandler;
 /// The default name in logs and metrics.
 pub const NAME: &str = "async-retry-handler";
 
-/// Runs an async-retry handler in Lambda until the process is stopped. If its settings are invalid, it logs all errors
+/// Runs an async-retry-handler in Lambda until the process is stopped. If its settings are invalid, it logs all errors
 /// in one message and does not start.
 pub async fn run() -> ExitCode {
     start::run(NAME, async {
@@ -27,7 +27,7 @@ pub async fn run() -> ExitCode {
 }
 
 impl<O: Observer> AsyncRetryHandler<LambdaInvoker, SqsQueue, SystemClock, O> {
-    /// An async-retry handler with these settings, for Lambda or any other environment.
+    /// Creates an async-retry-handler with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(settings: AsyncRetryHandlerSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);

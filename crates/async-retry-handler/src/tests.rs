@@ -29,12 +29,12 @@ enum Answer {
     Hangs,
 }
 
-/// A Lambda that records its requests, with scripted responses by the `n` of the payload.
+/// A scripted Lambda that records its requests and responds according to the `n` of the payload.
 #[derive(Clone)]
 struct Lambda {
     answer: fn(usize) -> Answer,
     calls: Arc<Mutex<Vec<(String, String)>>>,
-    most_at_once: Arc<Mutex<(usize, usize)>>,
+    max_concurrent: Arc<Mutex<(usize, usize)>>,
     clock: VirtualClock,
 }
 
@@ -55,7 +55,7 @@ impl AsyncInvoker for Lambda {
 
 impl Lambda {
     fn count(&self, change: isize) {
-        let mut counts = self.most_at_once.lock().unwrap();
+        let mut counts = self.max_concurrent.lock().unwrap();
         counts.0 = counts.0.strict_add_signed(change);
         counts.1 = counts.1.max(counts.0);
     }
@@ -75,11 +75,11 @@ impl Setup {
         let world = FunctionWorld::new();
         let (retry, annotation) = (world.add_queue("retry"), world.add_queue("annotation"));
         let clock = world.clock.clone();
-        let lambda = Lambda { answer, calls: Arc::default(), most_at_once: Arc::default(), clock };
+        let lambda = Lambda { answer, calls: Arc::default(), max_concurrent: Arc::default(), clock };
         Self { world, retry, annotation, lambda, policy: Policy::from_json(POLICY).unwrap() }
     }
 
-    /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
+    /// Processes a batch with 30 s until the deadline. Returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         self.process_within(Duration::from_secs(30), records)
     }
@@ -103,23 +103,23 @@ impl Setup {
         self.lambda.calls.lock().unwrap().clone()
     }
 
-    /// The `Failure` of the only verdict.
+    /// Returns the `Failure` of the only verdict.
     fn verdict(&self) -> Value {
-        assert!(self.retry.sent_contents().is_empty(), "given up, so it does not wait");
+        assert!(self.retry.sent_contents().is_empty(), "given up, so it is not sent to the retry queue");
         attribute_document(&self.annotation.only_sent().attributes, FAILURE)
     }
 }
 
-/// A script without responses: no function may be invoked.
+/// Fails the test: no function may be invoked.
 fn never_invoked(_: usize) -> Answer {
-    panic!("nothing is to be invoked")
+    panic!("no function may be invoked")
 }
 
 fn accept_event(_: usize) -> Answer {
     Answer::Taken
 }
 
-/// Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the start.
+/// Returns Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the start.
 fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
     destination_record_of(&format!("{ORDERS}:$LATEST"), n, payload, failed_after)
 }
@@ -136,7 +136,7 @@ fn payload(n: usize) -> String {
     format!(r#"{{ "n":{n}, "x":1e400 }}"#)
 }
 
-/// The payload of a retry.
+/// Returns the payload of a retry.
 fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
     let initial = start_time().timestamp() + initial_after;
     format!(
@@ -144,18 +144,18 @@ fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
     )
 }
 
-/// The event number in a payload.
+/// Returns the event number in a payload.
 fn number(payload: &str) -> usize {
     let digits = payload.split("\"n\":").nth(1).unwrap();
     digits.chars().take_while(char::is_ascii_digit).collect::<String>().parse().unwrap()
 }
 
-/// The n-th record as the handler receives it.
+/// Returns the n-th record as the handler receives it.
 fn received(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage { queue_arn: RETRY_ARN.to_owned(), ..nth_record(n, body) }
 }
 
-/// The n-th record, with a retry that was due a second ago.
+/// Returns the n-th record, with a retry that was due a second ago.
 fn due(n: usize) -> ReceivedMessage {
     received(n, destination_record(n, &payload(n), -1001))
 }

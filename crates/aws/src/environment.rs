@@ -14,11 +14,12 @@ use aws_types::service_config::{LoadServiceConfig, ServiceConfigKey};
 use crate::http_client;
 use crate::settings::aws_variable;
 
-/// Reads credentials, region, endpoints, FIPS and the rest from the environment variables that all AWS SDKs share.
+/// Reads credentials, region, endpoints, FIPS and the other settings from the environment variables that all AWS SDKs
+/// share.
 ///
 /// Lambda sets and reserves the variables for credentials and region ("Defined runtime environment variables", AWS
 /// Lambda Developer Guide), which the SDK's default chain also reads first. The rest of that chain (profiles, STS, ECS,
-/// instance metadata) is never used in Lambda and would add 0.7 MB to the program.
+/// instance metadata) is never used in Lambda and would add 0.7 MB to the binary.
 pub async fn sdk_config() -> SdkConfig {
     let environment = ProviderConfig::without_region();
     let mut config = SdkConfig::builder()
@@ -26,7 +27,7 @@ pub async fn sdk_config() -> SdkConfig {
         .http_client(http_client())
         .credentials_provider(SharedCredentialsProvider::new(EnvironmentVariableCredentialsProvider::new()))
         .region(EnvironmentVariableRegionProvider::new().region().await)
-        .service_config(EndpointsOfServices)
+        .service_config(ServiceEndpoints)
         .retry_config(retry_config::default_provider().configure(&environment).retry_config().await)
         .timeout_config(timeout_config::default_provider().configure(&environment).timeout_config().await);
     config.set_endpoint_url(endpoint_url_provider(&environment).await);
@@ -39,16 +40,16 @@ pub async fn sdk_config() -> SdkConfig {
 
 /// Variables such as `AWS_ENDPOINT_URL_SQS`, which take precedence over `AWS_ENDPOINT_URL`.
 #[derive(Debug)]
-struct EndpointsOfServices;
+struct ServiceEndpoints;
 
-impl LoadServiceConfig for EndpointsOfServices {
+impl LoadServiceConfig for ServiceEndpoints {
     fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
-        aws_variable(&name_of(&key))
+        aws_variable(&endpoint_variable(&key))
     }
 }
 
-/// The variable of a service's endpoint ("Service-specific endpoints", AWS SDKs and Tools Reference Guide).
-fn name_of(key: &ServiceConfigKey<'_>) -> String {
+/// The variable that sets a service's endpoint ("Service-specific endpoints", AWS SDKs and Tools Reference Guide).
+fn endpoint_variable(key: &ServiceConfigKey<'_>) -> String {
     format!("{}_{}", key.env(), key.service_id().to_uppercase().replace(' ', "_"))
 }
 
@@ -57,12 +58,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_services_own_endpoint_has_the_services_id_in_its_name() {
+    fn the_endpoint_variable_of_a_service_contains_its_id() {
         for (service_id, name) in
             [("SQS", "AWS_ENDPOINT_URL_SQS"), ("Secrets Manager", "AWS_ENDPOINT_URL_SECRETS_MANAGER")]
         {
             let key = ServiceConfigKey::builder().service_id(service_id).env("AWS_ENDPOINT_URL");
-            assert_eq!(name_of(&key.profile("endpoint_url").build().unwrap()), name);
+            assert_eq!(endpoint_variable(&key.profile("endpoint_url").build().unwrap()), name);
         }
     }
 }

@@ -13,10 +13,10 @@ use redeliver_core::ports::{EntryError, Fault};
 /// The code of a request that could not be sent because the connection failed.
 pub const NO_CONNECTION: &str = "Connect";
 
-/// Maps the error of a whole request.
+/// Maps the error of an entire request.
 ///
 /// Errors that an operator must fix (no such queue, access denied, a disabled key, no credentials) are
-/// [`Fault::Sender`]: a retry within the invocation would only waste its time. Nothing is lost: the entries are
+/// [`Fault::Sender`]: a retry during the invocation would only waste time. No message is lost: the entries are
 /// unconfirmed, so their records return to their queue.
 pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     match error {
@@ -58,17 +58,17 @@ pub(crate) fn no_credentials() -> EntryError {
 pub enum Unreached {
     /// No credentials are configured.
     NoCredentials,
-    /// The credentials cannot be loaded, for this reason.
+    /// The credentials cannot be loaded; contains the reason.
     UnusableCredentials(String),
-    /// The connection failed, for this reason.
+    /// The connection failed; contains the reason.
     NoConnection(String),
 }
 
-/// The reason why a request did not reach a service; `None` if it may have reached one.
+/// Returns the reason why a request did not reach a service, or `None` if it may have reached one.
 #[must_use]
 pub fn unreached_reason(error: &(dyn Error + 'static)) -> Option<Unreached> {
     if let Some(error) = find_cause::<CredentialsError>(error) {
-        // Instance metadata is last in the chain, so no credentials are configured.
+        // Instance metadata is the last provider in the chain, so its failure means that no credentials are configured.
         let is_absent = matches!(error, CredentialsError::CredentialsNotLoaded(_));
         return Some(if is_absent || find_cause::<ImdsError>(error).is_some() {
             Unreached::NoCredentials
@@ -84,7 +84,7 @@ fn root_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
-/// The fault of one entry of a response ("BatchResultErrorEntry", Amazon SQS API Reference).
+/// Maps the error of one entry in a batch response ("BatchResultErrorEntry", Amazon SQS API Reference).
 pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     let fault = if is_throttle(code) {
         Fault::Throttled
@@ -96,27 +96,28 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     EntryError::new(fault, code)
 }
 
-/// The fault for a response with this status and code.
+/// Maps an error response with this status and code.
 pub(crate) fn classify_status(status: u16, code: Option<&str>) -> EntryError {
     let code = code.map_or_else(|| format!("HTTP {status}"), str::to_owned);
     let fault = match status {
         _ if is_throttle(&code) => Fault::Throttled,
         429 => Fault::Throttled,
-        // The request took too long to arrive; a retry may be faster.
+        // The request took too long to arrive; a retry might be faster.
         408 => Fault::NotSent,
         400..=499 => Fault::Sender,
-        // "Currently unable to handle the request" (RFC 9110): the only 5xx that means that no work has begun.
+        // "Currently unable to handle the request" (RFC 9110): the only 5xx that implies that no work was started.
         503 => Fault::Throttled,
         500.. => Fault::Service,
-        // The SDK reports a successful response that it cannot parse as an "unhandled error": the request may have
+        // If the SDK cannot parse a successful response, it reports an "unhandled error": the request may have
         // succeeded.
         _ => return EntryError::new(Fault::NoAnswer, "UnreadableAnswer"),
     };
     EntryError { fault, code }
 }
 
-/// True for codes that ask the client to retry later, whatever the status. Some have the service's name as a prefix, as
-/// in `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` means 120,000 messages in flight.
+/// True for codes that mean "retry later", regardless of the status. Some have the service's name as a prefix, as in
+/// `AWS.SimpleQueueService.OverLimit` or `KMS.ThrottlingException`. `OverLimit` means that 120,000 messages are in
+/// flight.
 pub(crate) fn is_throttle(code: &str) -> bool {
     const THROTTLES: [&str; 9] = [
         "KmsThrottled",
@@ -142,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_throttled_entry_is_retryable_though_sqs_calls_it_the_senders_fault() {
+    fn a_throttled_entry_is_retryable_even_if_sqs_reports_a_sender_fault() {
         for code in [
             "RequestThrottled",
             "ThrottlingException",
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_request_has_the_fault_of_its_status() {
+    fn a_failed_request_is_classified_by_its_status_and_code() {
         let fault = |status, code| classify_status(status, code).fault;
         assert_eq!(fault(400, Some("AWS.SimpleQueueService.NonExistentQueue")), Fault::Sender);
         assert_eq!(fault(403, Some("AccessDeniedException")), Fault::Sender);

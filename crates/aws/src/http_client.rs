@@ -1,5 +1,5 @@
-//! The HTTP client of all AWS clients: the SDK's default client, with a limit on the response body. The SDK buffers a
-//! whole response before it parses it, so an endless body would exhaust the memory.
+//! The HTTP client that all AWS clients use: the SDK's default client, with a limit on response bodies. The SDK buffers
+//! a complete response before parsing it, so an endless body would exhaust the memory.
 
 use aws_sdk_sqs::config::SharedAsyncSleep;
 use aws_smithy_http_client::proxy::ProxyConfig;
@@ -18,10 +18,10 @@ use aws_smithy_types::config_bag::ConfigBag;
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use thiserror::Error;
 
-/// More than the longest response to `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON,
-/// where escapes such as `\u0009` are six times as long.
+/// More than the longest response to `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON, in
+/// which an escape such as `\u0009` is six times as long as its character.
 const RECEIVED_BYTES_MAX: usize = 64 << 20;
-/// More than any other response: the longest is a function's, 6 MB ("Lambda quotas").
+/// More than any other response: the longest is a Lambda function's, at 6 MB ("Lambda quotas").
 const ANSWER_BYTES_MAX: usize = 16 << 20;
 
 #[derive(Debug, Error)]
@@ -32,7 +32,7 @@ enum UnreadableBody {
     Other(Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// The client for [`aws_config::SdkConfig`] and all other requests to AWS.
+/// Creates the client for [`aws_config::SdkConfig`] and for all other requests to AWS.
 #[must_use]
 pub fn http_client() -> SharedHttpClient {
     let client = Builder::new().build_with_connector_fn(|settings, components| {
@@ -42,7 +42,7 @@ pub fn http_client() -> SharedHttpClient {
     SharedHttpClient::new(Bounded(client))
 }
 
-/// A connection for requests without an SDK client.
+/// Creates a connector for requests that are made without an SDK client.
 pub(crate) fn new_connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,
@@ -53,7 +53,7 @@ pub(crate) fn new_connector(
     ))))
 }
 
-/// Configured like the SDK's default client.
+/// Creates a connector with the configuration of the SDK's default client.
 fn new_https_connector(
     settings: Option<&HttpConnectorSettings>,
     sleep_impl: Option<SharedAsyncSleep>,

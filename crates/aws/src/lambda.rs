@@ -25,26 +25,26 @@ pub use event::{NotAnSqsEvent, Records, parse_records};
 
 use crate::otlp::Exporter;
 
-/// The user's own function in the same Lambda environment, which needs data from each invocation.
+/// The user's own function in the same Lambda environment. It needs data from each invocation.
 pub trait Guest: Send + Sync + 'static {
     /// Called at the start of each invocation with the function's ARN and the X-Ray trace header.
     fn begin_invocation(&self, function_arn: &str, trace_id: Option<&str>);
-    /// True for the queue whose messages redeliver handles. Batches from other queues go to the guest, as they would
+    /// True for the queue whose messages redeliver handles. The guest handles batches from other queues, as it would
     /// without redeliver.
     fn is_own_queue(&self, queue_arn: &str) -> bool;
-    /// Handles an event that is not a batch of the source queue, until `end`. `None` if the guest does not accept such
-    /// events; the invocation then fails with `NotAnSqsEvent`.
+    /// Handles an event that is not a batch from the source queue, until `end`. Returns `None` if the guest accepts no
+    /// other events; the invocation then fails with `NotAnSqsEvent`.
     fn handle_other_event(
         &self,
         event: &str,
         context: &Context,
         end: Timestamp,
     ) -> impl Future<Output = Option<Result<Box<RawValue>, Diagnostic>>> + Send;
-    /// Called after Lambda has restored the snapshot.
+    /// Called after Lambda restores the snapshot.
     fn resume_after_restore(&self) -> impl Future<Output = ()> + Send;
 }
 
-/// No guest.
+/// The absence of a guest.
 impl Guest for () {
     fn begin_invocation(&self, _: &str, _: Option<&str>) {}
 
@@ -115,7 +115,7 @@ async fn handle_invocation(
             let other = guest.handle_other_event(event, context, deadline).await;
             return match other {
                 None => Err(event_error(&NotAnSqsEvent::NoRecords)),
-                Some(answer) => answer.map(InvocationAnswer::OfGuest).map_err(InvocationError::Guest),
+                Some(answer) => answer.map(InvocationAnswer::Guest).map_err(InvocationError::Guest),
             };
         }
         Err(error) => return Err(event_error(&error)),
@@ -126,13 +126,13 @@ async fn handle_invocation(
     }
     let waiting = take_waiting(function, &mut readable, &unreadable);
     function.begin_invocation(&context.request_id);
-    // The runtime also catches panics, but logs their text, which may contain payload.
+    // The runtime also catches panics, but it logs the panic message, which may contain payload data.
     let processed = AssertUnwindSafe(function.batch_item_failures(readable, deadline)).catch_unwind().await;
     let panicked = |_| invocation_error("Panic", "the function panicked; SQS delivers the whole batch again");
-    let not_done = processed.map_err(panicked)?;
+    let failed = processed.map_err(panicked)?;
     let unreadable = unreadable.into_iter().map(|record| record.sqs_message_id);
     let waiting = waiting.into_iter().map(|record| record.sqs_message_id);
-    Ok(InvocationAnswer::Batch(BatchResponse::new(not_done.into_iter().chain(unreadable).chain(waiting))))
+    Ok(InvocationAnswer::Batch(BatchResponse::new(failed.into_iter().chain(unreadable).chain(waiting))))
 }
 
 fn invocation_deadline(context: &Context) -> Option<Timestamp> {
@@ -142,7 +142,7 @@ fn invocation_deadline(context: &Context) -> Option<Timestamp> {
 /// The error of a failed invocation.
 enum InvocationError {
     Ours(Diagnostic),
-    /// An error of the user's function, which its runtime logs.
+    /// An error from the user's function. The function's own runtime logs it.
     Guest(Diagnostic),
 }
 
@@ -154,12 +154,12 @@ fn event_error(error: &NotAnSqsEvent) -> InvocationError {
     invocation_error(error_type, error)
 }
 
-/// Without this name, Lambda would show the Rust type of the error.
+/// Creates an error with an explicit type; without it, Lambda would show the Rust type of the error.
 fn invocation_error(error_type: &str, error: impl fmt::Display) -> InvocationError {
     InvocationError::Ours(Diagnostic { error_type: error_type.to_owned(), error_message: error.to_string() })
 }
 
-/// The runtime logs this text.
+/// Formats the error for the runtime's log.
 impl fmt::Debug for InvocationError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -180,7 +180,7 @@ impl From<InvocationError> for Diagnostic {
 #[serde(untagged)]
 enum InvocationAnswer {
     Batch(BatchResponse),
-    OfGuest(Box<RawValue>),
+    Guest(Box<RawValue>),
 }
 
 /// A partial batch response ("Using Lambda with Amazon SQS: implementing partial batch responses").

@@ -1,10 +1,10 @@
 //! AWS adapters for redeliver: queues, Lambda's runtime, targets, settings, telemetry.
 //!
-//! Every module implements a port of `redeliver-core` or supplies its input from outside. Only this crate reads the
-//! clock ([`SystemClock`]) and the environment ([`settings`]). A function's `main` calls [`start::run`] with its
-//! settings and dependencies.
+//! Each module implements a port of `redeliver-core` or provides its input from outside the process. No other crate
+//! reads the clock ([`SystemClock`]) or the environment ([`settings`]). A function's `main` calls [`start::run`] with
+//! its settings and dependencies.
 //!
-//! Outside Lambda, a function reports an error instead of waiting:
+//! Outside Lambda, a function fails with an error instead of waiting for invocations:
 //!
 //! ```
 //! assert!(redeliver_aws::settings::started_by_lambda().is_err());

@@ -1,4 +1,4 @@
-//! Sends notices through SNS or EventBridge, with the AWS SDK.
+//! Sends notices through SNS or EventBridge, using the AWS SDK.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use thiserror::Error;
 
 use crate::failed_request::{batch_entry_error, entry_error};
 
-/// The source and the type of the events. The function's role permits no others (infra/lib/notify.ts).
+/// The source and the type of the published events. The function's role permits no others (infra/lib/notify.ts).
 const SOURCE: &str = "redeliver";
 const DETAIL_TYPE: &str = "Redeliver Cause Appeared";
 
@@ -29,14 +29,14 @@ enum NotifyService {
     EventBridge,
 }
 
-/// The error for text that is not the ARN of a topic or event bus.
+/// The error for a string that is not the ARN of a topic or event bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NotifyArnError {
     #[error(
         "is not the ARN of an SNS topic (arn:aws:sns:REGION:ACCOUNT:NAME) or of an event bus (arn:aws:events:REGION:ACCOUNT:event-bus/NAME)"
     )]
     Other,
-    #[error("is the ARN of a FIFO topic, which sends no mail; use a standard topic")]
+    #[error("is the ARN of a FIFO topic, which cannot send email; use a standard topic")]
     Fifo,
 }
 
@@ -58,8 +58,8 @@ impl FromStr for NotifyArn {
         };
         let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
         let is_arn = partition.starts_with("aws") && !region.is_empty() && is_account;
-        let whole = Self { arn: arn.to_owned(), region: region.to_owned(), service };
-        is_arn.then_some(whole).ok_or(NotifyArnError::Other)
+        let parsed = Self { arn: arn.to_owned(), region: region.to_owned(), service };
+        is_arn.then_some(parsed).ok_or(NotifyArnError::Other)
     }
 }
 
@@ -92,7 +92,7 @@ impl AwsNotifier {
 
 impl Notifier for AwsNotifier {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
-        // Boxed, since the SDK's futures are nested so deeply that they would exceed the compiler's recursion limit.
+        // Boxed because the SDK's futures are so deeply nested that they would exceed the compiler's recursion limit.
         match &self.client {
             Client::Sns(client) => Box::pin(publish_to_topic(client, &self.arn, notice)).await,
             Client::EventBridge(client) => Box::pin(put_event(client, &self.arn, notice)).await,
@@ -105,7 +105,7 @@ async fn publish_to_topic(
     topic_arn: &str,
     notice: &Notice,
 ) -> Result<(), EntryError> {
-    // Emails contain text for people; all other protocols get the JSON document.
+    // Emails contain human-readable text; all other protocols receive the JSON document.
     let message = json!({ "default": notice.to_json(), "email": notice.text() });
     let request = client
         .publish()
@@ -128,7 +128,7 @@ async fn put_event(
         .event_bus_name(bus_arn)
         .build();
     let answer = client.put_events().entries(entry).send().await.map_err(|error| entry_error(&error))?;
-    // EventBridge responds with 200 even if it rejected the entry.
+    // EventBridge responds with 200 even if it rejects the entry.
     match answer.entries() {
         [entry] => match entry.error_code() {
             Some(code) => Err(batch_entry_error(!code.starts_with("Internal"), code)),

@@ -1,5 +1,5 @@
-//! Export of spans by OpenTelemetry's protocol, OTLP over HTTP with Protobuf, if the standard variables enable it
-//! ("OpenTelemetry Protocol Exporter", OpenTelemetry Specification).
+//! Exports spans in OpenTelemetry's protocol, OTLP over HTTP with Protobuf, if the standard environment variables
+//! enable it ("OpenTelemetry Protocol Exporter", OpenTelemetry Specification).
 
 mod encoding;
 mod settings;
@@ -31,8 +31,8 @@ use crate::http_client::new_connector;
 use crate::stderr;
 pub use settings::{OtlpSettings, span_interval};
 
-/// The maximum time for which an invocation's end waits for the export, which then continues until Lambda freezes the
-/// process.
+/// The maximum time that the end of an invocation waits for the export. The export then continues until Lambda freezes
+/// the process.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -40,8 +40,8 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// OpenTelemetry Protocol). The protocol allows 4 MiB, too much for the smallest function with several exports in
 /// progress.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// The maximum number of concurrent exports; with a slower collector, further exports are dropped.
-const UNDER_WAY_MAX: usize = 4;
+/// The maximum number of concurrent exports. If the collector cannot keep up, further exports are dropped.
+const CONCURRENT_EXPORTS_MAX: usize = 4;
 /// The minimum time between two warnings.
 const WARNING_INTERVAL: TimeDelta = TimeDelta::minutes(1);
 
@@ -58,7 +58,7 @@ pub enum NotExported {
     Rejected,
     #[error("the response exceeds {} KiB; check that the endpoint is an OTLP collector", ANSWER_BYTES_MAX >> 10)]
     AnswerTooLong,
-    #[error("{UNDER_WAY_MAX} exports are under way; the collector is too slow")]
+    #[error("{CONCURRENT_EXPORTS_MAX} exports are under way; the collector is too slow")]
     TooSlow,
     #[error("the endpoint or a header is not valid in HTTP; check OTEL_EXPORTER_OTLP_ENDPOINT and _HEADERS")]
     NotBuilt,
@@ -73,7 +73,7 @@ pub struct Exporter {
     warned_at: Arc<Mutex<Option<Timestamp>>>,
 }
 
-/// Omits the settings, which may be secrets.
+/// Omits the settings, which may contain secrets.
 impl fmt::Debug for Exporter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Exporter").finish_non_exhaustive()
@@ -81,22 +81,22 @@ impl fmt::Debug for Exporter {
 }
 
 impl Exporter {
-    /// Creates an exporter to the configured endpoint. A local endpoint is reached without the environment's proxy.
+    /// Creates an exporter for the configured endpoint. Requests to a local endpoint bypass the environment's proxy.
     #[must_use]
     pub fn new(settings: OtlpSettings) -> Self {
-        // A collector on the same machine is not behind the proxy to AWS.
+        // A collector on this machine is not behind the proxy that requests to AWS use.
         let proxy =
             if is_local(&settings.endpoint) { ProxyConfig::disabled() } else { ProxyConfig::from_env() };
         Self {
             settings: Arc::new(settings),
             connector: new_connector(None, None, proxy),
-            under_way: Arc::new(Semaphore::new(UNDER_WAY_MAX)),
+            under_way: Arc::new(Semaphore::new(CONCURRENT_EXPORTS_MAX)),
             warned_at: Arc::default(),
         }
     }
 
-    /// Exports the ended spans, and waits at most 50 ms and at most half of the time until `deadline`. A failure loses
-    /// only the spans.
+    /// Exports the ended spans, and waits for at most 50 ms or half of the time until `deadline`, whichever is shorter.
+    /// A failure loses only the spans.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
         let EndedSpans { spans, dropped } = tracer.take_ended();
         if dropped > 0 {
@@ -115,7 +115,7 @@ impl Exporter {
         let _still_under_way = timeout(wait_limit(SystemClock.now(), deadline), export).await;
     }
 
-    /// The body of a request with these spans.
+    /// Encodes the body of a request with these spans.
     #[must_use]
     pub fn encode_spans(&self, spans: Vec<Span<'_>>) -> Vec<u8> {
         encoding::encode_request(&self.settings.resource, spans).encode_to_vec()
@@ -163,7 +163,7 @@ impl Exporter {
         }
     }
 
-    /// True once per minute: an unavailable collector must not fill the log.
+    /// Returns true at most once per minute, so that an unavailable collector does not fill the log.
     #[must_use]
     pub fn may_warn(&self) -> bool {
         let now = SystemClock.now();
@@ -176,13 +176,13 @@ impl Exporter {
     }
 }
 
-/// True if the collector reports rejected spans. Any other response means that it has accepted all of them.
+/// True if the collector reports rejected spans. Any other response means that it accepted all spans.
 fn has_rejected(response: &[u8]) -> bool {
     let partial_success = ExportTraceServiceResponse::decode(response).ok().and_then(|it| it.partial_success);
     partial_success.is_some_and(|partial_success| partial_success.rejected_spans > 0)
 }
 
-/// The time for which an invocation's end waits for the export.
+/// Returns the time that the end of an invocation waits for the export.
 fn wait_limit(now: Timestamp, deadline: Timestamp) -> Duration {
     WAIT_MAX.min(time_until(now, deadline) / 2)
 }

@@ -4,12 +4,12 @@ use chrono::{DateTime, Datelike as _};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp};
 use thiserror::Error;
 
-/// The missing or invalid part of an unreadable message, never its value.
+/// The missing or invalid part of an unreadable message, without its value.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum NotUnderstood {
     #[error("it has no {0}")]
     Missing(&'static str),
-    #[error("its {0} is not a number that fits")]
+    #[error("its {0} is not a number in the valid range")]
     NotANumber(&'static str),
     #[error("a message attribute has no data type, or no value of that type")]
     Attribute,
@@ -27,9 +27,10 @@ pub(crate) struct RawMessage {
 }
 
 impl RawMessage {
-    /// Adds the system attributes, by SQS's names ("ReceiveMessage", Amazon SQS API Reference).
+    /// Adds the system attributes, which `system` looks up by their SQS names ("ReceiveMessage", Amazon SQS API
+    /// Reference).
     ///
-    /// A message needs an id, a body, a queue and the system attribute `SentTimestamp`, which determines its age.
+    /// A message must have an id, a body, a queue and the system attribute `SentTimestamp`, which determines its age.
     pub(crate) fn into_received<'a>(
         self,
         system: impl Fn(&str) -> Option<&'a str>,
@@ -43,7 +44,7 @@ impl RawMessage {
             attributes: self.attributes,
             sent_at: moment("SentTimestamp")?.ok_or(NotUnderstood::Missing("SentTimestamp"))?,
             first_received_at: moment("ApproximateFirstReceiveTimestamp")?,
-            // Compatible services may omit it. 1 causes no alarm and no additional attempt.
+            // SQS-compatible services might omit it. The default of 1 causes no alarm and no additional attempt.
             receive_count: system("ApproximateReceiveCount")
                 .map_or(Ok(1), str::parse)
                 .map_err(|_| NotUnderstood::NotANumber("ApproximateReceiveCount"))?,
@@ -57,15 +58,15 @@ impl RawMessage {
     }
 }
 
-/// Converts a message attribute. If it has no value of its type, that is an error: dropping it would lose the
-/// producer's data.
+/// Converts a message attribute. If it has no value of its type, that is an error: dropping the attribute would lose
+/// the producer's data.
 pub(crate) fn convert_attribute(
     data_type: Option<String>,
     text: Option<String>,
     bytes: Option<Vec<u8>>,
 ) -> Result<Attribute, NotUnderstood> {
     let data_type = data_type.ok_or(NotUnderstood::Attribute)?;
-    // SQS checks only the prefix, so it may also have accepted `Binary_`.
+    // SQS checks only the prefix, so it might have accepted `Binary_`, for example.
     let value = if data_type.starts_with("Binary") {
         bytes.map(AttributeValue::Binary)
     } else {
@@ -78,7 +79,8 @@ fn require_text(text: Option<String>, name: &'static str) -> Result<String, NotU
     text.filter(|text| !text.is_empty()).ok_or(NotUnderstood::Missing(name))
 }
 
-/// Parses milliseconds since the epoch into a timestamp that RFC 3339 can express, since the message will contain it.
+/// Parses milliseconds since the epoch. Rejects timestamps that RFC 3339 cannot express, since they are written into
+/// the message.
 fn parse_milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUnderstood> {
     let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
     moment.filter(|moment| (0..=9999).contains(&moment.year())).ok_or(NotUnderstood::NotANumber(name))
@@ -102,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_id_body_or_queue_is_not_understood() {
+    fn a_message_without_id_body_or_queue_is_rejected() {
         for nothing in [None, Some(String::new())] {
             for (raw, missing) in [
                 (RawMessage { message_id: nothing.clone(), ..raw() }, "message id"),
@@ -116,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_without_a_readable_sent_timestamp_is_not_understood() {
+    fn a_message_without_a_valid_sent_timestamp_is_rejected() {
         assert_eq!(read(&[]).unwrap_err(), NotUnderstood::Missing("SentTimestamp"));
         // Some are timestamps before the year 0 or after the year 9999, which RFC 3339 cannot express.
         for wrong in ["99999999999999999999", "253402300800000", "", "1.5", "-62167219200001"] {
@@ -127,17 +129,17 @@ mod tests {
     }
 
     #[test]
-    fn a_receive_count_that_is_not_there_is_this_first_one() {
+    fn a_missing_receive_count_counts_as_one() {
         let read = read(&[("SentTimestamp", "1750000000123")]).unwrap();
         assert_eq!(read.receive_count, 1);
         assert_eq!(read.sent_at.timestamp_millis(), 1_750_000_000_123);
     }
 
     #[test]
-    fn an_attributes_value_is_read_by_its_data_type() {
+    fn an_attribute_is_converted_by_its_data_type() {
         let bytes = convert_attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
-        // By prefix, as for sends: a type that SQS has accepted must be readable.
+        // Matched by prefix, as for sends: any type that SQS accepted must be readable.
         let prefixed = convert_attribute(Some("Binary_".into()), None, Some(vec![0]));
         assert_eq!(prefixed.unwrap().value, AttributeValue::Binary(vec![0]));
         let text = convert_attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));
@@ -145,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attribute_without_a_value_of_its_type_is_not_dropped_silently() {
+    fn an_attribute_without_a_value_of_its_type_is_an_error() {
         assert_eq!(
             convert_attribute(Some("Binary".into()), Some("text".into()), None),
             Err(NotUnderstood::Attribute)

@@ -10,7 +10,7 @@ use tokio::sync::Mutex;
 /// The role's credentials, cached until they expire: providers do not cache them, and some query a server.
 pub(crate) struct RoleCredentials {
     provider: Option<SharedCredentialsProvider>,
-    /// The cached credentials, and the time until which they are used.
+    /// The cached credentials, and the time at which they are replaced.
     known: Mutex<Option<(Credentials, SystemTime)>>,
 }
 
@@ -32,7 +32,7 @@ impl RoleCredentials {
             return Ok(credentials.clone());
         }
         let Some(provider) = &self.provider else {
-            return Err(CredentialsError::not_loaded("no provider of credentials is configured"));
+            return Err(CredentialsError::not_loaded("no credentials provider is configured"));
         };
         let credentials = provider.provide_credentials().await?;
         let end = credentials.expiry().unwrap_or(now + DEFAULT_LIFETIME);
@@ -50,10 +50,10 @@ mod tests {
 
     use super::*;
 
-    /// A provider of numbered credentials that expire `lifetime` after the epoch.
+    /// A provider of numbered credentials that expire at `end`.
     #[derive(Debug)]
     struct Numbered {
-        asked: Arc<AtomicUsize>,
+        requests: Arc<AtomicUsize>,
         end: Option<SystemTime>,
     }
 
@@ -62,7 +62,7 @@ mod tests {
         where
             Self: 'a,
         {
-            let number = self.asked.fetch_add(1, SeqCst) + 1;
+            let number = self.requests.fetch_add(1, SeqCst) + 1;
             future::ProvideCredentials::ready(Ok(Credentials::new(
                 format!("key {number}"),
                 "secret",
@@ -74,11 +74,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn credentials_are_asked_for_again_just_before_they_end() {
+    async fn credentials_are_reloaded_just_before_they_expire() {
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         for (end, last) in [(Some(at(3600)), 3589), (None, 889)] {
-            let asked = Arc::new(AtomicUsize::new(0));
-            let provider = SharedCredentialsProvider::new(Numbered { asked: Arc::clone(&asked), end });
+            let requests = Arc::new(AtomicUsize::new(0));
+            let provider = SharedCredentialsProvider::new(Numbered { requests: Arc::clone(&requests), end });
             let credentials = RoleCredentials::new(Some(provider));
             let mut keys = Vec::new();
             for now in [0, last, last + 1] {

@@ -1,5 +1,5 @@
-//! The functions' settings, from environment variables. Only this module reads them, and it checks all of them before
-//! the function starts.
+//! The settings of all functions, from environment variables. Only this module reads the environment, and it validates
+//! all settings before the function starts.
 
 mod logging;
 mod messages;
@@ -40,10 +40,10 @@ pub use target::{CalledTarget, EndpointSetting, HttpSettings, OwnFunctionSetting
 const DEFAULT_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 /// The largest batch has 10,000 records.
 const CONCURRENCY_MAX: usize = 10_000;
-/// The range of a queue's retention ("Amazon SQS message quotas").
+/// The valid range of a queue's retention ("Amazon SQS message quotas").
 const RETENTION_SECONDS: RangeInclusive<u64> = 60..=1_209_600;
 
-/// Variables that Lambda sets for every function, and that the runtime needs.
+/// Variables that Lambda sets for every function and that the runtime requires.
 const LAMBDA_VARIABLES: [&str; 4] = [
     "AWS_LAMBDA_RUNTIME_API",
     "AWS_LAMBDA_FUNCTION_NAME",
@@ -63,13 +63,13 @@ pub fn started_by_lambda() -> Result<(), SettingsError> {
     })
 }
 
-/// The function's name in Lambda; `None` outside Lambda.
+/// Returns the function's name in Lambda, or `None` outside Lambda.
 #[must_use]
 pub fn function_name() -> Option<String> {
     aws_variable("AWS_LAMBDA_FUNCTION_NAME")
 }
 
-/// The function's name and version in Lambda, `NAME:VERSION`; `None` outside Lambda.
+/// Returns the function's name and version in Lambda, `NAME:VERSION`, or `None` outside Lambda.
 #[cfg(feature = "targets")]
 pub(crate) fn function_version() -> Option<String> {
     Some(format!("{}:{}", function_name()?, aws_variable("AWS_LAMBDA_FUNCTION_VERSION")?))
@@ -88,13 +88,13 @@ pub fn polled_queue_url(name: &str, kind: QueueKind) -> Result<String, SettingsE
     SettingsReader::from_env().read_settings(|reader| reader.queue_url_of_kind(name, kind))
 }
 
-/// Reads the variable `name`, if set, without a check, for a program that inspects queues without polling them.
+/// Returns the variable `name`, if set, without validating it, for programs that inspect queues without polling them.
 #[must_use]
 pub fn queue_url_if_set(name: &str) -> Option<String> {
     SettingsReader::from_env().optional(name)
 }
 
-/// Settings common to all message-processors, whatever the target.
+/// Settings common to all message-processors, regardless of their target.
 #[derive(Debug)]
 pub struct MessageProcessorSettings {
     /// `STRATEGY`, with the URLs of its queues.
@@ -104,7 +104,7 @@ pub struct MessageProcessorSettings {
     pub annotation_queue_url: String,
     /// `MAX_CONCURRENCY`, from 1 to 10,000; 10 by default.
     pub max_concurrency: NonZeroUsize,
-    /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings of messages without an envelope.
+    /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings for messages without an envelope.
     pub schema: MessageSchema,
     /// `RESEND_SENDER_IDS`.
     pub resenders: Resenders,
@@ -115,11 +115,11 @@ pub struct MessageProcessorSettings {
 #[derive(Debug)]
 pub struct FailedMessageProcessorSettings {
     pub source_queue_url: String,
-    /// `INTERMEDIATE_DLQ_URL`: the queue that it consumes.
+    /// `INTERMEDIATE_DLQ_URL`: the queue that the failed-message-processor consumes.
     pub intermediate_dlq_url: String,
     pub annotation_queue_url: String,
     pub policy: Policy,
-    /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings of messages without an envelope.
+    /// The accepted messages: `ENVELOPE`, `DATA_SCHEMA_PATH`, and the settings for messages without an envelope.
     pub schema: MessageSchema,
     /// `RESEND_SENDER_IDS`.
     pub resenders: Resenders,
@@ -139,7 +139,7 @@ pub struct FinalDlqAnnotatorSettings {
     pub logging: Logging,
 }
 
-/// The archive of final records.
+/// Settings of the archive of final records.
 #[cfg(feature = "archive")]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveSettings {
@@ -155,7 +155,7 @@ pub struct ArchiveSettings {
 /// Settings of the async-retry handler.
 #[derive(Debug)]
 pub struct AsyncRetryHandlerSettings {
-    /// `RETRY_QUEUE_URL`: the queue that it consumes.
+    /// `RETRY_QUEUE_URL`: the queue that the async-retry handler consumes.
     pub retry_queue_url: String,
     pub annotation_queue_url: String,
     pub functions: FunctionArns,
@@ -203,7 +203,7 @@ impl MessageProcessorSettings {
     }
 }
 
-/// `STRATEGY` with its settings.
+/// Reads `STRATEGY` and its settings.
 fn read_strategy(reader: &mut SettingsReader<'_>) -> Option<OnFailure<String>> {
     let strategy = match reader.optional("STRATEGY") {
         None => Ok(Strategy::default()),
@@ -235,12 +235,13 @@ impl Wiring for &mut SettingsReader<'_> {
     }
 
     fn blocked_queue(&mut self, batch_size: Option<u16>) -> Result<Option<String>, MissingSetting> {
-        // An invalid policy is reported elsewhere, where it is read.
+        // `read_policy` reports an invalid policy.
         let policy = Strategy::Ordered.definition().parse_policy(&read_policy_text(self));
         match policy.map(|policy| policy.on_give_up) {
             Ok(OnGiveUp::Block) => {
                 let queue = self.queue_url(Role::Blocked.setting_name());
-                // Only then are attempts counted beyond an environment's lifetime, so that a message remains given up.
+                // With larger batches, attempts are counted in the environment's memory, so a new environment would
+                // call a message that was already given up.
                 let is_one = match batch_size {
                     None | Some(1) => Ok(()),
                     Some(_) => Err(
@@ -336,10 +337,7 @@ impl AsyncRetryHandlerSettings {
         let annotation_queue_url = reader.queue_url(Role::Annotation.setting_name());
         const FUNCTIONS: &str = "FUNCTION_ARNS";
         let functions = reader
-            .required(
-                FUNCTIONS,
-                "set it to the ARNs of the functions to invoke again, with commas between them",
-            )
+            .required(FUNCTIONS, "set it to the ARNs of the functions to invoke again, separated by commas")
             .and_then(|text| reader.check_value(FUNCTIONS, FunctionArns::parse(&text)));
         let policy = read_policy(reader, Some(&ASYNC_RETRY));
         let logging = Logging::from_reader(reader);
@@ -353,7 +351,7 @@ impl AsyncRetryHandlerSettings {
     }
 }
 
-/// `ARCHIVE_BUCKET` and its settings, which must not be set without the bucket.
+/// Reads `ARCHIVE_BUCKET` and its settings, which must not be set without the bucket.
 #[cfg(feature = "archive")]
 fn read_archive(
     reader: &mut SettingsReader<'_>,
@@ -366,7 +364,8 @@ fn read_archive(
     let [owner, prefix, omit] = [OWNER, PREFIX, OMIT].map(|name| reader.optional(name));
     let Some(bucket) = reader.optional(BUCKET) else {
         for (name, value) in [(OWNER, owner), (PREFIX, prefix), (OMIT, omit)] {
-            let unset = value.map_or(Ok(()), |_| Err("is set, but ARCHIVE_BUCKET is not; set both or none"));
+            let unset =
+                value.map_or(Ok(()), |_| Err("is set, but ARCHIVE_BUCKET is not; set both or neither"));
             reader.check_value(name, unset);
         }
         return Ok(None);
@@ -377,7 +376,7 @@ fn read_archive(
     let bucket = reader.check_value(BUCKET, bucket);
     let bucket_owner = match owner.as_deref().or_else(|| account_in(final_dlq_url?)) {
         Some(account) => reader.check_value(OWNER, account.parse::<AccountId>()),
-        // The invalid URL is already reported, and the correct one may contain the account.
+        // The invalid URL was already reported, and the correct one might contain the account.
         None if final_dlq_url.is_none() => None,
         None => reader.check_value(
             OWNER,
@@ -392,14 +391,14 @@ fn read_archive(
     settings().map(Some).ok_or(Recorded)
 }
 
-/// The account in a queue's URL (`https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`).
+/// Returns the account in a queue's URL (`https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`).
 #[cfg(feature = "archive")]
 fn account_in(queue_url: &str) -> Option<&str> {
     let account = queue_url.rsplit('/').nth(1)?;
     account.parse::<AccountId>().is_ok().then_some(account)
 }
 
-/// True for a name that is valid in a host name ("Bucket naming rules", Amazon S3 User Guide).
+/// True for a bucket name that is valid in a host name ("Bucket naming rules", Amazon S3 User Guide).
 #[cfg(feature = "archive")]
 fn is_bucket_name(name: &str) -> bool {
     let is_inner = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
@@ -416,14 +415,14 @@ fn read_notify_arn(reader: &mut SettingsReader<'_>) -> Result<Option<NotifyArn>,
     reader.check_value(NAME, arn).ok_or(Recorded)
 }
 
-/// The trusted senders; none by default.
+/// Reads the trusted senders. By default, there are none.
 fn read_resenders(reader: &mut SettingsReader<'_>) -> Option<Resenders> {
     const NAME: &str = "RESEND_SENDER_IDS";
     let ids = reader.optional(NAME).map(|text| Resenders::parse(&text)).transpose();
     reader.check_value(NAME, ids).map(Option::unwrap_or_default)
 }
 
-/// The policy. Without a valid strategy, the rules of individual strategies are not checked.
+/// Reads the policy. Without a valid strategy, strategy-specific rules are not checked.
 fn read_policy(reader: &mut SettingsReader<'_>, strategy: Option<&StrategyDefinition>) -> Option<Policy> {
     let text = read_policy_text(reader);
     let policy = strategy.map_or_else(|| Policy::from_json(&text), |strategy| strategy.parse_policy(&text));

@@ -1,4 +1,4 @@
-//! SQS, accessed with the AWS SDK: one request per call, one outcome per entry. `redeliver_core::deliver` retries.
+//! SQS, accessed through the AWS SDK: one request per call, one outcome per entry. `redeliver_core::deliver` retries.
 
 mod convert;
 mod service;
@@ -32,7 +32,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 /// The timeout of a request, including a long poll of up to 20 s.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The configuration of an SQS client without retries, with an optional timeout per request.
+/// Configures an SQS client without retries, with an optional timeout per request.
 ///
 /// A function that only sends needs no timeout: `redeliver_core::deliver` stops at its deadline. Until then, a late
 /// response is better than none, since an unconfirmed message is sent again.
@@ -55,7 +55,7 @@ pub struct SqsQueue {
 }
 
 impl SqsQueue {
-    /// A queue with this URL and ARN. The ARN may be empty if the queue is only used for sending.
+    /// Creates a queue with this URL and ARN. The ARN can be empty if the queue is only used for sending.
     #[must_use]
     pub fn new(client: Client, url: impl Into<Arc<str>>, arn: impl Into<Arc<str>>) -> Self {
         Self { client, url: url.into(), arn: arn.into(), unreadable: Arc::default() }
@@ -196,14 +196,14 @@ impl Queue for SqsQueue {
     }
 }
 
-/// One outcome per entry, by the entry's id. An entry missing from the response is not confirmed.
+/// Returns one outcome per entry, matched by id. An entry that is missing from the response is unconfirmed.
 fn entry_outcomes<T>(
     count: usize,
     done: impl Iterator<Item = (String, T)>,
     failed: Vec<BatchResultErrorEntry>,
 ) -> Vec<EntryOutcome<T>> {
     let mut by_id: HashMap<String, EntryOutcome<T>> = done.map(|(id, value)| (id, Ok(value))).collect();
-    // An entry that is listed as both is not confirmed.
+    // An entry that is listed as both successful and failed is unconfirmed.
     by_id.extend(
         failed.into_iter().map(|entry| (entry.id, Err(batch_entry_error(entry.sender_fault, &entry.code)))),
     );

@@ -1,4 +1,4 @@
-//! The start of a function: settings → dependencies → run.
+//! Starts a function: settings → dependencies → run.
 
 #[cfg(feature = "targets")]
 mod target;
@@ -19,32 +19,32 @@ use crate::telemetry::{self, JsonLinesObserver};
 #[cfg(feature = "targets")]
 pub use target::{build_target, start_own_function};
 
-/// An error at the start of a function.
+/// An error that prevents a function from starting.
 pub type StartError = Box<dyn std::error::Error + Send + Sync>;
 
-/// A queue for sending.
+/// Creates a queue that is used only for sending.
 #[must_use]
 pub fn queue_sender(client: &aws_sdk_sqs::Client, url: String) -> SqsQueue {
     SqsQueue::new(client.clone(), url, "")
 }
 
-/// The client that all queues of a function share; functions only send.
+/// Creates the SQS client shared by all queues of a function. It has no request timeout, since functions only send.
 #[must_use]
 pub fn sqs_client(config: &SdkConfig) -> aws_sdk_sqs::Client {
     aws_sdk_sqs::Client::from_conf(client_config(config, None).build())
 }
 
-/// The exporter of spans, if OpenTelemetry's variables enable it. `default_name` is the service's name outside Lambda,
-/// after `redeliver-`.
+/// Creates the span exporter if OpenTelemetry's environment variables enable it. Outside Lambda, the default service
+/// name is `redeliver-` followed by `default_name`.
 ///
 /// # Errors
-/// If they select an unsupported protocol. Functions also run without spans, so this is only a warning.
+/// If the variables select an unsupported protocol. Functions only log a warning, since they also run without spans.
 pub fn exporter_from_env(default_name: &str) -> Result<Option<Exporter>, String> {
     let settings = OtlpSettings::from_variables(&Variables::from_env(), default_name)?;
     Ok(settings.map(Exporter::new))
 }
 
-/// Runs the function from `prepare` until the process is stopped, or prints the error of `prepare`.
+/// Runs the function that `prepare` returns until the process is stopped. Prints errors to standard error.
 pub async fn run<F: Function>(
     name: &'static str,
     prepare: impl Future<Output = Result<F, StartError>>,
@@ -52,7 +52,7 @@ pub async fn run<F: Function>(
     run_beside(name, async { Ok((prepare.await?, Arc::new(()))) }).await
 }
 
-/// [`run`] for a function with a guest.
+/// Like [`run`], for a function with a guest.
 pub async fn run_beside<F: Function, G: Guest>(
     name: &'static str,
     prepare: impl Future<Output = Result<(F, Arc<G>), StartError>>,
@@ -65,7 +65,7 @@ pub async fn run_beside<F: Function, G: Guest>(
             stderr::write_line(format_args!("warning: no spans are exported: {error}"));
             None
         });
-        // Used only for unreadable records, which are logged with any settings.
+        // This observer only logs unreadable records, which are logged regardless of the settings.
         run_function(function, JsonLinesObserver::for_stdout(name, Logging::default()), exporter, guest).await
     };
     match outcome.await {

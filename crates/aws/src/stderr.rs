@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::io::{Write, stderr};
 
-/// Writes a line, or drops it on an error. `eprintln!` would panic, and printing the panic's message would panic again,
-/// which aborts the process.
+/// Writes a line to standard error, or drops it if the write fails. `eprintln!` would panic, and printing the panic's
+/// message would panic again, which aborts the process.
 pub fn write_line(text: impl Display) {
     write_to(stderr(), text);
 }
@@ -18,12 +18,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_without_a_reader_is_lost_without_a_panic() {
+    fn a_failed_stderr_write_does_not_panic() {
         let mut written = Vec::new();
         write_to(&mut written, "a\nb");
         assert_eq!(written, b"a\nb\n");
         let mut full = [0; 1];
         write_to(&mut full[..], "two");
-        assert_eq!(full, *b"t", "the rest had no room");
+        assert_eq!(full, *b"t", "the rest does not fit");
     }
 }

@@ -1,4 +1,4 @@
-//! The request to stop all tasks of a process.
+//! A request to stop all tasks of a process.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use tokio::sync::watch;
 pub struct Stop(Arc<watch::Sender<bool>>);
 
 impl Stop {
-    /// Requests the stop. No new work starts afterwards.
+    /// Requests a stop. No new work starts afterwards.
     pub fn request(&self) {
         self.0.send_replace(true);
     }
@@ -19,9 +19,9 @@ impl Stop {
         *self.0.borrow()
     }
 
-    /// Completes when the stop is requested.
+    /// Completes once a stop is requested.
     pub async fn wait_requested(&self) {
-        // Cannot fail: the sender lives as long as `self`.
+        // Cannot fail: `self` owns the sender.
         let _ = self.0.subscribe().wait_for(|requested| *requested).await;
     }
 }

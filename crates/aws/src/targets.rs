@@ -54,8 +54,8 @@ pub use target::{DEFAULT_TIMEOUT, Target};
 #[cfg(feature = "targets")]
 pub use url::{TargetAddress, TargetError, TargetUrl, is_loopback};
 
-/// The timeout of a connection (DNS, TCP and TLS together), unless the call's timeout is shorter.
+/// The timeout for connecting (DNS, TCP and TLS together), unless the call's timeout is shorter.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// The idle timeout of a connection, shorter than that of common load balancers (60 s): a request on a connection that
-/// the other side has closed would waste an attempt.
+/// The idle timeout of a connection. It is shorter than that of common load balancers (60 s), since a request on a
+/// connection that the peer has closed would waste an attempt.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -43,8 +43,9 @@ pub struct JsonLinesObserver<C, W> {
 }
 
 impl JsonLinesObserver<SystemClock, std::io::Stdout> {
-    /// Writes to standard output, which Lambda sends to CloudWatch. The metrics' dimension is the function's name in
-    /// Lambda, which distinguishes deployments in one account, or `default_name` outside Lambda.
+    /// Creates an observer that writes to standard output, which Lambda sends to CloudWatch. In Lambda, the metrics'
+    /// dimension is the function's name, which distinguishes deployments in one account; outside Lambda, it is
+    /// `default_name`.
     #[must_use]
     pub fn for_stdout(default_name: &str, logging: Logging) -> Self {
         let function = function_name().unwrap_or_else(|| default_name.to_owned());
@@ -55,7 +56,7 @@ impl JsonLinesObserver<SystemClock, std::io::Stdout> {
 }
 
 impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
-    /// Writes to `writer`; `function` is the metrics' dimension.
+    /// Creates an observer that writes to `writer`, with `function` as the metrics' dimension.
     pub fn new(function: impl Into<String>, logging: Logging, clock: C, writer: W) -> Self {
         let (function, writer, totals) = (function.into(), Mutex::new(writer), Mutex::default());
         let tracer = logging.tracing.map(|TracingSettings { continues }| Tracer::new(random_seed, continues));
@@ -63,7 +64,7 @@ impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
         Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
 
-    /// Logs one line `all_invalid`, with the setting to check, if all messages are invalid under this schema.
+    /// If all messages are invalid under this schema, logs one line `all_invalid` with the setting to check.
     #[must_use]
     pub fn with_schema(self, schema: &MessageSchema) -> Self {
         Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }
@@ -90,7 +91,7 @@ impl<C: Clock, W: Write + Send> Observer for JsonLinesObserver<C, W> {
         self.observe_all(std::slice::from_ref(event));
     }
 
-    /// Writes all events at once.
+    /// Writes all events in a single write.
     fn observe_all(&self, events: &[Event]) {
         if events.is_empty() {
             return;
@@ -143,15 +144,15 @@ impl<C: Clock, W: Write + Send> Observer for JsonLinesObserver<C, W> {
 
 pub(crate) fn random_seed() -> [u8; 32] {
     let mut seed = [0; 32];
-    getrandom::fill(&mut seed).expect("the system has random bytes for every process");
+    getrandom::fill(&mut seed).expect("the system provides random bytes");
     seed
 }
 
-/// Initializes logging for the process: dependencies log JSON at WARN and above, regardless of the environment (some
-/// log whole events at TRACE), and panics are logged without their text, which may contain payload.
+/// Initializes logging for the process. Dependencies log JSON at WARN and above, regardless of the environment, since
+/// some of them log complete events at TRACE. Panics are logged without their message, which may contain payload data.
 pub fn init_telemetry() {
     panics::without_text();
-    // A second call fails without effect.
+    // A second call fails and has no effect.
     let _ = tracing_subscriber::fmt()
         .json()
         .with_max_level(LevelFilter::WARN)

@@ -1,11 +1,11 @@
-//! Helpers that several test modules share.
+//! Helpers shared by several test modules.
 
 pub(crate) mod hmac;
 pub(crate) mod loopback;
 
 use redeliver_core::message::{Attributes, ReceivedMessage, Timestamp};
 
-/// A record with only the message's group.
+/// Returns a record that has only a message group.
 pub(crate) fn record(group: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: String::new(),

@@ -32,13 +32,13 @@ pub(crate) fn with_help_options(program: Command) -> Command {
         .arg(version.help("Print the version and the commit").help_heading(ALL_COMMANDS))
 }
 
-/// The program used at run time, without its long help.
+/// Returns the program as used at run time, without its long help.
 pub(crate) fn with_short_help(program: Command) -> Command {
     let list = command_list_template(&program);
     shorten_help(program.mut_subcommands(shorten_help)).help_template(list)
 }
 
-/// The program used for manual pages and completions, with a one-sentence description per command.
+/// Returns the program for manual pages and completions, with a one-sentence description per command.
 pub(crate) fn with_one_sentence(program: Command) -> Command {
     program.mut_subcommands(|command| {
         let about = command_about(&command);
@@ -53,11 +53,11 @@ fn shorten_help(command: Command) -> Command {
         .about(about)
         .long_about(Resettable::Reset)
         .after_long_help(Resettable::Reset)
-        .mut_args(short_argument)
+        .mut_args(shorten_argument_help)
 }
 
-/// Names the possible values on the option's line. Descriptions of single values would make clap's help long.
-fn short_argument(argument: Arg) -> Arg {
+/// Names the possible values on the option's line. Describing each value would make clap's help too long.
+fn shorten_argument_help(argument: Arg) -> Arg {
     let argument = argument.long_help(Resettable::Reset);
     let values = argument.get_possible_values();
     if values.is_empty() || !argument.get_action().takes_values() {
@@ -68,7 +68,7 @@ fn short_argument(argument: Arg) -> Arg {
     argument.hide_possible_values(true).help(help)
 }
 
-/// The template of `redeliver --help`.
+/// Builds the template of `redeliver --help`.
 fn command_list_template(program: &Command) -> StyledStr {
     let header = program.get_styles().get_header();
     let line = |name: &&str| {
@@ -98,7 +98,7 @@ mod tests {
 
     use super::*;
 
-    /// The help of each command at this terminal width.
+    /// Renders each command's help at this terminal width.
     fn helps(columns: usize) -> Vec<(String, String)> {
         let mut program = with_short_help(crate::build_program()).term_width(columns);
         program.build();
@@ -108,13 +108,13 @@ mod tests {
             .collect()
     }
 
-    /// The lines of a section, such as "Examples".
+    /// Returns the lines of a section, such as "Examples".
     fn section<'a>(help: &'a str, name: &str) -> Vec<&'a str> {
         let (_, section) = help.split_once(&format!("\n{name}:\n")).expect("the help has this section");
         section.lines().take_while(|line| !line.is_empty()).collect()
     }
 
-    /// The commands of a command line, without pipes and redirections.
+    /// Returns the `redeliver` commands in a command line, without pipes and redirections.
     fn commands_of(example: &str) -> Vec<Vec<String>> {
         let words = shlex::split(example).expect("quotation marks are closed");
         let commands = words.split(|word| ["|", "&&", ">", ">>"].contains(&word.as_str()));
@@ -122,7 +122,7 @@ mod tests {
         ours.map(<[String]>::to_vec).collect()
     }
 
-    /// True if the line lists possible values, which may be long.
+    /// True if the line lists possible values, which can take several lines.
     fn names_values(line: &str) -> bool {
         line.split_once(": ").is_some_and(|(_, values)| values.matches(',').count() > 1)
     }
@@ -140,10 +140,11 @@ mod tests {
     #[test]
     fn an_option_without_a_list_of_values_has_one_line_at_100_columns() {
         for (name, help) in helps(100) {
-            let (options, _) = help.split_once("\nExamples:\n").expect("it has examples");
+            let (options, _) = help.split_once("\nExamples:\n").expect("the help has examples");
             let lines: Vec<_> = options.lines().collect();
-            let goes_on = |line: &str| line.starts_with("        ") && !line.trim_start().starts_with("--");
-            let broken = lines.windows(2).filter(|pair| goes_on(pair[1]) && !names_values(pair[0]));
+            let is_continuation =
+                |line: &str| line.starts_with("        ") && !line.trim_start().starts_with("--");
+            let broken = lines.windows(2).filter(|pair| is_continuation(pair[1]) && !names_values(pair[0]));
             let broken: Vec<_> = broken.collect();
             assert!(broken.is_empty(), "{name}: {broken:#?}");
         }
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn every_example_of_the_manual_parses() {
         for command in crate::build_program().get_subcommands() {
-            let text = command.get_after_long_help().expect("it has examples").to_string();
+            let text = command.get_after_long_help().expect("the help has examples").to_string();
             let examples = section(&format!("\n{text}"), "Examples").join("\n").replace("\\\n", "");
             for words in examples.lines().flat_map(commands_of) {
                 let parsed = crate::build_program().try_get_matches_from(&words);
@@ -193,7 +194,8 @@ mod tests {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (name, help) in helps(100) {
             let more = help.lines().last().and_then(|line| line.strip_prefix("More: "));
-            let (page, manual) = more.and_then(|more| more.split_once(", ")).expect("it ends with them");
+            let (page, manual) =
+                more.and_then(|more| more.split_once(", ")).expect("the help ends with both");
             assert_eq!(manual, format!("man redeliver-{name}"));
             assert!(page.starts_with("https://") || root.join(page).is_file(), "{name}: {page}");
         }
@@ -201,7 +203,7 @@ mod tests {
 
     /// Otherwise `redeliver help audit` would print the long text.
     #[test]
-    fn every_way_to_ask_for_help_prints_the_same() {
+    fn every_form_of_help_prints_the_same_text() {
         let program = with_short_help(crate::build_program());
         let ask = |words: [&str; 3]| program.clone().try_get_matches_from(words).unwrap_err().to_string();
         for command in program.get_subcommands().map(Command::get_name) {

@@ -1,5 +1,5 @@
 //! The `redeliver` program: its commands, with their arguments and exit codes.
-#![expect(unreachable_pub, reason = "a program has no public API: what is `pub` is so for the other modules")]
+#![expect(unreachable_pub, reason = "a program has no public API; its `pub` items are for its other modules")]
 
 mod commands;
 mod help;
@@ -58,7 +58,7 @@ fn main() -> process::ExitCode {
     redeliver_platform::process::refuse_debuggers();
     redeliver_aws::telemetry::panics_without_text();
     let command = help::with_short_help(build_program())
-        .mut_subcommands(|command| command.mut_args(negative_numbers))
+        .mut_subcommands(|command| command.mut_args(allow_negative_numbers))
         .color(parse_color_choice(std::env::args_os()));
     let stack = Variables::from_env().optional(STACK);
     let parsed = parse_matches(&command, std::env::args_os().collect(), stack)
@@ -76,7 +76,7 @@ fn main() -> process::ExitCode {
     ended.into()
 }
 
-/// The program with all its commands and texts.
+/// Builds the program with all its commands and texts.
 fn build_program() -> clap::Command {
     help::with_help_options(Arguments::command())
 }
@@ -91,8 +91,10 @@ fn parse_matches(
     stack: Option<String>,
 ) -> Result<ArgMatches, clap::Error> {
     let parsed = command.clone().try_get_matches_from(&arguments);
-    let lacks_one = |error: &clap::Error| error.kind() == ErrorKind::MissingRequiredArgument;
-    let (Some(stack), true) = (stack, parsed.as_ref().err().is_some_and(lacks_one)) else { return parsed };
+    let is_missing_argument = |error: &clap::Error| error.kind() == ErrorKind::MissingRequiredArgument;
+    let (Some(stack), true) = (stack, parsed.as_ref().err().is_some_and(is_missing_argument)) else {
+        return parsed;
+    };
     let named = arguments.iter().enumerate().skip(1).find_map(|(at, word)| {
         let subcommand = command.find_subcommand(word)?;
         subcommand.get_arguments().any(|argument| argument.get_long() == Some("stack")).then_some(at)
@@ -104,7 +106,7 @@ fn parse_matches(
     command.clone().try_get_matches_from(with_stack).or(parsed)
 }
 
-/// Prints help, the version or a usage error. The command line may have been pasted from an untrusted source.
+/// Prints help, the version or a usage error, escaped: the command line may come from an untrusted source.
 fn report_parse_error(error: &clap::Error) -> process::ExitCode {
     let words = error.render().to_string();
     let safe = escape::escape_lines(&words);
@@ -116,9 +118,9 @@ fn report_parse_error(error: &clap::Error) -> process::ExitCode {
 }
 
 /// Reports `--fail-rate -1` as a number out of range, not as an unknown option `-1`.
-fn negative_numbers(argument: Arg) -> Arg {
-    let takes_one = !argument.is_positional() && argument.get_action().takes_values();
-    if takes_one { argument.allow_negative_numbers(true) } else { argument }
+fn allow_negative_numbers(argument: Arg) -> Arg {
+    let takes_value = !argument.is_positional() && argument.get_action().takes_values();
+    if takes_value { argument.allow_negative_numbers(true) } else { argument }
 }
 
 fn run_command(command: CliCommand) -> Result<ExitCode, CommandFailure> {
@@ -138,7 +140,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode, CommandFailure> {
         CliCommand::Resume(arguments) => block_on(pause::resume_readers(&arguments)),
         CliCommand::Permissions(arguments) => block_on(permissions::main(&arguments)),
         CliCommand::Preflight(arguments) => block_on(preflight::main(&arguments)),
-        // Its errors are lines in its log.
+        // It reports errors in its log.
         CliCommand::Work(arguments) => Ok(work::main(arguments)),
         CliCommand::Completions(arguments) => {
             completions::main(&arguments, help::with_one_sentence(build_program()))
@@ -160,7 +162,7 @@ fn block_on(
 #[cfg(test)]
 #[test]
 fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
-    let stack_of = |words: &[&str], stack: Option<&str>| {
+    let parsed_stack = |words: &[&str], stack: Option<&str>| {
         let words = ["redeliver"].iter().chain(words).map(OsString::from).collect();
         let matches = parse_matches(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;
         let (_, matches) = matches.subcommand()?;
@@ -169,33 +171,33 @@ fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
     let prod = Some("prod");
     for command in ["audit", "status", "preflight", "-q redrive --max 1", "--color never pause"] {
         let words: Vec<_> = command.split(' ').collect();
-        assert_eq!(stack_of(&words, prod), Some(Some("prod".to_owned())), "{command}");
-        assert_eq!(stack_of(&words, None), None, "{command}");
+        assert_eq!(parsed_stack(&words, prod), Some(Some("prod".to_owned())), "{command}");
+        assert_eq!(parsed_stack(&words, None), None, "{command}");
     }
-    assert_eq!(stack_of(&["audit", "--stack", "test"], prod), Some(Some("test".to_owned())));
+    assert_eq!(parsed_stack(&["audit", "--stack", "test"], prod), Some(Some("test".to_owned())));
     for named in [&["audit", "--queue", "dlq"][..], &["audit", "dead.jsonl"], &["status", "--stage", "test"]]
     {
-        assert_eq!(stack_of(named, prod), Some(None), "{named:?}");
+        assert_eq!(parsed_stack(named, prod), Some(None), "{named:?}");
     }
     let words = ["redeliver", "send", "--stage", "test"].map(OsString::from).to_vec();
     let error = parse_matches(&Arguments::command(), words, Some("prod".to_owned())).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::MissingRequiredArgument, "the file is missing: {error}");
 }
 
-/// A page's filter may run for hours.
+/// A filter on a console page can run for hours.
 #[cfg(test)]
 #[test]
-fn a_computing_task_does_not_delay_the_end_of_a_command() {
-    let (end, computes) = std::sync::mpsc::channel::<()>();
-    let (ended, ends) = std::sync::mpsc::channel();
+fn a_running_blocking_task_does_not_delay_the_exit() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let (ended_sender, ended) = std::sync::mpsc::channel();
     std::thread::spawn(move || {
         let done = block_on(async move {
-            drop(tokio::task::spawn_blocking(move || computes.recv()));
+            drop(tokio::task::spawn_blocking(move || released.recv()));
             Ok(ExitCode::Done)
         });
-        ended.send(done.is_ok())
+        ended_sender.send(done.is_ok())
     });
-    let is_ended = ends.recv_timeout(std::time::Duration::from_secs(60));
-    drop(end);
+    let is_ended = ended.recv_timeout(std::time::Duration::from_secs(60));
+    drop(release);
     assert_eq!(is_ended, Ok(true));
 }

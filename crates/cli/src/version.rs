@@ -2,11 +2,11 @@
 
 use std::sync::LazyLock;
 
-/// In a tarball created by git (`git archive`, GitHub), git has inserted the commit here (`export-subst` in
+/// In a tarball created by git (`git archive`, GitHub), git inserts the commit here (`export-subst` in
 /// .gitattributes).
 const ARCHIVED: &str = include_str!("commit.txt");
 
-/// The commit of this build; empty outside of a repository.
+/// The commit of this build; empty outside a repository.
 const DESCRIBED: &str = git_version::git_version!(
     args = ["--always", "--dirty=-modified", "--abbrev=12", "--exclude=*"],
     fallback = ""

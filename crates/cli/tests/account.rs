@@ -1,5 +1,5 @@
-//! The account of a command: a profile given by name takes precedence over the environment, must exist, and is printed
-//! before anything is changed.
+//! The account that a command uses: a named profile takes precedence over the environment and must exist, and the
+//! account is printed before anything is changed.
 
 mod endpoint;
 
@@ -17,12 +17,12 @@ fn redeliver(arguments: &[&str]) -> Output {
     redeliver_in(&[], arguments)
 }
 
-/// The same, with these environment variables.
+/// Like [`redeliver`], with these environment variables.
 fn redeliver_in(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let folder = folder();
     let config = folder.path().join("config");
     let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n";
-    redeliver_dead_letters::files::replace_file(&config, profile.as_bytes()).expect("it is ours");
+    redeliver_dead_letters::files::replace_file(&config, profile.as_bytes()).expect("the file is writable");
     Command::new(env!("CARGO_BIN_EXE_redeliver"))
         .args(arguments)
         .env_clear()
@@ -60,29 +60,29 @@ fn a_named_profile_wins_over_credentials_in_the_environment() {
     }
 }
 
-/// Otherwise no command could reach AWS from a network whose only way out is a proxy.
+/// Otherwise no command could reach AWS from a network whose only exit is a proxy.
 #[test]
-fn a_proxy_of_the_environment_is_the_way_to_aws() {
+fn aws_requests_use_the_proxy_of_the_environment() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}", proxy.local_addr().expect("it is bound"));
-    let (sender, asked) = channel();
+    let (sender, requests) = channel();
     std::thread::spawn(move || {
         for stream in proxy.incoming() {
             let mut line = String::new();
-            let _nothing_came = BufReader::new(stream.expect("a connection")).read_line(&mut line);
-            let _the_test_is_over = sender.send(line);
+            let _ignored = BufReader::new(stream.expect("a connection")).read_line(&mut line);
+            let _ignored = sender.send(line);
         }
     });
     let queue = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
     let status = ["status", "--queue", queue, "--region", "eu-central-1"];
     let output = redeliver_in(&[("HTTPS_PROXY", &url)], &status);
-    assert_eq!(output.status.code(), Some(1), "the proxy lets nothing through");
-    let asked: BTreeSet<_> = asked.try_iter().collect();
-    assert!(asked.contains("CONNECT sqs.eu-central-1.amazonaws.com:443 HTTP/1.1\r\n"), "{asked:?}");
+    assert_eq!(output.status.code(), Some(1), "the proxy blocks all requests");
+    let requests: BTreeSet<_> = requests.try_iter().collect();
+    assert!(requests.contains("CONNECT sqs.eu-central-1.amazonaws.com:443 HTTP/1.1\r\n"), "{requests:?}");
 }
 
 #[test]
-fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
+fn a_missing_profile_ends_the_command_before_any_request() {
     let (url, authorizations) = endpoint(true);
     let output = redeliver(&[&SEND[..], &["--endpoint-url", &url, "--profile", "nope"]].concat());
     assert_eq!(output.status.code(), Some(1));
@@ -93,42 +93,42 @@ fn a_profile_that_is_not_there_ends_the_command_before_any_request() {
 }
 
 #[test]
-fn changing_commands_announce_the_account_and_do_not_need_sts() {
-    let of = |has_sts, more: &[&str]| {
+fn mutating_commands_announce_the_account_without_needing_sts() {
+    let send = |has_sts, more: &[&str]| {
         let (url, _authorizations) = endpoint(has_sts);
         stderr(&redeliver(&[&SEND[..], &["--endpoint-url", &url], more].concat()))
     };
     let queue = "sending tests/one-message.jsonl to arn:aws:sqs:eu-central-1:123456789012:orders";
-    let known = of(true, &["--apply", "--journal", "target/none/none"]);
+    let known = send(true, &["--apply", "--journal", "target/none/none"]);
     assert!(!known.contains("account"), "nothing is changed without a journal: {known}");
-    let planned = of(true, &[]);
+    let planned = send(true, &[]);
     let plan = queue.replace("sending", "would send");
     let account = "account 123456789012 (arn:aws:iam::123456789012:user/ana)";
     assert!(planned.starts_with(&format!("{account}: {plan}\n")), "{planned}");
     let folder = folder();
     let journal = folder.path().join("input.sent");
     let apply = ["--apply", "--journal", journal.to_str().expect("UTF-8")];
-    let of = |has_sts, more: &[&str]| {
-        let reported = of(has_sts, more);
+    let send = |has_sts, more: &[&str]| {
+        let reported = send(has_sts, more);
         std::fs::remove_file(&journal).expect("it was written");
         reported
     };
-    let known = of(true, &apply);
+    let known = send(true, &apply);
     assert!(
         known.starts_with(&format!("account 123456789012 (arn:aws:iam::123456789012:user/ana): {queue}\n")),
         "{known}"
     );
-    let unknown = of(false, &apply);
+    let unknown = send(false, &apply);
     assert!(unknown.starts_with(&format!("account unknown: {queue}\n")), "{unknown}");
-    let quiet = of(true, &[&apply[..], &["-q"]].concat());
+    let quiet = send(true, &[&apply[..], &["-q"]].concat());
     assert!(!quiet.contains("account"), "{quiet}");
-    let verbose = of(true, &[&apply[..], &["--verbose"]].concat());
+    let verbose = send(true, &[&apply[..], &["--verbose"]].concat());
     assert!(verbose.contains("AmazonSQS.GetQueueAttributes\n  200 (request id none)\n"), "{verbose}");
 }
 
 /// The first errors a new user sees.
 #[test]
-fn missing_credentials_or_connections_are_named_with_a_remedy() {
+fn errors_about_credentials_and_connections_name_a_remedy() {
     let without_credentials = |arguments: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_redeliver"))
             .args(arguments)
@@ -150,9 +150,10 @@ fn missing_credentials_or_connections_are_named_with_a_remedy() {
     // No other test uses this port.
     let url = "http://127.0.0.1:1";
     for which in [["--stack", "redeliver-prod"], ["--queue", "orders"], ["--prefix", "orders"]] {
-        let said = without_credentials(&["status", which[0], which[1], "--endpoint-url", url]);
+        let printed = without_credentials(&["status", which[0], which[1], "--endpoint-url", url]);
         let start = format!("error: no connection to {url} (");
-        let is_it = said.starts_with(&start) && said.ends_with("): is it running? check --endpoint-url\n");
-        assert!(is_it, "{said}");
+        let is_expected =
+            printed.starts_with(&start) && printed.ends_with("): is it running? check --endpoint-url\n");
+        assert!(is_expected, "{printed}");
     }
 }

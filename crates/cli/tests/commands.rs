@@ -1,4 +1,4 @@
-//! Every command of the program when executed: help, completions, manual page, and wrong usage.
+//! Runs every command of the program: help, completions, manual page, and wrong usage.
 
 use std::io;
 use std::process::{Command, Output, Stdio};
@@ -35,7 +35,7 @@ fn stdout(output: &Output) -> String {
 }
 
 #[test]
-fn every_help_has_examples_of_its_command_and_exit_codes() {
+fn every_help_has_examples_and_exit_codes() {
     let all = stdout(&redeliver(&["--help"]));
     for command in COMMANDS {
         assert!(all.contains(&format!("\n  {command} ")), "{command} in {all}");
@@ -45,38 +45,42 @@ fn every_help_has_examples_of_its_command_and_exit_codes() {
     }
 }
 
-/// Scripts depend on them.
+/// Scripts depend on the exit codes.
 #[test]
 fn the_docs_have_the_exit_codes_of_each_command() {
     let page = include_str!("../../../docs/exit-codes.md");
     for command in COMMANDS {
         let help = stdout(&redeliver(&[command, "--help"]));
-        let (_, list) = help.split_once("\nExit codes:\n").expect("they end the help");
+        let (_, list) = help.split_once("\nExit codes:\n").expect("the help ends with the exit codes");
         let codes = list.lines().filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
         let codes: Vec<_> = codes.filter(|code| !code.is_empty()).collect();
         let name = format!("`{command}`");
         let row = page.lines().find(|line| {
             line.strip_prefix("| ")
                 .and_then(|line| line.split(" |").next())
-                .is_some_and(|of| of.contains(&name))
+                .is_some_and(|commands| commands.contains(&name))
         });
         let row = row.unwrap_or_else(|| panic!("{command} is not in docs/exit-codes.md"));
         assert_eq!(row.split('|').nth(2).map(str::trim), Some(&*codes.join(", ")), "{command}");
     }
 }
 
-/// A name or an AWS response could otherwise look like a line of ours.
+/// Otherwise, a name or an AWS response could look like a line of the program's own output.
 #[test]
-fn an_error_of_several_lines_cannot_be_taken_for_another_error() {
-    let said = redeliver(&["check", "nothing\nwarning: 2,000 messages are deleted\n\n"]).stderr;
-    let said = String::from_utf8(said).expect("UTF-8");
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!((lines[0], lines[1]), ("error: nothing", "  warning: 2,000 messages are deleted"), "{said}");
-    assert!(lines[2..].iter().all(|line| line.starts_with("  ")), "{said}");
+fn a_multi_line_error_cannot_be_mistaken_for_another_error() {
+    let printed = redeliver(&["check", "nothing\nwarning: 2,000 messages are deleted\n\n"]).stderr;
+    let printed = String::from_utf8(printed).expect("UTF-8");
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(
+        (lines[0], lines[1]),
+        ("error: nothing", "  warning: 2,000 messages are deleted"),
+        "{printed}"
+    );
+    assert!(lines[2..].iter().all(|line| line.starts_with("  ")), "{printed}");
 }
 
 #[test]
-fn no_example_is_broken_by_a_terminal_of_80_columns() {
+fn examples_fit_a_terminal_of_80_columns() {
     for command in COMMANDS {
         let narrow = Command::new(env!("CARGO_BIN_EXE_redeliver"))
             .args([command, "--help"])
@@ -87,9 +91,9 @@ fn no_example_is_broken_by_a_terminal_of_80_columns() {
         let (_, closing) = narrow.split_once("\nExamples:\n").expect("it has examples");
         let (examples, _) = closing.split_once("\n\n").expect("more follows");
         for line in examples.lines() {
-            let goes_on = line.starts_with("    ");
+            let is_continuation = line.starts_with("    ");
             assert!(line.len() <= 80, "{command}: {line}");
-            assert!(goes_on || line.starts_with("  redeliver "), "{line:?}");
+            assert!(is_continuation || line.starts_with("  redeliver "), "{line:?}");
         }
     }
 }
@@ -116,7 +120,7 @@ fn color_options_and_no_color_are_honoured() {
 }
 
 #[test]
-fn each_shell_has_completions_of_every_command() {
+fn each_shell_has_completions_for_every_command() {
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
         let script = stdout(&redeliver(&["completions", shell]));
         for command in COMMANDS {
@@ -134,19 +138,20 @@ fn each_command_has_a_manual_page_with_its_examples() {
     assert_eq!(stdout(&written), "");
     for command in COMMANDS {
         let page = directory.join(format!("redeliver-{command}.1"));
-        let page = std::fs::read_to_string(page).expect("it was written");
+        let page = std::fs::read_to_string(page).expect("the page was written");
         assert!(page.contains(".SH EXAMPLES") && page.contains(".SH \"EXIT STATUS\""), "{page}");
     }
     assert!(directory.join("redeliver.1").exists());
-    let redrive = std::fs::read_to_string(directory.join("redeliver-redrive.1")).expect("it was written");
+    let redrive =
+        std::fs::read_to_string(directory.join("redeliver-redrive.1")).expect("the page was written");
     assert!(
         redrive.contains("SQS\\*(Aqs counts are up to a minute old"),
-        "what --help leaves out: {redrive}"
+        "the manual contains details that --help omits: {redrive}"
     );
 }
 
 #[test]
-fn wrong_usage_ends_with_2_and_names_the_error() {
+fn wrong_usage_exits_with_2_and_names_the_error() {
     for (arguments, word) in [
         (&["send"][..], "FILE"),
         (&["send", "orders.jsonl"], "<--queue <QUEUE>|--stack <NAME>|--prefix <NAME>|--stage <NAME>>"),
@@ -206,7 +211,7 @@ fn wrong_usage_ends_with_2_and_names_the_error() {
 }
 
 #[test]
-fn a_failure_ends_with_1_and_names_the_error() {
+fn a_failure_exits_with_1_and_names_the_error() {
     for (arguments, word) in [
         (&["send", "no-such-file", "--queue", "http://q"][..], "no-such-file: cannot be read"),
         (&["send", "Cargo.toml", "--queue", "http://127.0.0.1:9/0/q.fifo"], "FIFO"),
@@ -254,7 +259,7 @@ fn a_closed_standard_error_changes_neither_exit_code_nor_report() {
 }
 
 #[test]
-fn a_filter_of_thousands_of_brackets_is_refused() {
+fn a_filter_with_thousands_of_brackets_is_rejected() {
     for filter in ["[".repeat(1000), "[".repeat(5000)] {
         let output = redeliver(&["audit", "/dev/null", "--where", &filter]);
         let reported = String::from_utf8_lossy(&output.stderr);
@@ -263,10 +268,10 @@ fn a_filter_of_thousands_of_brackets_is_refused() {
     }
 }
 
-/// Its memory contains credentials and payloads.
+/// The program's memory contains credentials and payloads.
 #[test]
 #[cfg(target_os = "linux")]
-fn a_command_that_crashes_leaves_no_core_file() {
+fn a_crashed_command_leaves_no_core_file() {
     use std::io::{BufRead as _, BufReader};
     use std::os::unix::process::ExitStatusExt as _;
     let folder = tempfile::tempdir().expect("a folder");
@@ -276,7 +281,7 @@ fn a_command_that_crashes_leaves_no_core_file() {
     let mut console = console.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
     let mut link = String::new();
     let stdout = console.stdout.take().expect("it is piped");
-    BufReader::new(stdout).read_line(&mut link).expect("it prints its link");
+    BufReader::new(stdout).read_line(&mut link).expect("the console prints its link");
     let pid = console.id().to_string();
     let limits = std::fs::read_to_string(format!("/proc/{pid}/limits")).expect("it runs");
     // Simulates a crash.

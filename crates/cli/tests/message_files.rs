@@ -18,7 +18,7 @@ const DOCUMENT: &str = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1
 const EMPTY: &str = "the body is empty; SQS requires at least one character";
 const NO_OBJECT: &str = "INVALID_MESSAGE_FORMAT not a JSON object";
 
-/// A command's report on a file: the number of valid messages and the problems of the other lines, or the reason why
+/// A command's report on a file: the number of valid messages and the problems of the other lines, or the reason that
 /// the file was rejected.
 type LineFindings = (u64, Vec<(usize, String)>);
 type FileVerdict = Result<LineFindings, String>;
@@ -50,19 +50,19 @@ fn findings(text: &str, name: &str) -> Vec<(usize, String)> {
     parts.filter_map(|(line, words)| Some((line.parse().ok()?, words.to_owned()))).collect()
 }
 
-fn verdict(output: &Output, name: &str, taken: impl Fn(&str) -> (u64, Vec<(usize, String)>)) -> FileVerdict {
+fn verdict(output: &Output, name: &str, parse: impl Fn(&str) -> (u64, Vec<(usize, String)>)) -> FileVerdict {
     let reported = String::from_utf8_lossy(&output.stderr).into_owned();
     if output.status.code() == Some(1) {
         let words = reported.trim_end().strip_prefix(&format!("error: {name}: ")).unwrap_or(&reported);
         return Err(words.to_owned());
     }
-    let (valid, mut invalid) = taken(str::from_utf8(&output.stdout).expect("UTF-8"));
+    let (valid, mut invalid) = parse(str::from_utf8(&output.stdout).expect("UTF-8"));
     invalid.extend(findings(&reported, name));
     invalid.sort();
     Ok((valid, invalid))
 }
 
-/// Each command's report on an input, read from a file or from standard input.
+/// Returns each command's report on an input, read from a file or from standard input.
 fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = folder.path().join("input.jsonl");
@@ -100,11 +100,11 @@ fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
     [check, send, local]
 }
 
-/// The lines that died in the loop, with the reasons in their final records.
+/// Returns the lines that were dead-lettered in the loop, with the reasons in their final records.
 fn dead_letters(path: &Path, input: &[u8]) -> Vec<(usize, String)> {
     let input = String::from_utf8_lossy(input);
     let dead = std::fs::read_to_string(path).expect("it was written");
-    let of = |line: &str| {
+    let finding = |line: &str| {
         let record: Value = serde_json::from_str(line).expect("a final record");
         let body = record["body"].as_str().expect("a text");
         let number = input.lines().position(|line| line == body).map_or(1, |index| index + 1);
@@ -112,11 +112,11 @@ fn dead_letters(path: &Path, input: &[u8]) -> Vec<(usize, String)> {
             ["ErrorType", "ErrorDetails"].map(|name| record["attributes"][name].as_str().expect("a text"));
         (number, format!("{code} {details}"))
     };
-    dead.lines().map(of).collect()
+    dead.lines().map(finding).collect()
 }
 
 #[test]
-fn check_send_and_local_report_the_same_for_one_file() {
+fn check_send_and_local_agree_on_each_file() {
     let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>();
     let array = format!("[\n{VALID},\n{OTHER}\n]\n");
     let long = format!("{VALID}\n{}\n{OTHER}", "x".repeat(1_048_577));
@@ -124,12 +124,12 @@ fn check_send_and_local_report_the_same_for_one_file() {
     let rows: [(&str, Vec<u8>, FileVerdict); 19] = [
         ("one message", VALID.into(), Ok((1, vec![]))),
         ("lines", format!("{VALID}\n{OTHER}\n").into(), Ok((2, vec![]))),
-        ("lines of Windows", format!("{VALID}\r\n{OTHER}\r\n").into(), Ok((2, vec![]))),
-        ("nothing", vec![], Ok((0, vec![]))),
+        ("Windows lines", format!("{VALID}\r\n{OTHER}\r\n").into(), Ok((2, vec![]))),
+        ("an empty file", vec![], Ok((0, vec![]))),
         ("an empty line", format!("{VALID}\n\n{OTHER}\n").into(), Ok((2, vec![(2, EMPTY.into())]))),
         ("an empty line at the end", format!("{VALID}\n\n").into(), Ok((1, vec![(2, EMPTY.into())]))),
         ("a document over several lines", DOCUMENT.into(), Ok((1, vec![]))),
-        ("such a document of Windows", DOCUMENT.replace('\n', "\r\n").into(), Ok((1, vec![]))),
+        ("a Windows document over several lines", DOCUMENT.replace('\n', "\r\n").into(), Ok((1, vec![]))),
         ("empty lines around it", format!("\n{DOCUMENT}\n \n").into(), Ok((1, vec![]))),
         ("an array", format!("[{VALID}]").into(), Ok((1, vec![]))),
         ("an array over several lines", array.into(), Ok((2, vec![]))),
@@ -141,7 +141,7 @@ fn check_send_and_local_report_the_same_for_one_file() {
             Ok((1, vec![(2, "not UTF-8 at byte 1".into())])),
         ),
         (
-            "a character that SQS refuses",
+            "a character that SQS rejects",
             format!("{VALID}\n\"\u{7}\"").into(),
             Ok((1, vec![(2, "the character U+0007 at byte 1 of the body is not allowed in SQS".into())])),
         ),
@@ -172,14 +172,14 @@ fn check_send_and_local_report_the_same_for_one_file() {
     }
 }
 
-/// As reported by `send`: the first line of each problem, and the number of lines at the end.
+/// Keeps the first line of each problem, as `send` reports it; `send` prints the number of lines at the end.
 fn first_of_each_problem((valid, mut found): LineFindings) -> LineFindings {
     let mut seen = BTreeSet::new();
     found.retain(|(_, words)| seen.insert(words.clone()));
     (valid, found)
 }
 
-/// The JSON parser words the errors: this test only checks that all commands report the same.
+/// The JSON parser words these errors; this test only checks that all commands report the same.
 #[test]
 fn check_send_and_local_agree_on_broken_lines() {
     for input in [
@@ -209,14 +209,14 @@ fn check_send_and_local_agree_on_broken_lines() {
 }
 
 #[test]
-fn check_and_send_warn_of_a_message_id_that_two_lines_have() {
+fn check_and_send_warn_of_a_duplicate_message_id() {
     let changed = VALID.replace("{}", r#"{"n":1}"#);
     let input = format!("{VALID}\n{OTHER}\n{changed}\n{OTHER}\n");
     let expected = vec![
         (
             3,
-            "the message_id of line 1 with another content: a consumer that deduplicates by id processes only \
-             one of the two"
+            "the message_id of line 1 with different content: a consumer that deduplicates by id processes \
+             only one of the two"
                 .to_owned(),
         ),
         (4, "the same message as on line 2: a copy".to_owned()),
@@ -240,7 +240,7 @@ fn final_records_and_backups_are_distinguished_from_messages() {
     assert_eq!(hints, [(1, hint.to_owned())]);
 }
 
-/// Regardless of what was pasted, none of our errors is a command to the terminal.
+/// Whatever the input is, an error must not contain terminal commands.
 #[test]
 fn errors_show_hostile_input_safely() {
     let (url, _requests) = endpoint(true);
@@ -258,9 +258,9 @@ fn errors_show_hostile_input_safely() {
     }
 }
 
-/// Only the other command's journal records what it has sent: all of that would be sent again.
+/// Otherwise, messages recorded only in the other command's journal would be sent again.
 #[test]
-fn send_and_redrive_refuse_a_file_that_the_other_has_begun() {
+fn send_and_redrive_reject_a_file_that_the_other_has_started() {
     for (journal, begun_by, refused) in [
         ("dead.jsonl.sent", "redeliver send --backup", ["redrive", "dead.jsonl", "--to", "orders"]),
         ("dead.jsonl.redriven", "redeliver redrive", ["send", "--backup", "dead.jsonl", "--queue=orders"]),

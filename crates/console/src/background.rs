@@ -1,5 +1,5 @@
-//! Background tasks on separate threads, while pages show the last result: a redrive takes hours, and reading a large
-//! queue keeps a processor busy.
+//! Runs background tasks on separate threads while pages show the last result: a redrive can take hours, and reading a
+//! large queue keeps a processor busy.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -30,7 +30,7 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
         self.lock_state().seen.clone()
     }
 
-    /// The error of the last run, if it failed.
+    /// Returns the error of the last run, if it failed.
     pub(crate) fn last_error(&self) -> Option<String> {
         self.lock_state().failed.clone()
     }
@@ -42,19 +42,19 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
     /// Starts the task unless it is running: two concurrent readings would hide messages from each other.
     pub(crate) fn start_task<F: Future<Output = ()>>(
         self: &Arc<Self>,
-        look: impl FnOnce() -> F + Send + 'static,
+        task: impl FnOnce() -> F + Send + 'static,
     ) {
         if std::mem::replace(&mut self.lock_state().is_running, true) {
             return;
         }
         let last_seen = Arc::clone(self);
-        spawn_task(look, move || last_seen.lock_state().is_running = false);
+        spawn_task(task, move || last_seen.lock_state().is_running = false);
     }
 
     /// Publishes a result. After an error, the previous result is kept, together with the error.
-    pub(crate) fn publish_result(&self, looked: Result<T, CommandFailure>) {
+    pub(crate) fn publish_result(&self, result: Result<T, CommandFailure>) {
         let mut state = self.lock_state();
-        match looked {
+        match result {
             Ok(seen) => {
                 state.seen = Some(Arc::new(seen));
                 state.failed = None;
@@ -68,7 +68,7 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
     }
 }
 
-/// Runs a task on a separate thread. Calls `at_end` when it ends, also after a panic or if no thread can be created.
+/// Runs a task on a separate thread. Calls `at_end` when it ends, even after a panic or if no thread can be created.
 pub(crate) fn spawn_task<F: Future<Output = ()>>(
     work: impl FnOnce() -> F + Send + 'static,
     at_end: impl Fn() + Send + 'static,
@@ -81,7 +81,7 @@ pub(crate) fn spawn_task<F: Future<Output = ()>>(
             runtime.block_on(work());
         }
     };
-    let _dropped_if_there_is_no_thread = std::thread::Builder::new().spawn(run);
+    let _ignored = std::thread::Builder::new().spawn(run);
 }
 
 struct AtEnd<F: Fn()>(F);
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn work_that_panics_has_ended_too() {
+    fn a_panicking_task_calls_at_end() {
         for panics in [false, true] {
             let (ended, end) = mpsc::channel();
             let work = move || async move { assert!(!panics, "as planned") };
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_result_stays_while_a_task_runs_and_after_it_failed() {
+    fn the_last_result_is_kept_while_a_task_runs_and_after_a_failure() {
         let last_seen = Arc::new(LastSeen::default());
         last_seen.publish_result(Ok(1));
         last_seen.publish_result(Err("no".into()));
@@ -118,11 +118,12 @@ mod tests {
             (last_seen.last_result().as_deref(), last_seen.last_error().as_deref()),
             (Some(&1), Some("no"))
         );
-        let (go_on, waits) = mpsc::channel::<()>();
-        last_seen.start_task(move || async move { assert!(waits.recv().is_err(), "until it is let go") });
-        last_seen.start_task(|| async { unreachable!("one is under way") });
+        let (release, released) = mpsc::channel::<()>();
+        last_seen
+            .start_task(move || async move { assert!(released.recv().is_err(), "it waits for the test") });
+        last_seen.start_task(|| async { unreachable!("a task is running") });
         assert!(last_seen.is_running() && last_seen.last_result().is_some());
-        drop(go_on);
+        drop(release);
         while last_seen.is_running() {
             std::thread::yield_now();
         }

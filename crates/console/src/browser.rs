@@ -1,7 +1,7 @@
 //! Opens the link in the user's browser.
 //!
-//! The link contains the token, and every user of a machine can read the arguments of its processes. So the browser
-//! gets the path of a private file, whose page redirects to the link.
+//! The link contains the token, and every user of a machine can read the arguments of its processes. Therefore, the
+//! browser receives the path of a private file, whose page redirects to the link.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -19,7 +19,10 @@ const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 
 /// Opens the link in a browser if the session has one. Returns the file that redirects to the link; it must exist until
 /// the console ends.
-#[expect(clippy::disallowed_methods, reason = "they describe the person's session; none is a setting")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "these variables describe the user's session; they are not settings"
+)]
 pub(crate) fn open_browser(link: &str, folder: &Path) -> Option<NamedTempFile> {
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let is_terminal = io::stdin().is_terminal() && io::stderr().is_terminal();
@@ -28,13 +31,14 @@ pub(crate) fn open_browser(link: &str, folder: &Path) -> Option<NamedTempFile> {
     let mut command = Command::new(program);
     command.args(options).arg(page.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    // The opener may become the browser itself, which must survive the Ctrl-C that ends the console.
+    // The opener can become the browser itself, which must survive the Ctrl-C that ends the console.
     keep_from_interrupts(&mut command);
     // Without an opener, the user still has the printed link.
     command.spawn().ok().map(|_| page)
 }
 
-/// The program that opens a page in the browser, and its first arguments; `None` if the session has no browser.
+/// Returns the program that opens a page in the browser, and its first arguments, or `None` if the session has no
+/// browser.
 fn select_opener(
     system: &str,
     is_terminal: bool,
@@ -68,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_browser_is_opened_in_a_desktop_session_with_a_terminal_alone() {
+    fn a_browser_is_opened_only_in_a_desktop_session_with_a_terminal() {
         let program = |system, is_terminal, set: &[&str]| {
             select_opener(system, is_terminal, |name| set.contains(&name)).map(|(program, _)| program)
         };
@@ -86,12 +90,13 @@ mod tests {
     }
 
     #[test]
-    fn the_page_that_leads_to_the_link_is_private_and_gone_with_the_console() {
+    fn the_link_page_is_private_and_removed_with_the_console() {
         let folder = tempfile::tempdir().unwrap();
         let file = write_link_page("http://127.0.0.1:1/path/?token=secret", folder.path()).unwrap();
         let text = std::fs::read_to_string(file.path()).unwrap();
-        let leads = "<meta http-equiv=\"refresh\" content=\"0; url=http://127.0.0.1:1/path/?token=secret\">";
-        assert!(text.contains(leads), "{text}");
+        let redirect =
+            "<meta http-equiv=\"refresh\" content=\"0; url=http://127.0.0.1:1/path/?token=secret\">";
+        assert!(text.contains(redirect), "{text}");
         #[cfg(unix)]
         {
             let permissions = file.as_file().metadata().unwrap().permissions();

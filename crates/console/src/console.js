@@ -1,21 +1,21 @@
 // Live updates of a page. Every page works without this script, except that live parts are not updated.
 "use strict";
 
-// After a click on a link or a button, the page is about to be left: reloading it would cancel the click. A page that
-// never loads also starts like this, so the state expires.
+// After a click on a link or a button, the browser is leaving the page: reloading it would cancel the click. This state
+// expires, since the next page might never load.
 const LEAVING_MS = 60_000;
 let leavesUntil = 0;
 addEventListener("beforeunload", () => {
   leavesUntil = Date.now() + LEAVING_MS;
 });
 
-// The console may die and be started again with the same command. Until it has proved its identity (session.rs),
-// another user's server may have its port: neither the ticket nor any input is sent there.
+// The console can stop and be restarted with the same command. Until the new console has proved its identity
+// (session.rs), another user's server might have its port: neither the ticket nor any input is sent there.
 const base = new URL(".", document.currentScript.src);
 const ALIVE_EVERY_MS = 2_000;
 const PATIENCE_MS = 8_000;
 const DEAD = "The console has stopped. Start it again with the same command and port, and this page reconnects; otherwise open the link that it prints.";
-const OTHER = "Another console, or a later start of this one, has this address. Open the link that it printed.";
+const OTHER = "This address now belongs to another console, or to a later start of this one. Open the link that it printed.";
 let isDead = false;
 let typed = false;
 const followers = [];
@@ -25,10 +25,10 @@ addEventListener("input", () => {
 
 const ask = (options) => fetch("/alive", { ...options, credentials: "omit", signal: AbortSignal.timeout(PATIENCE_MS) });
 
-/** Takes the page over to the console that has started again. */
+/** Moves the page to the restarted console. */
 async function returnTo({ link, ...renewed }) {
   const url = new URL(link);
-  if (url.origin !== location.origin) throw new Error("it is elsewhere");
+  if (url.origin !== location.origin) throw new Error("the link has another origin");
   // The response sets the new cookie.
   await fetch(url, { redirect: "manual", credentials: "same-origin" });
   const here = location.pathname.slice(base.pathname.length) + location.search + location.hash;
@@ -57,7 +57,7 @@ function say(words) {
   if (notice.textContent !== words) notice.textContent = words;
 }
 
-/** Returns true if the console is there: the one that made this page, or one that this page has gone over to. */
+/** Returns true if the page's console is reachable: the one that rendered the page, or a restarted one it moved to. */
 let asking = null;
 const isAlive = () => (asking ??= checkConsole().finally(() => (asking = null)));
 
@@ -67,16 +67,16 @@ async function checkConsole() {
     const { id, proof } = await (await ask()).json();
     if (id !== session.id) {
       words = OTHER;
-      if (proof !== session.proof) throw new Error("it is another one");
+      if (proof !== session.proof) throw new Error("another console has this address");
       const answer = await ask({ method: "POST", body: session.ticket });
-      if (!answer.ok) throw new Error("it does not know this page");
+      if (!answer.ok) throw new Error("the console rejected this page's ticket");
       await returnTo(await answer.json());
     }
     isDead = false;
     say("");
   } catch (error) {
     isDead = true;
-    say(error.name === "TimeoutError" ? "The console does not answer at the moment." : words);
+    say(error.name === "TimeoutError" ? "The console is not responding at the moment." : words);
   }
   for (const button of document.querySelectorAll("button")) {
     if (isDead) button.setAttribute("aria-disabled", "true");
@@ -92,7 +92,7 @@ const watch = async () => {
 };
 setTimeout(watch, ALIVE_EVERY_MS);
 
-// If a link or a form would lead to the browser's error page, this page is kept.
+// Stays on this page if a link or a form would open the browser's error page.
 addEventListener("click", (event) => {
   if (isDead && event.target.closest?.('a[href]:not([href^="#"])')) event.preventDefault();
 });
@@ -100,7 +100,7 @@ addEventListener("submit", async (event) => {
   const { target: form, submitter } = event;
   if (form.dataset.sent === "now") return;
   event.preventDefault();
-  // A second click during the query does nothing.
+  // A second click during the check does nothing.
   if (form.dataset.sent) return;
   form.dataset.sent = "asks";
   if (!(await isAlive())) return void delete form.dataset.sent;
@@ -109,8 +109,8 @@ addEventListener("submit", async (event) => {
   form.dataset.sent = "sent";
 });
 
-// A part that is updated whenever it changes; the end of the stream reloads the page. Only while visible: browsers
-// limit the connections per host, and a hidden tab should not query AWS.
+// Updates a part whenever it changes; the end of the stream reloads the page. Streams are open only while the page is
+// visible: browsers limit the connections per host, and a hidden tab should not query AWS.
 for (const part of document.querySelectorAll("[data-live]")) {
   let source = null;
   const follow = () => {
@@ -120,7 +120,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     if (document.hidden || isDead) return;
     source = new EventSource(part.dataset.live);
     source.addEventListener("part", (event) => {
-      // Keeps open details open, and the focus where it is.
+      // Keeps open details open, and keeps the focus.
       const opened = [...part.querySelectorAll("details[open] > summary")].map(({ textContent }) => textContent);
       const focused = [...part.querySelectorAll("a, button, summary")].indexOf(document.activeElement);
       part.innerHTML = event.data;
@@ -131,7 +131,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
     });
     source.addEventListener("over", () => {
       source.close();
-      // Keeps the user's input: the user reloads the page with a click.
+      // Keeps the user's input: only the user reloads the page.
       if (typed || Date.now() < leavesUntil) setTimeout(follow, LEAVING_MS);
       else location.reload();
     });
@@ -146,7 +146,7 @@ for (const part of document.querySelectorAll("[data-live]")) {
   follow();
 }
 
-// A second click would do nothing either, but people should see that the first one counts.
+// A second click has no effect anyway, but users should see that the first click was registered.
 for (const form of document.querySelectorAll("form[method=post]")) {
   form.addEventListener("submit", () => {
     for (const button of form.querySelectorAll("button")) {
@@ -173,12 +173,12 @@ for (const body of document.querySelectorAll("textarea[data-check]")) {
     const answer = await fetch(body.dataset.check, { method: "POST", body: new URLSearchParams(new FormData(form)) });
     const words = await answer.text();
     // Discards the response to an earlier version of the text.
-    if (number === asked) verdict.innerHTML = answer.ok ? words : `<p class="warning">${answer.status}: load this page again.</p>`;
+    if (number === asked) verdict.innerHTML = answer.ok ? words : `<p class="warning">${answer.status}: reload this page.</p>`;
   };
   form.addEventListener("input", () => {
     clearTimeout(waits);
     waits = setTimeout(() => check().catch(() => {
-      verdict.textContent = "The console does not answer: is it still running?";
+      verdict.textContent = "The console is not responding: is it still running?";
     }), 300);
   });
 }

@@ -61,7 +61,7 @@ impl ConsoleDeployment {
         let source = match (&to, which.deployment_name()) {
             (Some(address), _) => Some(address.clone()),
             (None, None) => None,
-            // The lookup of the source queue may fail. The dead letters can be shown without it.
+            // The lookup of the source queue can fail. The dead letters can be shown without it.
             (None, Some(_)) => which.find_address(&connection, Role::Source).await.ok(),
         };
         let to = match source {
@@ -92,7 +92,7 @@ impl ConsoleDeployment {
         })
     }
 
-    /// Opens a file or an archive, which is read-only.
+    /// Opens a file or an archive as a read-only deployment.
     pub(crate) async fn from_file(
         path: &Path,
         period: PeriodArgs,
@@ -130,10 +130,11 @@ impl ConsoleDeployment {
         self.source.file.is_some()
     }
 
-    /// Explains how to send the dead letters of a file or an archive, which the console only shows; `None` for a queue.
+    /// Explains how to send the dead letters of a file or an archive, which the console only shows, or returns `None`
+    /// for a queue.
     pub(crate) fn read_only_hint(&self) -> Option<String> {
-        let file = "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes them to \
-                    another file.";
+        let file = "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes \
+                    them to another file.";
         self.source.file.as_ref()?;
         Some(match self.source.archive_uri() {
             Ok(Some(archive)) => archive.send_hint() + ".",
@@ -141,17 +142,17 @@ impl ConsoleDeployment {
         })
     }
 
-    /// The source queue's ARN, or an error that names the feature that needs it.
+    /// Returns the source queue's ARN, or an error if the queue is unknown.
     pub(crate) fn source_arn(&self) -> Result<&str, &'static str> {
         self.to.as_deref().ok_or(NO_SOURCE_QUEUE)
     }
 
-    /// The context in which plans are carried out.
+    /// Returns the context in which plans are carried out.
     pub(crate) fn run_context<'d>(&'d self, schema: &'d MessageSchema) -> RunContext<'d> {
         RunContext { from: &self.from, to: self.to.as_deref(), queue: &self.source.queue, schema }
     }
 
-    /// The DLQ's name, or the file's.
+    /// Returns the name of the DLQ or the file.
     pub(crate) fn dlq_name(&self) -> &str {
         if self.is_file() { &self.name } else { name_in(&self.from) }
     }
@@ -159,10 +160,10 @@ impl ConsoleDeployment {
 
 /// Opens a file that can be read again for each reading.
 fn open_rereadable(path: &Path) -> Result<FileQueue, CommandFailure> {
-    // Opening it reports a missing file or a folder.
+    // A missing file or a folder is reported by opening it.
     let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
     if is_standard_input(path) || is_pipe {
-        let why = "can be read only once; copy it to a file first, or name another";
+        let why = "can be read only once; copy it to a file first, or name another file";
         return Err(FileError::new(path, why).into());
     }
     open_file(path)

@@ -16,7 +16,7 @@ pub(crate) type PageResult = Result<Response, PageError>;
 pub(crate) struct PageError {
     status: StatusCode,
     words: String,
-    /// The page to continue from, if it is not the start page.
+    /// The page to return to, if it is not the start page.
     back: Option<String>,
 }
 
@@ -34,7 +34,7 @@ impl PageError {
     }
 }
 
-/// Either the request is invalid, or AWS refuses it; the error says which.
+/// Either the request is invalid, or AWS rejects it; the error says which.
 impl<E: Into<CommandFailure>> From<E> for PageError {
     fn from(error: E) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error.into().to_string())
@@ -52,8 +52,8 @@ impl PageError {
         let Self { words, back, .. } = self;
         let back = back.filter(|back| back != base);
         let page = match back {
-            None => "Continue from the start page",
-            Some(_) => "Continue from the page that it belongs to",
+            None => "Return to the start page",
+            Some(_) => "Return to the related page",
         };
         let back = back.as_deref().unwrap_or(base);
         let body = html! { p class="warning" role="alert" { (words) } p { a href=(back) { (page) } } };

@@ -1,4 +1,4 @@
-//! Extracts the deployment or the dead letter that an address names.
+//! Extracts the deployment or the dead letter that a URL names.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -24,13 +24,13 @@ use crate::request::InPath;
 use crate::site::Site;
 use crate::url::percent_encode;
 
-pub(crate) const NOT_READ_YET: &str = "The queue was not read yet: open \"Dead letters\" first.";
+pub(crate) const NOT_READ_YET: &str = "The queue has not been read yet: open \"Dead letters\" first.";
 
-/// A request to one of the site's deployments.
+/// A request for one of the site's deployments.
 #[derive(Clone, Debug)]
 pub(crate) struct AtDeployment {
     pub(crate) site: Arc<Site>,
-    /// Always a valid index: only the extractor creates it.
+    /// The deployment's index. It is always valid, since only the extractor creates it.
     number: usize,
 }
 
@@ -59,7 +59,7 @@ impl FromRequestParts<Arc<Site>> for AtDeployment {
 }
 
 impl AtDeployment {
-    /// The URL of one of its pages.
+    /// Returns the URL of one of the deployment's pages.
     pub(crate) fn page_path(&self, page: &str) -> String {
         format!("{}{}/{page}", self.site.guard.base_path(), self.number)
     }
@@ -72,7 +72,7 @@ impl AtDeployment {
         }
     }
 
-    /// A redrive of this deployment's messages, with an optional edit.
+    /// Returns a redrive of this deployment's messages, with an optional edit.
     pub(crate) fn redrive_plan(&self, edit: Option<BodyEdit>, new_id: bool) -> RedrivePlan {
         let (max_generation, schema) = (self.site.max_generation, self.site.schema.clone());
         let from_deployment = self.source.queue.is_of_deployment();
@@ -102,17 +102,17 @@ impl AtDeployment {
         self.read_only_hint().map_or(Ok(()), |why| Err(PageError::not_found(why)))
     }
 
-    /// The URL of a dead letter's page.
+    /// Returns the URL of a dead letter's page.
     pub(crate) fn letter_path(&self, sqs_message_id: &str) -> String {
         self.page_path(&format!("letters/{}", percent_encode(sqs_message_id)))
     }
 
-    /// The URL of a cause's page.
+    /// Returns the URL of a cause's page.
     pub(crate) fn cause_path(&self, fingerprint: &str) -> String {
         self.page_path(&format!("causes/{}", percent_encode(fingerprint)))
     }
 
-    /// The last snapshot of the dead letters.
+    /// Returns the last snapshot of the dead letters.
     pub(crate) fn last_snapshot(&self) -> Result<Arc<Snapshot>, CommandFailure> {
         Ok(self.reading.last_seen.last_result().ok_or(NOT_READ_YET)?)
     }
@@ -125,12 +125,15 @@ impl AtDeployment {
         let at = self.clone();
         match tokio::task::spawn_blocking(move || task(&at)).await {
             Ok(done) => Ok(done?),
-            Err(_) => Err(PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "The page failed.")),
+            Err(_) => Err(PageError::new(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "The page could not be rendered: internal error.",
+            )),
         }
     }
 }
 
-/// A request to a dead letter of the last snapshot.
+/// A request for a dead letter of the last snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct AtDeadLetter {
     pub(crate) at: AtDeployment,
@@ -162,7 +165,7 @@ impl AtDeadLetter {
         self.snapshot.read_record(&self.letter)
     }
 
-    /// The URL of its page.
+    /// Returns the URL of the dead letter's page.
     pub(crate) fn dead_letter_path(&self) -> String {
         self.at.letter_path(&self.letter.sqs_message_id)
     }

@@ -1,10 +1,10 @@
-//! Decides from a request's headers and URL who may see a page and who may change something, before anything else.
+//! Decides from a request's headers and URL whether it may read a page or change something, before it is processed.
 //!
-//! The page is for the person who started it. Another web page that this person opens must not read or change anything
-//! here, and neither must another user's server on this machine. So requests need a cookie with a token, and their
-//! headers `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests from other sites and
-//! ports) are checked. Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the cookie has a
-//! secret path: a server on another port cannot name a URL that receives it.
+//! The console is only for the user who started it. Neither another web page that this user opens nor another user's
+//! server on this machine must be able to read or change anything here. Therefore, requests require a cookie with a
+//! token, and their headers `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests from
+//! other sites and ports) are checked. Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the
+//! cookie has a secret path: a server on another port cannot name a URL that receives it.
 
 use std::net::SocketAddr;
 
@@ -47,7 +47,7 @@ pub(crate) struct Guard {
     pub(crate) path: SecretToken,
     /// The secret that a request's cookie must carry.
     pub(crate) token: SecretToken,
-    /// Refuses every request that could change something.
+    /// Rejects every request that could change something.
     pub(crate) read_only: bool,
 }
 
@@ -85,45 +85,46 @@ impl GuardRefusal {
     pub(crate) const fn explain_refusal(self) -> &'static str {
         match self {
             Self::Host => {
-                "This page answers only to the address that `redeliver console` has printed. Open that link."
+                "This page responds only at the address that `redeliver console` printed. Open that link."
             }
             Self::Site => {
-                "Another page asked for this address. Copy the link that `redeliver console` has printed into the \
+                "Another page requested this address. Copy the link that `redeliver console` printed into the \
                  browser's address bar."
             }
             Self::Origin => {
-                "Another site asked for this change, so nothing was changed. Open the link that `redeliver console` has \
-                 printed, and do it there."
+                "Another site requested this change, so nothing was changed. Open the link that `redeliver console` \
+                 printed, and make the change there."
             }
             Self::Token => {
-                "This page is for the person who started it. Open the link with its token, which `redeliver console` \
-                 has printed."
+                "This page is only for the user who started the console. Open the link with its token, which \
+                 `redeliver console` printed."
             }
             Self::ReadOnly => {
                 "The console was started with --read-only, so nothing was changed. Start it without that option to \
-                 change something."
+                 make changes."
             }
         }
     }
 }
 
 impl Guard {
-    /// The only origin whose pages may change something.
+    /// Returns the only origin whose pages may change something.
     pub(crate) fn origin(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The path of the start page. All other paths begin with it.
+    /// Returns the path of the start page. All other paths start with it.
     pub(crate) fn base_path(&self) -> String {
         format!("/{}/", self.path.as_str())
     }
 
-    /// The link to open.
+    /// Returns the link to open.
     pub(crate) fn entry_link(&self) -> String {
         format!("{}{}?token={}", self.origin(), self.base_path(), self.token.as_str())
     }
 
-    /// The value of `Set-Cookie`. Without `Secure`: the connection is HTTP and never leaves this machine.
+    /// Returns the value of `Set-Cookie`. It lacks `Secure`, since the connection is HTTP and never leaves this
+    /// machine.
     pub(crate) fn cookie_header(&self) -> String {
         format!("{COOKIE}={}; Path={}; HttpOnly; SameSite=Strict", self.token.as_str(), self.base_path())
     }
@@ -139,8 +140,8 @@ impl Guard {
         let reads = matches!(*method, Method::GET | Method::HEAD);
         let has_token =
             || uri.query().and_then(find_token).is_some_and(|guess| self.token.matches_guess(guess));
-        // Checked before the cookie, since the link may be opened again. Any page may request it: only the user's page
-        // has the token.
+        // Checked before the cookie, since the link can be opened again. Any page may request it, since only the user's
+        // page has the token.
         if reads && uri.path().starts_with(&self.base_path()) && has_token() {
             return if is_from_elsewhere { Admission::EntersFromPage } else { Admission::Enters };
         }
@@ -171,12 +172,12 @@ impl Guard {
     fn has_cookie(&self, headers: &HeaderMap) -> bool {
         let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
         let mut pairs =
-            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|one| one.trim().split_once('='));
+            cookies.flat_map(|cookies| cookies.split(';')).filter_map(|pair| pair.trim().split_once('='));
         pairs.any(|(name, value)| name == COOKIE && self.token.matches_guess(value))
     }
 }
 
-/// The path of the only page without a secret part: open pages query it to check that the console is running.
+/// The only path without a secret part: open pages query it to check that the console is running.
 pub(crate) const ALIVE: &str = "/alive";
 
 /// The cookie's name. Its path distinguishes several consoles.
@@ -195,7 +196,7 @@ mod tests {
         Guard { address: "127.0.0.1:4711".parse().unwrap(), path, token, read_only }
     }
 
-    /// With `Host`, and these headers.
+    /// Decides on a request with `Host` and these headers.
     fn admitted(guard: &Guard, method: &Method, headers: &[(&str, &str)], query: Option<&str>) -> Admission {
         let mut map = HeaderMap::new();
         for (name, value) in [("host", "127.0.0.1:4711")].iter().chain(headers) {
@@ -210,7 +211,7 @@ mod tests {
     const ORIGIN: (&str, &str) = ("origin", "http://127.0.0.1:4711");
 
     #[test]
-    fn the_link_lets_in_and_its_token_leaves_the_address_each_time() {
+    fn the_link_admits_and_its_token_moves_to_the_cookie() {
         let guard = guard(false);
         assert_eq!(admitted(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
         assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], Some("token=secret")), Admission::Enters);
@@ -241,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_points_here_is_not_this_site() {
+    fn a_host_name_that_resolves_to_this_machine_is_refused() {
         let guard = guard(false);
         for host in ["localhost:4711", "rebound.example.com:4711", "127.0.0.1", "127.0.0.1:4712"] {
             assert_eq!(
@@ -272,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_of_another_site_or_port_is_refused_even_with_the_cookie() {
+    fn a_request_from_another_site_or_port_is_refused_despite_the_cookie() {
         let guard = guard(false);
         for (site, admission) in [
             ("none", Admission::Admitted),
@@ -289,7 +290,7 @@ mod tests {
 
     /// The file that opens the browser contains the link, and browsers treat the file as another site.
     #[test]
-    fn a_page_with_the_token_leads_in_and_one_that_guesses_it_does_not() {
+    fn a_page_with_the_token_is_admitted_and_a_guess_is_refused() {
         let guard = guard(false);
         let from = |method: &Method, token| {
             admitted(&guard, method, &[ORIGIN, ("sec-fetch-site", "cross-site")], Some(token))
@@ -301,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_form_of_another_site_changes_nothing_even_with_the_cookie() {
+    fn a_form_from_another_site_is_refused_despite_the_cookie() {
         let guard = guard(false);
         for origin in [
             &[][..],

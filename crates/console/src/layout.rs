@@ -1,9 +1,9 @@
-//! The layout of all pages: style and script, with nothing from another site.
+//! The layout of all pages, with styles and script, and without resources from other sites.
 
 use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
 
-/// The combined styles: those of all pages, of a dead letter's story, and of the console.
+/// Combines the styles of all pages, of a dead letter's story, and of the console.
 pub(crate) fn combined_style() -> String {
     [markup::STYLE, dead_letter::STYLE, include_str!("console.css")].concat()
 }
@@ -12,8 +12,8 @@ pub(crate) const FLEET_STYLE: &str = redeliver_operator::fleet::html::STYLE;
 pub(crate) const SCRIPT: &str = include_str!("console.js");
 
 /// Nothing is loaded from another site, no page contains an inline script or style, and no site may frame a page.
-pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; \
-     img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
+pub(crate) const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; style-src 'self'; script-src 'self'; connect-src \
+     'self'; img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// A page of a deployment, without the layout.
 pub(crate) struct TitledPage {
@@ -21,7 +21,7 @@ pub(crate) struct TitledPage {
     pub(crate) body: Markup,
 }
 
-/// The id of the table of causes; a page that has one offers a link to skip to it.
+/// The id of the table of causes. A page with this table has a link to skip to it.
 pub(crate) const CAUSES: &str = "causes";
 
 /// The pages of a deployment in the navigation.
@@ -48,7 +48,7 @@ pub(crate) const PLACES: [(NavigationTab, &str, &str); 4] = [
     (NavigationTab::Pause, "pause", "Pause"),
 ];
 
-/// A page without a deployment, or about an error.
+/// Renders a page without a deployment, or an error page.
 pub(crate) fn render_bare_page(base: &str, title: &str, body: &Markup) -> String {
     render_document(
         base,

@@ -50,7 +50,7 @@ use guard::{Guard, SecretToken};
 use session::Session;
 use site::Site;
 
-/// The end of the help of `console`.
+/// The closing text of the help for `console`.
 const CLOSING: Closing = Closing {
     command: "console",
     page: "console",
@@ -65,10 +65,10 @@ const CLOSING: Closing = Closing {
         "redeliver console --stack orders-queues --metrics http://10.0.0.7:8080/metrics",
     ],
     notes: &[
-        "Plans, journals and backups of deleted messages are files in --folder. To finish an interrupted plan, start the \
-         console there again.",
-        "A file can be shown and filtered, not changed. `redrive FILE` edits its messages, and sends them or writes them to \
-         another file; `audit s3://… --save FILE` makes such a file of an archive.",
+        "Plans, journals and backups of deleted messages are files in --folder. To finish an interrupted plan, start \
+         the console there again.",
+        "A file can be shown and filtered, but not changed. `redrive FILE` edits its messages, and sends them or \
+         writes them to another file; `audit s3://… --save FILE` creates such a file from an archive.",
     ],
     exit_codes: &[
         (ExitCode::Done, "after SIGTERM", ""),
@@ -82,19 +82,19 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Operate a deployment on a web page on this machine. Shows what flows and what died, sends back, edits, deletes and
-/// pauses.
+/// Operate a deployment from a web page on this machine. Shows queues and dead letters, sends messages back, edits and
+/// deletes them, and pauses functions.
 ///
-/// It listens on 127.0.0.1 only, prints a link with a token, and opens it in your browser if there is one. It calls AWS with your credentials, and nothing else but
-/// the addresses of --metrics.
-/// Ctrl-C ends it and stops a redrive at a point from which it can continue.
+/// Listens only on 127.0.0.1, prints a link with a token, and opens it in your browser if there is one. Calls AWS with
+/// your credentials, and apart from AWS only the addresses of --metrics. Ctrl-C ends the console and stops a redrive at
+/// a point from which it can continue.
 #[derive(Debug, Args)]
 #[command(next_help_heading = SHOW)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
     /// A file of dead letters to show, or an archive, s3://BUCKET[/PREFIX]
     ///
-    /// The file is one of `audit --save`, `purge --backup` or `local --final-dlq`.
+    /// The file is one that `audit --save`, `purge --backup` or `local --final-dlq` wrote.
     #[arg(help_heading = None::<&str>, value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -106,21 +106,22 @@ pub struct Arguments {
     named: DeploymentSelection,
     /// Start with every DLQ of the account and region
     ///
-    /// As `redeliver fleet` shows them.
+    /// The list is the same as that of `redeliver fleet`.
     #[arg(long, help_heading = CONNECT)]
     fleet: bool,
     /// With --queue: the queue to send dead letters back to
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue", conflicts_with_all = ["stacks", "prefix", "stage"])]
     to: Option<QueueAddress>,
-    /// /metrics of a container or a Prometheus's /federate; may be repeated
+    /// /metrics of a container, or Prometheus's /federate; may be repeated
     ///
-    /// A container is one of `redeliver work --health`. Containers have no metrics in CloudWatch. With this the last day also shows holds and outages, from the first look
-    /// on.
+    /// The container must run `redeliver work --health`. Containers have no metrics in CloudWatch. With this option,
+    /// the last day also shows holds and outages, starting with the first reading.
     #[arg(long, help_heading = CONNECT, value_name = "URL", conflicts_with_all = ["file", "fleet"])]
     metrics: Vec<MetricsUrl>,
     /// Read the dead letters again this often while a page is open
     ///
-    /// Only if their number has changed. Each refresh receives every message once. Without this option, each refresh needs a click.
+    /// They are read only if their number has changed. Each refresh receives every message once. Without this option,
+    /// each refresh requires a click.
     #[arg(long, value_name = "SPAN", value_parser = seconds(60..=86_400), conflicts_with = "file")]
     refresh_every: Option<Duration>,
     /// Show everything and change nothing
@@ -128,12 +129,12 @@ pub struct Arguments {
     read_only: bool,
     /// The port to listen on [default: the first free one from 8722 to 8741]
     ///
-    /// 0 is any free port.
+    /// 0 selects any free port.
     #[arg(long, value_name = "N", value_parser = number(0..=65_535_u16))]
     port: Option<u16>,
     /// Do not open the link in a browser
     ///
-    /// By default it is opened in a desktop session with a terminal: not over SSH, and not in CI.
+    /// By default, the link is opened in a desktop session with a terminal, but not over SSH or in CI.
     #[arg(long)]
     no_open: bool,
     /// The folder for plans, journals and backups
@@ -141,7 +142,7 @@ pub struct Arguments {
     folder: PathBuf,
     /// The file of known and resolved causes [default: one in --folder]
     ///
-    /// The same as of `audit --known-causes`. With one deployment.
+    /// The same file as for `audit --known-causes`. Allowed only with one deployment.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "fleet"])]
     known_causes: Option<PathBuf>,
     /// JSON Schema for the `data` of each message
@@ -153,7 +154,7 @@ pub struct Arguments {
     traces: TraceUrlArgs,
     #[command(flatten)]
     plain: PlainArguments,
-    /// Leave messages that were sent back this often
+    /// Leave messages already sent back N times
     #[arg(long, help_heading = VALIDATE, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     #[command(flatten)]
@@ -171,7 +172,7 @@ struct DeploymentSelection {
     queue: Option<QueueAddress>,
     /// The deployment's prefix [default: redeliver]
     ///
-    /// The names of its queues begin with PREFIX-STAGE. Use it for a construct in an app of your own, too.
+    /// The names of its queues start with PREFIX-STAGE. Also use it for a construct in your own app.
     #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     prefix: Option<String>,
     /// The deployment's stage [default: prod]
@@ -195,9 +196,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
         _ = signals.next() => return Err(Interrupted("anything was opened").into()),
     };
     OutputArgs::default().write_text(&format!("{link}\n"))?;
-    let leads_to_link =
-        if arguments.no_open { None } else { browser::open_browser(&link, &arguments.folder) };
-    let is_opened = if leads_to_link.is_some() { "opening it in your browser" } else { "open this link" };
+    let link_page = if arguments.no_open { None } else { browser::open_browser(&link, &arguments.folder) };
+    let is_opened = if link_page.is_some() { "opening it in your browser" } else { "open this link" };
     stderr::remark(format_args!("{is_opened}; Ctrl-C ends the console"));
     // Polled until it completes, so that no response is cut off.
     let mut serving = pin!(http_server::serve_router(listener, router::build_router(Arc::clone(&site))));
@@ -205,7 +205,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
         never = serving.as_mut() => match never {},
         signal = signals.next() => signal,
     };
-    stderr::remark("ending: finishing what is under way; Ctrl-C again does not wait");
+    stderr::remark("ending: finishing the work in progress; Ctrl-C again stops immediately");
     tokio::select! {
         () = site.stop_work() => Ok(if signal.is_interrupt { ExitCode::Interrupted } else { ExitCode::Done }),
         _ = signals.next() => Ok(ExitCode::Interrupted),
@@ -299,9 +299,11 @@ fn metrics_containers(arguments: &Arguments) -> Result<Option<Containers>, Comma
     Containers::new(arguments.metrics.clone()).map(Some)
 }
 
-/// A digest of the command and of its queues: with different queues, a page would show and change the wrong deployment.
+/// Returns a digest of the command and its queues: with different queues, a page would show and change the wrong
+/// deployment.
 fn command_digest(arguments: &Arguments, folder: &Path, deployments: &[ConsoleDeployment]) -> String {
-    let queues: Vec<_> = deployments.iter().map(|one| (&one.from, one.source_arn().ok())).collect();
+    let queues: Vec<_> =
+        deployments.iter().map(|deployment| (&deployment.from, deployment.source_arn().ok())).collect();
     let digest = Sha256::digest(format!("{arguments:?} {} {queues:?}", folder.display()));
     digest.iter().map(|byte| format!("{byte:02x}")).collect()
 }
@@ -314,8 +316,8 @@ fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, CommandFail
     match (queue, prefix, stage) {
         (None, None, None) if arguments.fleet || arguments.file.is_some() => Ok(Vec::new()),
         (None, None, None) => Err(UsageError::new(
-            "name a deployment (--stack, or --prefix and --stage), a queue (--queue with --to) or a file of dead letters, or start \
-             with --fleet",
+            "name a deployment (--stack, or --prefix and --stage), a queue (--queue with --to) or a file of dead \
+             letters, or start with --fleet",
         )
         .into()),
         (queue, prefix, stage) => Ok(vec![OneQueue::from_names(queue, prefix, stage)]),
@@ -337,7 +339,7 @@ mod tests {
 
     #[tokio::test]
     #[cfg(target_os = "linux")]
-    async fn a_folder_that_cannot_be_written_is_refused_at_the_start() {
+    async fn an_unwritable_folder_is_rejected_at_startup() {
         let refused = async |more: &[&str]| {
             let words = ["console", "--fleet", "--folder", "/proc"].iter().chain(more);
             let [path, token] = [(); 2].map(|()| SecretToken::new());
@@ -351,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn metrics_are_those_of_one_deployment() {
+    fn metrics_are_allowed_for_one_deployment() {
         let url = ["console", "--metrics", "http://127.0.0.1:1/metrics"];
         let with = |more: &[&str]| metrics_containers(&Program::parse_from(url.iter().chain(more)).arguments);
         let why = with(&["--stack", "a", "--stack", "b"]).unwrap_err().to_string();
@@ -361,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_destination_is_for_a_queue_alone() {
+    fn a_destination_is_allowed_only_for_a_queue() {
         let parse = |words: &[&str]| {
             Program::try_parse_from(["console", "--to", "orders"].iter().chain(words)).map(|_| ())
         };

@@ -1,4 +1,4 @@
-//! The pages: each is a function from the state to markup.
+//! The pages. Each is a function from the state to markup.
 
 pub(crate) mod bulk_edit;
 pub(crate) mod cause;

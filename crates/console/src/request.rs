@@ -1,4 +1,4 @@
-//! The parts of a request: path, query and form. Like everything else, errors are answered with a page.
+//! The parts of a request: path, query and form. Errors are rendered as pages.
 
 use axum::extract::{Form, FromRequest, FromRequestParts, Path, Query, Request};
 use axum::http::request::Parts;
@@ -21,7 +21,7 @@ impl<S: Send + Sync, T: DeserializeOwned + Send> FromRequestParts<S> for InPath<
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
         match Path::from_request_parts(parts, state).await {
-            Ok(Path(said)) => Ok(Self(said)),
+            Ok(Path(value)) => Ok(Self(value)),
             Err(_) => Err(PageError::not_found(NO_SUCH_PAGE)),
         }
     }
@@ -32,7 +32,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for InQuery<T> {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
         match Query::from_request_parts(parts, state).await {
-            Ok(Query(said)) => Ok(Self(said)),
+            Ok(Query(value)) => Ok(Self(value)),
             Err(error) => {
                 let words = format!("The address has an invalid parameter: {}.", innermost_cause(&error));
                 Err(PageError::new(StatusCode::BAD_REQUEST, words).with_back_link(parts.uri.path()))
@@ -47,7 +47,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
     async fn from_request(request: Request, state: &S) -> Result<Self, PageError> {
         let back = parent_page(request.uri()).to_owned();
         match Form::from_request(request, state).await {
-            Ok(Form(said)) => Ok(Self(said)),
+            Ok(Form(value)) => Ok(Self(value)),
             Err(error) => {
                 let words = format!("The form is invalid, so nothing was done: {}.", innermost_cause(&error));
                 Err(PageError::new(StatusCode::BAD_REQUEST, words).with_back_link(&back))
@@ -58,19 +58,19 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for InForm<T> {
 
 pub(crate) const NO_SUCH_PAGE: &str = "There is no such page.";
 
-/// Rejects a GET of an action-only URL, and a form sent to a read-only one.
+/// Rejects a GET of an action-only URL, and a form sent to a read-only URL.
 pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     let words = match method {
         Method::GET | Method::HEAD => {
-            "This address is for a button. Opening it shows nothing and changes nothing."
+            "This address is only for a button. Opening it shows and changes nothing."
         }
-        _ => "Nothing can be done at this address, and nothing was done: it only shows something.",
+        _ => "This address only shows a page, so nothing was done.",
     };
     PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).with_back_link(parent_page(&uri))
 }
 
-/// The page with the button for an action, by the URL after the secret part: `0/` for `0/refresh`, `0/plans/7` for
-/// `0/plans/7/start`.
+/// Returns the page with the button for an action, by the URL after the secret part: `0/` for `0/refresh`, `0/plans/7`
+/// for `0/plans/7/start`.
 fn parent_page(uri: &Uri) -> &str {
     let path = uri.path();
     match path.trim_end_matches('/').rsplit_once('/') {
@@ -81,7 +81,7 @@ fn parent_page(uri: &Uri) -> &str {
     }
 }
 
-/// The innermost cause of an error, without the framework's text around it.
+/// Returns the innermost cause of an error, without the framework's text around it.
 fn innermost_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

@@ -83,7 +83,7 @@ async fn guard_request(State(site): SiteState, request: Request, next: Next) -> 
     let (method, headers, uri) = (request.method(), request.headers(), request.uri());
     let mut response = match site.guard.admit_request(method, headers, uri) {
         Admission::Admitted => render_error(next.run(request).await, &site.guard.base_path()),
-        // The token is removed from the URL, so that it appears in no history and no screenshot.
+        // The token is removed from the URL, so that it does not appear in the history or on screenshots.
         Admission::Enters => {
             let cookie = [(header::SET_COOKIE, site.guard.cookie_header())];
             (cookie, Redirect::to(&site.guard.base_path())).into_response()
@@ -100,10 +100,10 @@ async fn guard_request(State(site): SiteState, request: Request, next: Next) -> 
         }
         Admission::Refused(refusal) => {
             let body = html! { p class="warning" role="alert" { (refusal.explain_refusal()) } };
-            // The path is a secret, too, so the page does not link to it.
+            // The path is also a secret, so the page does not link to it.
             let base =
                 if refusal == GuardRefusal::ReadOnly { site.guard.base_path() } else { "/".to_owned() };
-            (refusal.status_code(), Html(render_bare_page(&base, "Not here", &body))).into_response()
+            (refusal.status_code(), Html(render_bare_page(&base, "Request refused", &body))).into_response()
         }
     };
     for (name, value) in HEADERS {
@@ -150,17 +150,17 @@ async fn serve_script(State(site): SiteState) -> Response {
     )
 }
 
-/// Anyone on this machine may query it: the response contains nothing that grants access.
+/// Responds to anyone on this machine: the response contains nothing that grants access.
 async fn serve_alive(State(site): SiteState) -> Response {
     json_response(&site.session.alive_answer())
 }
 
-/// The link for a page of the previous start.
+/// Returns the new link to a page of the previous start.
 async fn renew_link(State(site): SiteState, ticket: String) -> Response {
     if !site.session.matches_previous(&ticket) {
         return StatusCode::UNAUTHORIZED.into_response();
     }
-    json_response(&RenewedLink { link: site.guard.entry_link(), of_pages: site.session.page_secrets() })
+    json_response(&RenewedLink { link: site.guard.entry_link(), secrets: site.session.page_secrets() })
 }
 
 fn json_response(value: &impl Serialize) -> Response {
@@ -252,7 +252,7 @@ async fn show_cause(
     InPath(PathId { id }): InPath<PathId>,
     InQuery(selection): InQuery<Selection>,
 ) -> PageResult {
-    // The URL may be opened in a new console, which has read nothing yet.
+    // The URL can be opened in a new console, which has read nothing yet.
     if at.reading.last_seen.last_result().is_none() {
         at.reading.start_first_reading(&at.source, at.period);
         let body = html! { div data-live=(at.page_path("letters/live")) { (dead_letters::render_progress(at.reading.current_progress().unwrap_or_default())) } };
@@ -280,23 +280,27 @@ async fn mark_cause<F: Into<Mark>>(
 }
 
 async fn show_dead_letter(
-    one: AtDeadLetter,
+    request: AtDeadLetter,
     InQuery(parameters): InQuery<dead_letter::Parameters>,
 ) -> PageResult {
-    one.at.render_page(
+    request.at.render_page(
         NavigationTab::DeadLetters,
         "A dead letter",
-        &dead_letter::render_dead_letter(&one, &parameters)?,
+        &dead_letter::render_dead_letter(&request, &parameters)?,
     )
 }
 
-async fn edit_dead_letter(one: AtDeadLetter) -> PageResult {
-    one.at.check_queue()?;
-    one.at.render_page(NavigationTab::DeadLetters, "Edit and send back", &edit::render_edit_form(&one)?)
+async fn edit_dead_letter(request: AtDeadLetter) -> PageResult {
+    request.at.check_queue()?;
+    request.at.render_page(
+        NavigationTab::DeadLetters,
+        "Edit and send back",
+        &edit::render_edit_form(&request)?,
+    )
 }
 
-async fn check_edit(one: AtDeadLetter, InForm(edited): InForm<edit::EditForm>) -> PageResult {
-    let verdict = edit::render_edit_verdict(&one, &edited)?;
+async fn check_edit(request: AtDeadLetter, InForm(edited): InForm<edit::EditForm>) -> PageResult {
+    let verdict = edit::render_edit_verdict(&request, &edited)?;
     Ok(Html(escape_markup(&verdict)).into_response())
 }
 
@@ -307,8 +311,8 @@ async fn edit_selected(at: AtDeployment, InQuery(selection): InQuery<Selection>)
     at.render_page(NavigationTab::DeadLetters, "Edit and send back", &body)
 }
 
-async fn check_edit_of_selected(at: AtDeployment, InForm(asked): InForm<plans::PlanForm>) -> PageResult {
-    let verdict = at.run_blocking(move |at| asked.edit_verdict(at)).await?;
+async fn check_edit_of_selected(at: AtDeployment, InForm(form): InForm<plans::PlanForm>) -> PageResult {
+    let verdict = at.run_blocking(move |at| form.edit_verdict(at)).await?;
     Ok(Html(escape_markup(&verdict)).into_response())
 }
 
@@ -318,8 +322,8 @@ async fn list_plans(at: AtDeployment) -> PageResult {
     at.render_page(NavigationTab::Plans, "Plans", &body)
 }
 
-async fn make_plan(at: AtDeployment, InForm(asked): InForm<plans::PlanForm>) -> PageResult {
-    let plan = at.run_blocking(move |at| plans::make_plan(at, &asked)).await?;
+async fn make_plan(at: AtDeployment, InForm(form): InForm<plans::PlanForm>) -> PageResult {
+    let plan = at.run_blocking(move |at| plans::make_plan(at, &form)).await?;
     let path = at.page_path(&format!("plans/{}", plan.id));
     at.runner.keep_plan(plan);
     redirect_to(&path)
@@ -395,7 +399,7 @@ async fn switch_queues(at: AtDeployment, InForm(wanted): InForm<pause::SwitchFor
     let lines = pause::switch_readers(&at, wanted).await?;
     drop(switching);
     let body = html! {
-        pre role="status" tabindex="0" aria-label="What became of it" { (lines) }
+        pre role="status" tabindex="0" aria-label="Result" { (lines) }
         p { a href=(at.page_path("pause")) { "Back" } }
     };
     at.render_page(NavigationTab::Pause, "Pause and resume", &body)

@@ -1,4 +1,4 @@
-//! Server-sent events: update a part of a page whenever it changes.
+//! Server-sent events that update a part of a page whenever it changes.
 
 use std::convert::Infallible;
 use std::time::Duration;

@@ -1,10 +1,11 @@
 //! Lets open pages find the console again after a restart.
 //!
-//! The path and the token are new at each start. While the console is down, another user's server may take its port and
-//! receive the cookie of anyone who reloads a page; so no restarted console accepts that cookie. A page has two more
-//! secrets, which neither a URL nor a cookie carries. A console started with the same command reads both from a private
-//! file: it proves itself to the page with the first, and only then does the page present the second and receive the
-//! new link. Both work once: the next start has new ones, and knows only those of the start directly before it.
+//! The path and the token are new at each start. While the console is down, another user's server can take its port and
+//! receive the cookie of anyone who reloads a page; therefore, a restarted console does not accept that cookie. A page
+//! has two more secrets, which neither a URL nor a cookie contains. A console started with the same command reads both
+//! from a private file: it proves itself to the page with the first, and only then does the page present the second and
+//! receive the new link. Both work once: the next start creates new secrets, and accepts only those of the start
+//! directly before it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::SecretToken;
 
-/// A start of the console, and the previous one.
+/// The current start of the console, and the previous start.
 #[derive(Debug)]
 pub(crate) struct Session {
     own: Secrets,
@@ -53,18 +54,18 @@ pub(crate) struct PageSecrets<'a> {
 pub(crate) struct RenewedLink<'a> {
     pub(crate) link: String,
     #[serde(flatten)]
-    pub(crate) of_pages: PageSecrets<'a>,
+    pub(crate) secrets: PageSecrets<'a>,
 }
 
 impl Session {
-    /// A session without a previous start.
+    /// Creates a session without a previous start.
     pub(crate) fn new(command: String) -> Self {
         let [id, proof, ticket] = [(); 3].map(|()| SecretToken::new());
         Self { own: Secrets { command, id, proof, ticket }, before: None }
     }
 
     /// Continues the stored session of the same command, and stores this one for the next start. Without a folder for
-    /// the user's own files, pages have to be opened with the new link.
+    /// the user's private files, pages must be opened with the new link.
     pub(crate) fn restore_from(folder: Option<&Path>, port: u16, command: String) -> Self {
         let session = Self::new(command);
         let Some(path) = folder.map(|folder| folder.join(format!("redeliver-console-{port}.json"))) else {
@@ -73,14 +74,14 @@ impl Session {
         let before = read_own(&path).ok().and_then(|text| serde_json::from_str::<Secrets>(&text).ok());
         let before = before.filter(|before| before.command == session.own.command);
         let kept = serde_json::to_vec(&session.own).map(|text| replace_file(&path, &text));
-        // What cannot be kept is of no use to a page either.
+        // Secrets that cannot be stored are of no use to a page.
         if !matches!(kept, Ok(Ok(()))) {
             return session;
         }
         Self { before, ..session }
     }
 
-    /// The secrets of this start, for its pages.
+    /// Returns the secrets of this start, for its pages.
     pub(crate) fn page_secrets(&self) -> PageSecrets<'_> {
         let Secrets { id, proof, ticket, .. } = &self.own;
         PageSecrets { id, proof, ticket }
@@ -97,9 +98,12 @@ impl Session {
     }
 }
 
-/// The user's runtime folder, which lasts until logout, or else the user's state folder. Unlike `--folder`, neither is
-/// shared or under version control.
-#[expect(clippy::disallowed_methods, reason = "they are folders of the user, not settings")]
+/// Returns the user's runtime folder, which exists until logout, or otherwise the user's state folder. Unlike
+/// `--folder`, neither is shared or under version control.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "these variables name folders of the user; they are not settings"
+)]
 pub(crate) fn state_folder() -> Option<PathBuf> {
     let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(runtime) = named("XDG_RUNTIME_DIR").filter(|path| path.is_dir()) {
@@ -120,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restarted_console_accepts_the_ticket_of_a_page_once() {
+    fn a_console_accepts_only_its_previous_starts_ticket() {
         let folder = tempfile::tempdir().unwrap();
         let first = started(folder.path(), "orders");
         assert!(first.alive_answer().proof.is_none());
@@ -131,7 +135,7 @@ mod tests {
         let third = started(folder.path(), "orders");
         assert!(
             !third.matches_previous(first.own.ticket.as_str()),
-            "a ticket of an earlier start is worthless"
+            "a ticket of an earlier start is rejected"
         );
     }
 
@@ -153,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_for_its_owner_alone() {
+    fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
         drop(started(folder.path(), "orders"));

@@ -33,7 +33,7 @@ pub(crate) struct Site {
     pub(crate) fleet: Option<FleetSeen>,
     /// The connection for the fleet survey.
     pub(crate) connection: AwsConnection,
-    /// Held while a deployment is being paused or resumed, which may take minutes.
+    /// Held while a deployment is being paused or resumed, which can take minutes.
     pub(crate) switching: Mutex<()>,
 }
 

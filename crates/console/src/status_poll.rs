@@ -31,10 +31,10 @@ const IDLE_AFTER: TimeDelta = TimeDelta::seconds(30);
 #[derive(Debug, Default)]
 pub(crate) struct StatusPoll {
     pub(crate) last_seen: Arc<LastSeen<LiveStatus>>,
-    asked_at: Mutex<Timestamp>,
+    requested_at: Mutex<Timestamp>,
     /// The containers of `--metrics`.
     containers: Option<Containers>,
-    /// Their counters so far.
+    /// The containers' counters so far.
     history: Mutex<History>,
 }
 
@@ -66,7 +66,7 @@ impl StatusPoll {
         connection: &AwsConnection,
         dlq_arn: &str,
     ) {
-        *self.asked_at() = SystemClock.now();
+        *self.requested_at() = SystemClock.now();
         let (now, queues, connection) = (Arc::clone(self), queues.clone(), connection.clone());
         let dlq_arn = dlq_arn.to_owned();
         self.last_seen.start_task(move || async move {
@@ -78,8 +78,8 @@ impl StatusPoll {
                     let mut status = query_status(&connection, &open, queues.deployment_name(), at).await?;
                     let FlowsAndAlarms { flows, alarms } =
                         query_cloudwatch(&connection, &mut status, at).await;
-                    let is_old = |(asked_at, day): &(Timestamp, Result<Arc<Day>, _>)| {
-                        at - *asked_at >= DAY_EVERY || day.as_ref().is_ok_and(|day| day.is_over(at))
+                    let is_old = |(requested_at, day): &(Timestamp, Result<Arc<Day>, _>)| {
+                        at - *requested_at >= DAY_EVERY || day.as_ref().is_ok_and(|day| day.is_over(at))
                     };
                     if last_day.as_ref().is_none_or(is_old) {
                         let day = Day::query_day(&connection, &status.queues, &dlq_arn, at).await;
@@ -105,7 +105,7 @@ impl StatusPoll {
         });
     }
 
-    /// The number of messages in a queue, according to SQS's most recent count.
+    /// Returns the number of messages in a queue, according to SQS's most recent count.
     pub(crate) fn messages_in(&self, queue_arn: &str) -> Option<u64> {
         let seen = self.last_seen.last_result()?;
         let queue = seen.status.queues.iter().find(|queue| queue.arn == queue_arn)?;
@@ -159,11 +159,11 @@ impl StatusPoll {
     }
 
     fn is_idle(&self) -> bool {
-        SystemClock.now() - *self.asked_at() > IDLE_AFTER
+        SystemClock.now() - *self.requested_at() > IDLE_AFTER
     }
 
-    fn asked_at(&self) -> MutexGuard<'_, Timestamp> {
-        lock(&self.asked_at)
+    fn requested_at(&self) -> MutexGuard<'_, Timestamp> {
+        lock(&self.requested_at)
     }
 }
 

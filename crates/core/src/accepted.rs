@@ -1,4 +1,4 @@
-//! Records with a valid message, and their conversion to a re-send, a hop or a verdict when the message fails.
+//! Records with a valid message, and how a failed message becomes a re-send, a hop or a verdict.
 
 use std::ops::Range;
 
@@ -16,20 +16,20 @@ use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
 use crate::span_context::SpanContext;
 
-/// A record with a valid message, ready to be passed to the target, sent again or given up.
+/// A record with a valid message, ready to be passed to the target, re-sent or given up on.
 #[derive(Debug)]
-#[must_use = "its record is received again unless it is confirmed or sent on"]
+#[must_use = "the record is received again unless it is confirmed or sent on"]
 pub struct AcceptedMessage {
     arrival: Arrival,
     metadata: Metadata,
     form: BodyForm,
-    /// The location of the message's metadata: in the body or in the attributes.
+    /// The location of the message's metadata: the body or the attributes.
     place: MetadataPlace,
 }
 
 #[derive(Debug)]
 enum MetadataPlace {
-    /// The range inside the braces of the body's `metadata` object.
+    /// The range between the braces of the body's `metadata` object.
     Envelope(Range<usize>),
     Plain(Box<PlainMessage>),
 }
@@ -50,17 +50,17 @@ pub(crate) struct Resized {
     pub(crate) bytes: usize,
 }
 
-/// A record with an invalid message, and why it is invalid.
+/// A record with an invalid message, and the reason why it is invalid.
 #[derive(Debug)]
-#[must_use = "its record is received again unless it is given up"]
+#[must_use = "the record is received again unless it is given up on"]
 pub struct RefusedMessage {
     pub arrival: Arrival,
     pub invalid: Invalid,
 }
 
-/// A message that failed, on its way to a re-send, a hop or a verdict.
+/// A failed message, before it is re-sent, hops or gets a verdict.
 #[derive(Debug)]
-#[must_use = "its record is received again unless it is sent on"]
+#[must_use = "the record is received again unless it is sent on"]
 pub struct FailedMessage {
     pub accepted: AcceptedMessage,
     pub hand_off: HandOff,
@@ -68,17 +68,17 @@ pub struct FailedMessage {
     pub due_at: Option<Timestamp>,
     /// The function that decides on the message.
     pub stage: Stage,
-    /// Our name for the error, or `FromTarget`; `None` if an event has already reported it.
+    /// redeliver's name for the error, or `FromTarget`; `None` if an event has already reported it.
     pub error_type: Option<String>,
-    /// The span of the message's call, or of the decision on it, if spans are written.
+    /// The span of the message's call, or of the decision on the message, if spans are recorded.
     pub span: Option<SpanContext>,
 }
 
 impl Arrival {
-    /// Validates the message. `failed` is the delivery that failed, if the message was handed off.
+    /// Validates the message. `failed` is the failed delivery, if the message was handed off.
     ///
     /// # Errors
-    /// The message is invalid.
+    /// Returns the refused message if it is invalid.
     pub fn accept(
         self,
         schema: &MessageSchema,
@@ -107,19 +107,19 @@ impl Arrival {
 }
 
 impl AcceptedMessage {
-    /// The record, with the producer's attributes.
+    /// Returns the record, with only the producer's attributes.
     #[must_use]
     pub fn record(&self) -> &ReceivedMessage {
         &self.arrival.record
     }
 
-    /// The metadata in its current generation: reset if the message has just been sent back from the final DLQ.
+    /// Returns the metadata in its current generation: reset if the message has just been sent back from the final DLQ.
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
     }
 
-    /// The message as passed to a handler.
+    /// Returns the message as passed to a handler.
     #[must_use]
     pub fn message(&self, retry_attempt: u32) -> Message<'_> {
         let ReceivedMessage { body, attributes, .. } = self.record();
@@ -137,25 +137,25 @@ impl AcceptedMessage {
         }
     }
 
-    /// The delivery of this record, for a failure at `failed_at`.
+    /// Returns the delivery of this record, for a failure at `failed_at`.
     #[must_use]
     pub fn failed_delivery(&self, failed_at: Timestamp) -> Delivery {
         self.arrival.delivery(failed_at)
     }
 
-    /// Time of the first send; see [`Metadata::first_sent`].
+    /// Returns the time of the first send; see [`Metadata::first_sent`].
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         self.metadata.first_sent(self.record().sent_at)
     }
 
-    /// Seconds that the message was held; 0 if the count comes from a producer.
+    /// Returns the number of seconds for which the message was held, or 0 if a producer wrote the count.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
         self.metadata.holds.trusted_seconds(self.arrival.origin)
     }
 
-    /// The outage that the message is held for, if redeliver sent the message.
+    /// Returns the outage for which the message is held, if redeliver sent the message.
     #[must_use]
     pub fn reported_outage(&self) -> Option<ReportedOutage> {
         let reported_at = self.record().sent_at;
@@ -163,17 +163,17 @@ impl AcceptedMessage {
         Some(ReportedOutage { outage, reported_at })
     }
 
-    /// The receipt of its record, once its target has processed it.
+    /// Converts the record to its receipt, once the target has processed the message.
     pub fn into_receipt(self) -> Receipt {
         self.arrival.record.into_receipt()
     }
 
-    /// The record as received.
+    /// Returns the record as received.
     pub fn into_arrival(self) -> Arrival {
         self.arrival
     }
 
-    /// The record to hand off to the intermediate DLQ, with an id added if it needs one and it fits.
+    /// Returns the record to hand off to the intermediate DLQ. An id is added if the message needs one and it fits.
     pub fn with_id(self) -> Arrival {
         match &self.place {
             MetadataPlace::Plain(plain) => {
@@ -184,7 +184,7 @@ impl AcceptedMessage {
         }
     }
 
-    /// The message with new metadata; `None` if the metadata does not fit in the attributes.
+    /// Returns the message with new metadata, or `None` if the metadata does not fit in the attributes.
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Resized> {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
@@ -203,7 +203,7 @@ impl AcceptedMessage {
 }
 
 impl RefusedMessage {
-    /// A verdict for the annotation queue. `hand_off` is the failure that arrived with the message, if any.
+    /// Creates a verdict for the annotation queue. `hand_off` is the failure that arrived with the message, if any.
     pub fn give_up(self, stage: Stage, hand_off: Option<HandOff>, now: Timestamp) -> Outgoing {
         let Self { arrival, invalid } = self;
         let reason = invalid.reason();
@@ -216,7 +216,8 @@ impl RefusedMessage {
 }
 
 impl FailedMessage {
-    /// A verdict for the annotation queue. `attempts` is the number of retries made; `None` if the body has it.
+    /// Creates a verdict for the annotation queue. `attempts` is the number of retries made, or `None` if the body
+    /// contains it.
     pub fn give_up(self, attempts: Option<u32>, give_up: GiveUp) -> Outgoing {
         let Self { accepted, hand_off, stage, span, .. } = self;
         let AcceptedMessage { arrival, metadata, place, .. } = accepted;
@@ -228,7 +229,7 @@ impl FailedMessage {
         arrival.give_up(Some(metadata.message_id_text), stage, failure, give_up).with_span(span)
     }
 
-    /// The unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
+    /// Returns the unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
     pub(crate) fn into_hop(self, due_at: Timestamp) -> Outgoing {
         self.accepted.into_arrival().into_hop(self.hand_off, due_at).with_span(self.span)
     }

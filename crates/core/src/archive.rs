@@ -1,5 +1,5 @@
-//! The archive: dead letters that outlive their queue. Each final record is written to a bucket as an object before it
-//! is sent to the final DLQ, which deletes it after 14 days ("Amazon SQS message quotas").
+//! The archive, in which dead letters outlive their queue. Each final record is written to a bucket as an object before
+//! it is sent to the final DLQ, which deletes it after 14 days ("Amazon SQS message quotas").
 
 mod layout;
 mod line;
@@ -25,17 +25,17 @@ pub use omit::{OMITTED, Omit, OmitError};
 pub struct Archive<S> {
     pub store: S,
     pub layout: ArchiveLayout,
-    /// Values that the archive must not hold.
+    /// Values that the archive must not contain.
     pub omit: Omit,
 }
 
-/// A final record on its way to the archive and to the final DLQ.
+/// A final record, to be written to the archive and sent to the final DLQ.
 #[derive(Debug)]
-#[must_use = "the record is received again unless it is kept and sent"]
+#[must_use = "the record is received again unless it is archived and sent"]
 pub struct FinalRecord {
     pub outgoing: Outgoing,
     pub death: Death,
-    /// The receive that the record was built from, without its content.
+    /// The received message on which the record is based, without its content.
     pub received: ReceivedMessage,
 }
 
@@ -50,17 +50,17 @@ impl ReleasedRecord {
         Self(record.outgoing)
     }
 
-    /// The record to send.
+    /// Returns the record to send.
     pub fn into_outgoing(self) -> Outgoing {
         self.0
     }
 }
 
 impl<S: ObjectStore> Archive<S> {
-    /// Writes all records concurrently, with retries until `end`. Returns the archived ones. The others must not be
-    /// sent, so that they are received again; `observer` receives an [`Event::ArchiveRefused`] for each.
+    /// Writes all records concurrently, with retries until `end`. Returns the archived records. The others must not be
+    /// sent, so that they are received again; `observer` gets an [`Event::ArchiveRefused`] for each.
     ///
-    /// A repeated write succeeds if the object already exists, since it records the same death.
+    /// A repeated write succeeds if the object already exists, since the object records the same death.
     pub async fn archive_records(
         &self,
         clock: &impl Clock,
@@ -69,7 +69,8 @@ impl<S: ObjectStore> Archive<S> {
         records: Vec<FinalRecord>,
     ) -> Vec<ReleasedRecord> {
         let writes = records.into_iter().map(|FinalRecord { outgoing, death, received }| async move {
-            // SQS would refuse it, so it is not archived; the send reports it, and it is received again.
+            // SQS would refuse this message, so it is not archived; the send reports it, and the record is received
+            // again.
             let written = match &outgoing.message {
                 Err(_) => Ok(()),
                 Ok(message) => self.write_record(clock, end, &death, received, message.content()).await,
@@ -96,12 +97,12 @@ impl<S: ObjectStore> Archive<S> {
         let line = self.omit.apply_to(ArchivedMessage::from_final_record(received, content, death.at));
         let key = self.layout.object_key(death);
         let object = compress_line(&line);
-        // Written now or already present: both record the same death.
+        // Whether the object is new or already existed, it records the same death.
         settle_one(|| self.store.create_object(&key, object.clone()), clock, end).await.map(drop)
     }
 }
 
-/// The line with its line break, compressed. The result is deterministic: equal lines have equal bytes.
+/// Compresses the line with its line break. The result is deterministic: equal lines have equal bytes.
 #[must_use]
 pub fn compress_line(line: &ArchivedMessage) -> Vec<u8> {
     const IN_MEMORY: &str = "writing to memory does not fail";

@@ -1,4 +1,4 @@
-//! Opens a received record: separates the producer's attributes from redeliver's, and builds the messages to send.
+//! Opens a received record: separates redeliver's attributes from the producer's, and builds the messages to send.
 
 use crate::deliver::Outgoing;
 use crate::events::Event;
@@ -15,19 +15,19 @@ use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
 use crate::message::schema::Rewritten;
 use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
 
-/// A received message without redeliver's attributes and trace-header field, plus their parsed contents.
+/// A received message, stripped of redeliver's attributes and trace-header field, plus their parsed contents.
 ///
-/// A `Failure` is trusted on an inner queue, where only the functions send, unless SQS moved the message there by
-/// redrive: such a message still has its producer's attributes, which may include a forged `Failure`. On the source
+/// On an inner queue, where only the functions send, a `Failure` is trusted, unless SQS moved the message there by
+/// redrive: such a message still has its producer's attributes, and these may include a forged `Failure`. On the source
 /// queue, a `Failure` is never trusted.
 #[derive(Debug, PartialEq)]
-#[must_use = "its record is received again unless it is confirmed or sent on"]
+#[must_use = "the record is received again unless it is confirmed or sent on"]
 pub struct Arrival {
-    /// As received, but with only the producer's attributes (unfolded) and the producer's trace header.
+    /// The record as received, but with only the producer's attributes (unfolded) and trace header.
     pub record: ReceivedMessage,
     /// Set if the message was sent back from the final DLQ with a `DeadLetter`.
     pub came_back: Option<DlqReturn>,
-    /// The message's sender to the source queue, as reported by SQS.
+    /// The sender of the message to the source queue, as reported by SQS.
     pub origin: Origin,
     document: Option<FailureDocument>,
 }
@@ -44,25 +44,25 @@ impl Arrival {
         Self { record, came_back, origin: Origin::default(), document }
     }
 
-    /// Sets who sent the message to the source queue.
+    /// Determines who sent the message to the source queue.
     pub fn resolve_origin(self, resenders: &Resenders) -> Self {
         let origin = resenders.origin_of(self.record.sender_id.as_deref());
         Self { origin, ..self }
     }
 
-    /// The document in the message's `Failure`, trusted or not.
+    /// Returns the document in the message's `Failure`, trusted or not.
     #[must_use]
     pub fn document(&self) -> Option<&FailureDocument> {
         self.document.as_ref()
     }
 
-    /// The delivery of this record, for a failure at `failed_at`.
+    /// Returns the delivery of this record, for a failure at `failed_at`.
     #[must_use]
     pub fn delivery(&self, failed_at: Timestamp) -> Delivery {
         Delivery::from_record(&self.record, self.came_back, self.origin, failed_at)
     }
 
-    /// Takes the failure of a message received from the intermediate DLQ.
+    /// Takes the failure out of a message received from the intermediate DLQ.
     #[must_use]
     pub fn take_hand_off(&mut self, now: Timestamp) -> HandedOffFailure {
         let document = self.document.take();
@@ -78,7 +78,7 @@ impl Arrival {
             return handed_off;
         };
         let details = "SQS moved the message: the function crashed, timed out, ran out of memory, was throttled, or could not send it on";
-        // The time must be the same for every copy and every receive, since delays are counted from it.
+        // The time must be the same for every copy and every receive, because delays are counted from it.
         let failed_at = record.first_received_at.unwrap_or(now);
         let delivery = Delivery {
             source_queue_arn: queue.clone(),
@@ -87,10 +87,11 @@ impl Arrival {
         HandOff::for_unanswered(details, delivery).into()
     }
 
-    /// Takes the verdict on a message received from the annotation queue.
+    /// Takes the verdict out of a message received from the annotation queue.
     ///
     /// # Errors
-    /// The message has no trusted verdict. Returns the last error of an untrusted document, which may still be correct.
+    /// Returns an error if the message has no trusted verdict. The error contains the last error of an untrusted
+    /// document, which may still be correct.
     pub fn take_verdict(&mut self) -> Result<Verdict, Option<LastError>> {
         let is_believed = self.trusted_document().is_some();
         match self.document.take() {
@@ -99,7 +100,7 @@ impl Arrival {
         }
     }
 
-    /// For receivers on an inner queue: set if the message had been sent back from the final DLQ before it failed,
+    /// For receivers on an inner queue. Returns the message's return from the final DLQ before the failure, if any,
     /// according to its own attributes or its `Failure`.
     #[must_use]
     pub fn came_back_before_failure(&self) -> Option<DlqReturn> {
@@ -111,7 +112,7 @@ impl Arrival {
         self.document.as_ref().filter(|_| self.record.redriven_from.is_none())
     }
 
-    /// The message with its new metadata.
+    /// Returns the message with its new metadata.
     pub fn with_rewrite(self, rewritten: Rewritten) -> Self {
         match rewritten {
             Rewritten::Body(body) => Self { record: ReceivedMessage { body, ..self.record }, ..self },
@@ -119,7 +120,7 @@ impl Arrival {
         }
     }
 
-    /// Replaces the attributes by these, which include the message's id; `None` leaves the message unchanged.
+    /// Replaces the attributes, which include the message's id. `None` leaves the message unchanged.
     pub fn with_attributes(self, attributes: Option<Attributes>) -> Self {
         match attributes {
             Some(attributes) => Self { record: ReceivedMessage { attributes, ..self.record }, ..self },
@@ -127,14 +128,14 @@ impl Arrival {
         }
     }
 
-    /// The message with its failure attached.
+    /// Attaches the failure to the message.
     pub fn with_hand_off(self, hand_off: &HandOff) -> Self {
         self.with_attached(|producer, body_bytes, trace_header| {
             hand_off.attach_to(producer, body_bytes, trace_header)
         })
     }
 
-    /// The message with its due time attached.
+    /// Attaches the failure and its due time to the message.
     pub fn with_hop(self, hop: &Hop) -> Self {
         self.with_attached(|producer, body_bytes, trace_header| {
             hop.attach_to(producer, body_bytes, trace_header)
@@ -147,13 +148,13 @@ impl Arrival {
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
-    /// The unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
+    /// Returns the unchanged message for the intermediate DLQ, with the longest `DelaySeconds`.
     pub fn into_hop(self, hand_off: HandOff, due_at: Timestamp) -> Outgoing {
         self.with_hop(&Hop { hand_off, due_at }).pass_on(DelaySeconds::MAX, None)
     }
 
-    /// The message to send to another queue, or again to its own. When the send is confirmed, the record is done, and
-    /// `confirmed` is reported.
+    /// Converts to a message for another queue, or for the message's own queue again. Once the send is confirmed, the
+    /// record is done and `confirmed` is reported.
     pub fn pass_on(self, delay: DelaySeconds, confirmed: impl Into<Option<Event>>) -> Outgoing {
         let ReceivedMessage {
             sqs_message_id,
@@ -169,7 +170,7 @@ impl Arrival {
         Outgoing::new(Receipt::new(sqs_message_id, receipt_handle), content, confirmed)
     }
 
-    /// The message with its verdict, for the annotation queue. `message_id` is for the log.
+    /// Attaches a verdict to the message, for the annotation queue. `message_id` is for the log.
     pub fn give_up(
         self,
         message_id: Option<String>,
@@ -191,8 +192,8 @@ impl Arrival {
         .pass_on(DelaySeconds::ZERO, given_up)
     }
 
-    /// The message for the final DLQ, with as much of its annotation as fits. If `DeadLetter` does not fit, the verdict
-    /// is kept in the trace header.
+    /// Builds the message for the final DLQ, with as much of its annotation as fits. If `DeadLetter` does not fit, the
+    /// verdict is kept in the trace header.
     pub fn into_final_record(
         self,
         annotation: &Annotation,
@@ -201,7 +202,7 @@ impl Arrival {
     ) -> Outgoing {
         self.with_attached(|producer, body_bytes, trace_header| {
             let attributes = annotate_attributes(producer, body_bytes, annotation);
-            // An attribute of this name that has not changed is the producer's own.
+            // If the attribute with this name has not changed, it is the producer's own.
             let fits = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
             let with_verdict = || Some(verdict.in_trace_header(trace_header));
             let trace_header = if fits { trace_header.map(str::to_owned) } else { with_verdict() };
@@ -211,8 +212,8 @@ impl Arrival {
     }
 }
 
-/// A message's trace header from its producer, and our verdict in it, which a final record has if its annotation did
-/// not fit. If SQS moved the message, the verdict is not trusted, since the producer may have written it.
+/// Splits a message's trace header into the producer's part and redeliver's verdict, which a final record has if its
+/// annotation did not fit. If SQS moved the message, the verdict is not trusted: the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
     let SplitTraceHeader { producers, failure } = split_trace_header(record.trace_header.clone());
@@ -223,8 +224,8 @@ pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Op
     }
 }
 
-/// True if the message carries a document of redeliver's functions: a `Failure`, a `DeadLetter`, or one in its trace
-/// header. Attributes with these names but other contents do not count.
+/// Returns true if the message carries a document written by redeliver's functions: a `Failure`, a `DeadLetter`, or a
+/// document in its trace header. Attributes with these names but other contents do not count.
 #[must_use]
 pub fn has_document(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(RawFailure::from_attribute);
@@ -233,14 +234,14 @@ pub fn has_document(record: &ReceivedMessage) -> bool {
         || split_trace_header(record.trace_header.clone()).failure.is_some()
 }
 
-/// The producer's attributes of a message, and its return from the final DLQ.
+/// The producer's attributes of a message, and the message's return from the final DLQ, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProducersAttributes {
     pub attributes: Attributes,
     pub came_back: Option<DlqReturn>,
 }
 
-/// Separates the producer's attributes, for callers outside the functions.
+/// Separates the producer's attributes. For callers outside the functions.
 #[must_use]
 pub fn producers_attributes(attributes: Attributes) -> ProducersAttributes {
     separate_attributes(attributes).producers
@@ -251,31 +252,31 @@ struct SeparatedAttributes {
     failure: Option<RawFailure>,
 }
 
-/// `Failure` is reserved, so it is never the producer's. `DeadLetter`, `ErrorType` and `ErrorDetails` are ours only if
-/// `DeadLetter` parses as a document of ours.
+/// Separates the attributes. `Failure` is reserved, so it never belongs to the producer. `DeadLetter`, `ErrorType` and
+/// `ErrorDetails` are ours only if `DeadLetter` parses as one of our documents.
 fn separate_attributes(mut attributes: Attributes) -> SeparatedAttributes {
     let mut failure = attributes.remove(FAILURE).as_ref().and_then(RawFailure::from_attribute);
-    // Unfolded on every queue: if the annotator could not handle a verdict, SQS moves it to the final DLQ unchanged.
+    // Unfolded on every queue: if the annotator cannot process a verdict, SQS moves it to the final DLQ unchanged.
     let folded = failure.as_mut().map(RawFailure::take_folded).unwrap_or_default();
-    // A document whose folded attributes cannot be restored is forged or broken; the other attributes are still the
-    // producer's.
-    let whole = if folded.is_empty() { None } else { unfold_attributes(attributes.clone(), &folded) };
-    // Checked after unfolding, so that a producer's own `DeadLetter` is checked beside the same attributes on every
+    // If the folded attributes of a document cannot be restored, the document is forged or damaged. The other
+    // attributes are still the producer's.
+    let unfolded = if folded.is_empty() { None } else { unfold_attributes(attributes.clone(), &folded) };
+    // Checked after unfolding, so that a producer's own `DeadLetter` is checked alongside the same attributes on every
     // queue.
-    let whole = whole.unwrap_or(attributes);
-    let producers = strip_annotation(&whole);
-    let producers = producers.unwrap_or(ProducersAttributes { attributes: whole, came_back: None });
+    let unfolded = unfolded.unwrap_or(attributes);
+    let producers = strip_annotation(&unfolded);
+    let producers = producers.unwrap_or(ProducersAttributes { attributes: unfolded, came_back: None });
     SeparatedAttributes { producers, failure }
 }
 
-/// The attributes before annotation; `None` if the annotator did not write the `DeadLetter`.
+/// Returns the attributes before annotation, or `None` if the annotator did not write the `DeadLetter`.
 fn strip_annotation(attributes: &Attributes) -> Option<ProducersAttributes> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
-    // Removed only together with our document: a producer's own `ErrorType` has been folded into `DeadLetter`.
+    // Removed only together with our document: a producer's own `ErrorType` was folded into `DeadLetter`.
     others.retain(|name, _| ![DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&name.as_str()));
     let attributes = unfold_attributes(others, &record.folded_attributes)?;
-    // The annotator never annotates a message that still has an annotation.
+    // The annotator never annotates a message that is already annotated.
     let is_whole = strip_annotation(&attributes).is_none();
     is_whole.then(|| ProducersAttributes { attributes, came_back: Some(record.came_back()) })
 }

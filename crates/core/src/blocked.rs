@@ -1,6 +1,6 @@
-//! Blocked groups of an ordered queue. A message that is given up remains hidden on the source queue, and a notice with
-//! its verdict and receipt handle informs operators, who can use the handle to retry the message immediately or to
-//! remove it.
+//! Blocked groups of an ordered queue. A message that is given up remains hidden on the source queue. A notice with its
+//! verdict and receipt handle informs operators, who can use the handle to retry the message immediately or to remove
+//! it.
 
 use serde::Deserialize;
 
@@ -14,8 +14,9 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
-/// The time for which a blocked message is hidden: SQS's maximum ("ChangeMessageVisibility", Amazon SQS API Reference),
-/// or until the end of its retention. `None` at that end: the message is given up, and its group continues.
+/// Returns the time for which to hide a blocked message: SQS's maximum ("ChangeMessageVisibility", Amazon SQS API
+/// Reference), or the rest of the message's retention if that is shorter. `None` at the end of the retention: the
+/// message is given up, and its group continues.
 #[must_use]
 pub fn hiding_time(
     queue_times: QueueTimes,
@@ -23,14 +24,14 @@ pub fn hiding_time(
     now: Timestamp,
 ) -> Option<VisibilitySeconds> {
     let left = time_until(now, queue_times.retained_until(times.sent_at)).as_secs();
-    let hidden = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
-    (hidden > VisibilitySeconds::ZERO).then_some(hidden)
+    let visibility = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
+    (visibility > VisibilitySeconds::ZERO).then_some(visibility)
 }
 
-/// The notice for a message with this verdict, delayed by 60 s.
+/// Creates the notice for a message with this verdict, delayed by 60 s.
 ///
 /// # Errors
-/// The verdict, if SQS would refuse the notice because the message is too large for the handle to fit.
+/// Returns the verdict if the message is so large that SQS would refuse a notice with the handle.
 pub fn block_notice(verdict: Outgoing, times: ReceiveTimes) -> Result<Outgoing, Box<Outgoing>> {
     match attach_handle(&verdict, times.first_received_at) {
         Some(message) => {
@@ -66,7 +67,7 @@ fn attach_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage
 pub struct BlockedNotice {
     /// The receipt handle of the message on its queue.
     pub receipt_handle: String,
-    /// The first receive of the message, since which its group has been waiting.
+    /// The time of the message's first receive, since which its group has been waiting.
     pub waiting_since: Timestamp,
     /// The reason why the message was given up.
     pub verdict: Verdict,
@@ -79,7 +80,7 @@ struct NoticeHandle {
 }
 
 impl BlockedNotice {
-    /// Parses a notice; `None` if the message is not one.
+    /// Parses a notice; `None` if the message is not a notice.
     #[must_use]
     pub fn from_record(record: &ReceivedMessage) -> Option<Self> {
         let document = record.attributes.get(FAILURE)?.text()?;

@@ -1,4 +1,4 @@
-//! Delivery: pack → send → retry → one outcome per message. Changes of visibility work the same way.
+//! Delivery: pack → send → retry → one outcome per message. Visibility changes work the same way.
 
 pub mod deletion;
 mod retries;
@@ -18,23 +18,22 @@ use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 use crate::span_context::SpanContext;
 use crate::trace::messaging::SendSpan;
 
-/// Batches in flight at the same time.
+/// Maximum number of batches in flight.
 const CONCURRENT_BATCHES: usize = 8;
-/// Limit on the sends of one message that are not known to have been refused: each one after the first may create a
-/// copy.
+/// Limit on the sends of one message that SQS is not known to have refused: each one after the first may create a copy.
 pub const MAX_AMBIGUOUS_SENDS: u32 = 2;
 
-/// Delay of a notice, during which its message is being hidden. A user who acted on it earlier would have the message
-/// hidden again, without a notice.
+/// Delay of a notice, so that its message is hidden by then. If a user acted on the notice earlier, the message would
+/// be hidden again afterwards, without a notice.
 pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 
 /// Sends all messages before `deadline`. Returns one outcome per message, in order: the SQS message id if the send is
 /// confirmed.
 ///
-/// A message that SQS refused temporarily, or that did not reach SQS, is sent again while time remains. One that *may*
-/// have been accepted (see [`Fault::may_have_succeeded`](crate::fault::Fault::may_have_succeeded)) is sent only once
-/// more: each such send may create a copy, and a service that accepts everything without a response must not cause a
-/// flood of copies. Sender faults are final. A message without a response at the deadline is not confirmed.
+/// A message that SQS refused temporarily, or that did not reach SQS, is sent again while time remains. A message that
+/// *may* have been accepted (see [`Fault::may_have_succeeded`](crate::fault::Fault::may_have_succeeded)) is sent only
+/// once more: each such send may create a copy, and a service that accepts every send without responding must not cause
+/// a flood of copies. Sender faults are final. A message without a response at the deadline is not confirmed.
 pub async fn deliver(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -45,16 +44,16 @@ pub async fn deliver(
     delivered.into_iter().map(|delivered| delivered.outcome).collect()
 }
 
-/// The outcome of one entry, with its number of possible copies.
+/// The outcome of an entry, and its number of possible copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryOutcome<R> {
     pub outcome: EntryOutcome<R>,
     /// Number of requests that may have succeeded, including the confirmed one: the maximum number of copies in the
     /// queue.
-    pub perhaps_done: u32,
+    pub ambiguous_sends: u32,
 }
 
-/// [`deliver`] with the number of possible copies, for callers that show it to users.
+/// Like [`deliver`], with the number of possible copies, for callers that show it to users.
 pub async fn deliver_counted(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -69,8 +68,8 @@ pub async fn deliver_counted(
     join_batches(batches).await
 }
 
-/// Changes visibility timeouts, by receipt handle, before `deadline`. Like [`deliver`], returns one outcome each, in
-/// order. Changes are idempotent, so they are retried while time remains.
+/// Changes visibility timeouts, by receipt handle, before `deadline`. Returns one outcome per receive, in order.
+/// Changes are idempotent, so they are retried while time remains.
 pub async fn change_visibility(
     queue: &impl VisibilityControl,
     clock: &impl Clock,
@@ -96,11 +95,11 @@ pub async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
     clock: &impl Clock,
     deadline: Timestamp,
 ) -> EntryOutcome<R> {
-    let alone = |_| {
+    let send_alone = |_| {
         let request = request();
         async { vec![request.await] }
     };
-    let settled = settle_batch(1, u32::MAX, alone, clock, deadline).await;
+    let settled = settle_batch(1, u32::MAX, send_alone, clock, deadline).await;
     settled.into_iter().map(|delivered| delivered.outcome).next().expect("one outcome for one entry")
 }
 
@@ -115,29 +114,30 @@ async fn send_entries(
         return queue.send_batch(batch).await;
     }
     let some: Vec<_> = places.into_iter().map(|place| entries[place].clone()).collect();
-    // Part of a batch fits in one batch.
+    // A part of a batch always fits in one batch.
     queue.send_batch(pack_batches(&some)[0]).await
 }
 
-/// Returns the outcomes of all batches, in order. Slow batches delay the others only if eight are slow at once.
+/// Returns the outcomes of all batches, in order. Slow batches delay the others only if eight are slow at the same
+/// time.
 async fn join_batches<R>(
     batches: impl Iterator<Item = impl Future<Output = Vec<DeliveryOutcome<R>>>>,
 ) -> Vec<DeliveryOutcome<R>> {
     let numbered: Vec<_> =
         batches.enumerate().map(|(number, batch)| async move { (number, batch.await) }).collect();
-    // `buffered` would keep the order by itself, but it starts no ninth batch while the first one waits.
+    // `buffered` would keep the order, but it starts no ninth batch while the first one waits.
     let mut outcomes: Vec<_> = stream::iter(numbered).buffer_unordered(CONCURRENT_BATCHES).collect().await;
     outcomes.sort_unstable_by_key(|(number, _)| *number);
     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
 }
 
-/// The time from `now` to `then`; zero if `then` has passed.
+/// Returns the time from `now` to `then`; zero if `then` has passed.
 #[must_use]
 pub fn time_until(now: Timestamp, then: Timestamp) -> Duration {
     (then - now).to_std().unwrap_or(Duration::ZERO)
 }
 
-/// Time at the end of an invocation that is reserved for its response.
+/// Time reserved for the response, at the end of an invocation.
 const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 
 /// A message to send, with the receipt of its source record.
@@ -145,7 +145,7 @@ const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 #[must_use = "the record is received again unless its message is sent"]
 pub struct Outgoing {
     pub receipt: Receipt,
-    /// The message, or the reason why SQS would refuse it.
+    /// The message, or the reason why SQS would refuse to accept it.
     pub message: Result<OutgoingMessage, NotSendable>,
     /// The event to report once SQS has confirmed the send, if any.
     pub confirmed: Option<Event>,
@@ -154,7 +154,7 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// A message whose source record has this receipt.
+    /// Creates a message whose source record has this receipt.
     pub fn new(receipt: Receipt, content: Content, confirmed: impl Into<Option<Event>>) -> Self {
         Self { receipt, message: OutgoingMessage::new(content), confirmed: confirmed.into(), span: None }
     }
@@ -165,18 +165,18 @@ impl Outgoing {
     }
 }
 
-/// A record to hide on its queue for a while.
+/// A record to hide on its queue.
 #[derive(Debug)]
-#[must_use = "the record comes back too early unless it is hidden"]
+#[must_use = "the record becomes visible too early unless it is hidden"]
 pub struct Hiding {
     pub receipt: Receipt,
     /// The new visibility timeout, counted from the change.
     pub visibility: VisibilitySeconds,
-    /// The event to report once SQS has confirmed the change; `None` if nothing has happened to the message.
+    /// The event to report once SQS has confirmed the change, if any.
     pub confirmed: Option<Event>,
 }
 
-/// The sends of one invocation.
+/// The sends and visibility changes of one invocation.
 #[derive(Clone, Copy, Debug)]
 pub struct Outbox<'a, C, O> {
     clock: &'a C,
@@ -185,14 +185,14 @@ pub struct Outbox<'a, C, O> {
 }
 
 impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
-    /// An outbox for an invocation that ends at `deadline`. The last 500 ms, or half of the remaining time if that is
-    /// less, are reserved for its response.
+    /// Creates an outbox for an invocation that ends at `deadline`. The last 500 ms, or half of the remaining time if
+    /// that is less, are reserved for its response.
     #[must_use]
     pub fn new(clock: &'a C, observer: &'a O, deadline: Timestamp) -> Self {
         Self { clock, observer, answer_by: stop_time(ANSWER_RESERVE, clock.now(), deadline) }
     }
 
-    /// Sends all messages, and reports each one to the observer. `name` appears in the log: `hand-off`, `re-send`,
+    /// Sends all messages, and reports each outcome to the observer. `name` appears in the log: `hand-off`, `re-send`,
     /// `verdict`, `block`, `hop` or `final record`.
     pub async fn send(
         &self,
@@ -212,7 +212,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                     messages.push(message);
                     waiting.push((receipt, confirmed));
                 }
-                // Not sent with the others, since SQS would refuse the whole batch.
+                // SQS would refuse the whole batch because of this message.
                 Err(not_sendable) => {
                     self.report_not_confirmed(&receipt, name, not_sendable.code().to_owned())
                 }
@@ -234,18 +234,18 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
                     events.extend(confirmed);
                     done.push(receipt.confirm());
                 }
-                Err(error) => events.push(not_confirmed(&receipt, name, error.code)),
+                Err(error) => events.push(not_confirmed_event(&receipt, name, error.code)),
             }
         }
-        // Written at once when all outcomes are known: an event reports a result, never an attempt.
+        // Events are written together, once all outcomes are known: an event reports a result, never an attempt.
         self.observer.observe_all(&events);
         done
     }
 
-    /// Sends hops, and reports them in one event: a message with a delay of hours hops dozens of times.
+    /// Sends hops, and reports them all in one event.
     pub async fn send_hops(&self, queue: &impl QueueSender, hops: Vec<Outgoing>) -> Vec<Confirmed> {
         let done = self.send(queue, "hop", hops).await;
-        // 12 hours take 48 hops. A log line for each would be most of the cost of such a retry.
+        // A delay of 12 hours takes 48 hops. One log line per hop would make up most of the cost of such a retry.
         let messages = u32::try_from(done.len()).unwrap_or(u32::MAX);
         if messages > 0 {
             self.observer.observe(&Event::Hopped { messages });
@@ -253,8 +253,8 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         done
     }
 
-    /// Hides all records, and reports each one to the observer. None of them is completed: a record whose change is not
-    /// confirmed is received again after its visibility timeout.
+    /// Hides all records, and reports each outcome to the observer. No record is completed: if a change is not
+    /// confirmed, its record is received again after its current visibility timeout.
     pub async fn hide_records(&self, queue: &impl VisibilityControl, hidings: Vec<Hiding>) {
         let receives = hidings.iter().map(|hiding| (hiding.receipt.handle().to_owned(), hiding.visibility));
         let outcomes = change_visibility(queue, self.clock, self.answer_by, receives.collect()).await;
@@ -267,7 +267,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
     }
 
     /// Hides each record of a blocked group once SQS has confirmed its notice: a hidden record without a notice would
-    /// block its group unnoticed. None of them is completed.
+    /// block its group unnoticed. No record is completed.
     pub async fn block_groups(
         &self,
         blocked: &impl QueueSender,
@@ -275,42 +275,42 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         notices: Vec<(Outgoing, VisibilitySeconds)>,
     ) {
         let visible_at = self.clock.now() + NOTICE_DELAY;
-        let (notices, hidden): (Vec<_>, Vec<_>) = notices.into_iter().unzip();
+        let (notices, visibilities): (Vec<_>, Vec<_>) = notices.into_iter().unzip();
         let ids = notices.iter().map(|notice| notice.receipt.sqs_message_id().to_owned());
-        let hidden: BTreeMap<_, _> = ids.zip(hidden).collect();
+        let visibilities: BTreeMap<_, _> = ids.zip(visibilities).collect();
         let hiding = |confirmed: Confirmed| {
             let receipt = confirmed.into_receipt();
-            let visibility = hidden[receipt.sqs_message_id()];
+            let visibility = visibilities[receipt.sqs_message_id()];
             Hiding { receipt, visibility, confirmed: None }
         };
         let sent = self.send(blocked, "block", notices).await;
-        let before_it_is_visible = Self { answer_by: self.answer_by.min(visible_at), ..*self };
-        before_it_is_visible.hide_records(source_queue, sent.into_iter().map(hiding).collect()).await;
+        let before_notice_is_visible = Self { answer_by: self.answer_by.min(visible_at), ..*self };
+        before_notice_is_visible.hide_records(source_queue, sent.into_iter().map(hiding).collect()).await;
     }
 
-    /// The current time of the outbox's clock.
+    /// Returns the current time of the outbox's clock.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// The deadline of the invocation's response.
+    /// Returns the deadline of the invocation's response.
     #[must_use]
     pub fn answer_by(&self) -> Timestamp {
         self.answer_by
     }
 
     fn report_not_confirmed(&self, receipt: &Receipt, send: &'static str, code: String) {
-        self.observer.observe(&not_confirmed(receipt, send, code));
+        self.observer.observe(&not_confirmed_event(receipt, send, code));
     }
 }
 
-fn not_confirmed(receipt: &Receipt, send: &'static str, code: String) -> Event {
+fn not_confirmed_event(receipt: &Receipt, send: &'static str, code: String) -> Event {
     Event::NotConfirmed { sqs_message_id: receipt.sqs_message_id().to_owned(), send, code }
 }
 
-/// The time to stop, `reserve` before `deadline`. At most half of the remaining time is reserved: a short invocation
-/// must do some work, too.
+/// Returns the time to stop work, `reserve` before `deadline`. At most half of the remaining time is reserved, so that
+/// even a short invocation can do some work.
 #[must_use]
 pub fn stop_time(reserve: Duration, now: Timestamp, deadline: Timestamp) -> Timestamp {
     deadline - reserve.min(time_until(now, deadline) / 2)

@@ -1,12 +1,12 @@
-//! Domain events: the single source of each log line and metric. They contain no payload, no attribute and no text from
-//! a target.
+//! Domain events: the only source of log lines and metrics. They contain no payload, no attribute and no text from a
+//! target.
 
 use serde::{Serialize, Serializer};
 
 use crate::limits::RetryDelay;
 use crate::log_location::LogLocation;
 
-/// An event in the life of a message or a batch. Serialized as its fields, without its name.
+/// An event in the life of a message or a batch. Only its fields are serialized, not its name.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Event {
@@ -17,10 +17,10 @@ pub enum Event {
         /// Retries made before this call.
         retry_attempt: u32,
         /// Time since the first send.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         age_seconds: f64,
         /// Duration of the call.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         target_seconds: f64,
     },
     /// The target failed; the message was handed off with the reason.
@@ -37,12 +37,12 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
         /// Time since the first send.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         age_seconds: f64,
     },
     /// A hand-off, re-send, verdict or final record was not confirmed, so the record is reported as failed.
     NotConfirmed {
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
         /// The kind of operation: `hand-off`, `re-send`, `hop`, `verdict`, `block`, `final record`, `visibility` or
         /// `invocation`.
@@ -62,18 +62,19 @@ pub enum Event {
         /// The total delay, including hops.
         delay_seconds: RetryDelay,
         /// Time since the first send.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         age_seconds: f64,
-        /// redeliver's name for the error, or `FromTarget`, if the message was not handed off before (strategies
-        /// `direct-resend` and `visibility`, asynchronous invocations).
+        /// redeliver's name for the error, or `FromTarget`. Present only if no hand-off has reported the error
+        /// (strategies `direct-resend` and `visibility`, asynchronous invocations).
         #[serde(skip_serializing_if = "Option::is_none")]
         error_type: Option<String>,
         /// The request id in the log lines of the failed call, if known; present only with `error_type`.
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// The retries of these messages are due in more than 900 s, so they were sent to the intermediate DLQ again for
-    /// the next hop. The record of a failed asynchronous invocation hops on the retry queue, even for a short delay.
+    /// The retries of these messages are due in more than 900 s, so the messages were sent to the intermediate DLQ
+    /// again for the next hop. The record of a failed asynchronous invocation hops on the retry queue, even for a short
+    /// delay.
     Hopped {
         /// Number of messages in the batch.
         messages: u32,
@@ -89,12 +90,12 @@ pub enum Event {
     },
     /// An outage was detected: calls stop, messages are held, and occasional probes check the target.
     CircuitOpened {
-        /// Outages in a row.
+        /// Number of consecutive outages.
         outages: u32,
         /// redeliver's name for the last error, or `FromTarget`.
         error_type: String,
         /// Time until the next probe.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         probe_in_seconds: f64,
     },
     /// The target is still down.
@@ -102,13 +103,13 @@ pub enum Event {
         /// redeliver's name for the error, or `FromTarget`.
         error_type: String,
         /// Time until the next probe.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         probe_in_seconds: f64,
     },
-    /// The target is up again: calls resume, at a low rate at first.
+    /// The target is up again: calls resume, initially at a low rate.
     CircuitClosed {
         /// Time since the breaker opened, or since the first hold reported by a message that this environment received.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         open_seconds: f64,
         /// Number of probes made.
         probes: u32,
@@ -118,28 +119,28 @@ pub enum Event {
         /// Number of messages in the batch.
         messages: u32,
         /// Duration of the outage so far, as observed by this environment.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         open_seconds: f64,
-        /// The longest total time that any of them was held before this hold.
+        /// The longest total time for which any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// Calls of a batch failed with "not now", so their messages are held. The target is not known to be down.
+    /// Calls of a batch failed with "not now", so their messages are held. Whether the target is down is unknown.
     NotNow {
         /// Number of messages in the batch.
         messages: u32,
-        /// The first one's error: redeliver's name for it, or `FromTarget`.
+        /// redeliver's name for the first error, or `FromTarget`.
         error_type: String,
-        /// The longest total time that any of them was held before this hold.
+        /// The longest total time for which any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// Messages were held because the target is busy. They spend no attempt, and cause no individual events.
+    /// Messages were held because the target is busy. A hold spends no attempt, and has no event of its own.
     RateLimited {
         /// Number of messages in the batch.
         messages: u32,
         /// Duration of the rate limit so far, as observed by this environment.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         limited_seconds: f64,
-        /// The longest total time that any of them was held before this hold.
+        /// The longest total time for which any of them was held before this hold.
         longest_hold_seconds: u32,
     },
     /// The message was given up; a verdict was sent to the annotator.
@@ -147,7 +148,7 @@ pub enum Event {
         /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
         /// A code of [`Event::DeadLettered`].
         error_type: &'static str,
@@ -160,7 +161,7 @@ pub enum Event {
         /// `metadata.message_id`, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
         /// A code of [`Event::DeadLettered`].
         error_type: &'static str,
@@ -173,16 +174,16 @@ pub enum Event {
         /// `metadata.message_id`, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         message_id: Option<String>,
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
-        /// `RETRY_ATTEMPT_EXCEEDED` and so on.
+        /// The reason's code, such as `RETRY_ATTEMPT_EXCEEDED`.
         error_type: &'static str,
-        /// Retries made; 0 if unknown, too.
+        /// Retries made; also 0 if the number is unknown.
         retry_attempt: u32,
-        /// Time since the first send, or since SQS's `SentTimestamp` if the first send is unknown.
-        #[serde(serialize_with = "milliseconds")]
+        /// Time since the first send, or since SQS's `SentTimestamp` if the time of the first send is unknown.
+        #[serde(serialize_with = "serialize_milliseconds")]
         age_seconds: f64,
-        /// The trace of its last attempt, otherwise the producer's.
+        /// The trace of its last attempt, or else the producer's.
         #[serde(skip_serializing_if = "Option::is_none")]
         trace_id: Option<String>,
         /// The location of the log lines of its last call, if known.
@@ -192,33 +193,34 @@ pub enum Event {
     /// A message reached the intermediate DLQ through SQS's redrive policy, not through a hand-off: a crash, timeout or
     /// throttle.
     ArrivedByRedrive {
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// A message was received from the intermediate DLQ again, because it could be neither re-sent nor given up before.
+    /// A message was received from the intermediate DLQ again, because it could be neither re-sent nor given up
+    /// earlier.
     ReceivedAgain {
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
         /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message keeps the count of the source
         /// queue's receives.
         receive_count: u32,
-        /// Time since its `SentTimestamp`, which a redrive does not change.
-        #[serde(serialize_with = "milliseconds")]
+        /// Time since the message's `SentTimestamp`, which a redrive does not change.
+        #[serde(serialize_with = "serialize_milliseconds")]
         age_seconds: f64,
     },
     /// A record of the event, or a received message, could not be parsed. It remains in its queue.
     UnreadableRecord {
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
     },
-    /// Without an event source mapping: the queue could not be read. The poller retries after a pause.
+    /// Without an event source mapping: receiving from the queue failed. The poller retries after a pause.
     ReceiveFailed {
         /// SQS's error code, or redeliver's own if SQS did not respond.
         code: String,
         /// Time until the next receive.
-        #[serde(serialize_with = "milliseconds")]
+        #[serde(serialize_with = "serialize_milliseconds")]
         pause_seconds: f64,
     },
     /// Without an event source mapping: a batch panicked or exceeded its deadline. All its records are received again.
@@ -230,13 +232,13 @@ pub enum Event {
     },
     /// Without an event source mapping: a completed record could not be deleted, so it is received again.
     NotDeleted {
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
     },
     /// A final record could not be written to the archive. It is not sent to the final DLQ, and its record is received
     /// again.
     ArchiveRefused {
-        /// SQS's id of the record.
+        /// The SQS message id of the record.
         sqs_message_id: String,
         /// S3's error code, or redeliver's own if S3 did not respond.
         code: String,
@@ -246,7 +248,7 @@ pub enum Event {
         /// The cause.
         fingerprint: String,
     },
-    /// A notice could not be published, and the environment tries again in a minute; or the limit on remembered causes
+    /// A notice could not be published, and the environment retries after a minute; or the limit on remembered causes
     /// was reached.
     NoticeRefused {
         /// The cause.
@@ -254,17 +256,17 @@ pub enum Event {
         /// The service's error code, or redeliver's own if the service did not respond.
         code: String,
     },
-    /// The target's `Retry-After` is invalid, so the delay follows from the policy alone.
+    /// The target's `Retry-After` is invalid, so the policy alone determines the delay.
     RetryAfterUnreadable {
         /// `metadata.message_id`.
         message_id: String,
         /// redeliver's name for the error.
         error_type: String,
     },
-    /// A user's own function returned a value that resembles a report of failures, but counts as a success, as it does
-    /// for Lambda. Reported once per environment and shape.
+    /// A user's own function returned a value that resembles a report of failures, but counts as a success, as in
+    /// Lambda. Reported once per environment and shape.
     AnswerTakenAsSuccess {
-        /// redeliver's name for the shape: a member, or the type of JSON value that identifies a message.
+        /// redeliver's name for the shape: a member, or the JSON type of a message's identifier.
         shape: &'static str,
     },
     /// The secret with the target's headers could not be refreshed, or is no longer valid: the previous headers remain
@@ -275,13 +277,13 @@ pub enum Event {
     },
 }
 
-/// Rounds to milliseconds: humans read the logs, too, and the clocks are not more precise.
+/// Rounds to milliseconds: people read the logs, and the clocks are no more precise.
 #[must_use]
 pub fn to_milliseconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-fn milliseconds<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn serialize_milliseconds<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_f64(to_milliseconds(*seconds))
 }

@@ -1,9 +1,9 @@
-//! The `Failure` documents, which messages carry between the functions: in one attribute, or as a last resort in the
+//! The `Failure` documents, which messages carry between the functions in one attribute, or as a last resort in the
 //! trace header.
 //!
-//! - A [`HandOff`] from the message-processor to the intermediate DLQ: why the message failed.
+//! - A [`HandOff`] from the message-processor to the intermediate DLQ: the reason why the message failed.
 //! - A [`Hop`] on the intermediate DLQ: a hand-off and the due time of its retry.
-//! - A [`Verdict`] on the annotation queue: why redeliver gives up on the message.
+//! - A [`Verdict`] on the annotation queue: the reason why redeliver gave up on the message.
 //!
 //! A member identifies the document: a verdict has `verdict`, a hop has `due_at`.
 
@@ -46,17 +46,17 @@ pub enum FailureDocument {
     Verdict(Verdict),
 }
 
-/// A failure, before the decision on its message.
+/// A failure whose message is still to be retried or given up.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandOff {
     pub error: LastError,
     /// The classification of the failure.
-    pub answer: Classification,
+    pub classification: Classification,
     /// The delivery that failed.
     pub delivery: Delivery,
-    /// The outage that the message is held for.
+    /// The outage during which the message is held.
     pub outage: Option<Outage>,
-    /// Preserved unchanged.
+    /// Unknown members, preserved unchanged.
     pub unknown: UnknownMembers,
 }
 
@@ -69,7 +69,7 @@ pub struct Hop {
     pub due_at: Timestamp,
 }
 
-/// The decision to give up on a message, on its way to the annotator.
+/// The decision to give up on a message, as sent to the annotator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
     /// The reason's code.
@@ -81,9 +81,9 @@ pub struct Verdict {
 /// The details of a verdict.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VerdictDetails {
-    /// The function that gave up on the message, if the document has it.
+    /// The function that gave up on the message, if the document names it.
     pub stage: Option<OpenEnum<Stage>>,
-    /// Details beyond the last error; may be empty.
+    /// Details beyond the last error; can be empty.
     pub explanation: String,
     pub failure: Failure,
 }
@@ -92,17 +92,17 @@ pub struct VerdictDetails {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     pub error: LastError,
-    /// `None` if the message is invalid, so that nothing was called.
-    pub answer: Option<Classification>,
+    /// `None` if the target was not called because the message is invalid.
+    pub classification: Option<Classification>,
     /// The delivery that failed.
     pub delivery: Delivery,
-    /// Number of retries made, if the body does not have it (strategy `visibility`, asynchronous invocations).
+    /// Number of retries made, if the body does not contain it (strategy `visibility`, asynchronous invocations).
     pub attempts: Option<u32>,
-    /// Preserved unchanged.
+    /// Unknown members, preserved unchanged.
     pub unknown: UnknownMembers,
 }
 
-/// An error, for humans and for the policy's lists.
+/// An error, as it is shown to people and matched by the policy's lists.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LastError {
     pub error_type: String,
@@ -114,13 +114,13 @@ pub struct LastError {
 /// The classification of a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Classification {
-    /// Transient, permanent, etc.; a later version may add kinds.
+    /// The kind: transient, permanent, etc. Later versions may add kinds.
     pub kind: OpenEnum<FailureClass>,
-    /// The delay that the target requested (`Retry-After` or a snooze), or the delay of a hold.
+    /// The delay that the target requested (`Retry-After` or a snooze), or the delay of the hold.
     pub retry_after_seconds: Option<u64>,
 }
 
-/// Prefix of the details if a message was held without a call.
+/// Prefix of the details of a message that was held without a call.
 const NOT_CALLED: &str = "not called: ";
 
 impl LastError {
@@ -131,7 +131,7 @@ impl LastError {
         Self { error_type, ..Self::new("", &error.details).with_function(error.function.as_deref()) }
     }
 
-    /// An error without a function.
+    /// Creates an error without a function.
     #[must_use]
     pub fn new(error_type: &str, details: &str) -> Self {
         Self { error_type: error_type.to_owned(), details: details.to_owned(), function: None }
@@ -145,8 +145,8 @@ impl LastError {
         Self { function: self.function.or_else(function), ..self }
     }
 
-    /// True if the message was held without a call. The error type alone does not prove that, since a handler may use
-    /// it too.
+    /// True if the message was held without a call. The error type alone does not prove that, since handlers can use
+    /// the same type.
     pub(crate) fn was_not_called(&self) -> bool {
         [CIRCUIT_OPEN, RATE_LIMITED].contains(&self.error_type.as_str())
             && self.details.starts_with(NOT_CALLED)
@@ -160,7 +160,7 @@ impl Classification {
         let (kind, after) = match kind {
             FailureKind::Transient => (FailureClass::Transient, None),
             FailureKind::TransientAfter(after) => (FailureClass::Transient, Some(after)),
-            // Only the breaker distinguishes outages; for the message this is an ordinary transient failure.
+            // Only the breaker distinguishes outages; for the message, this is an ordinary transient failure.
             FailureKind::Unavailable(after) => (FailureClass::Transient, after),
             FailureKind::Permanent => (FailureClass::Permanent, None),
             FailureKind::Snooze(after) => (FailureClass::Snooze, Some(after)),
@@ -169,31 +169,31 @@ impl Classification {
         Self { kind: kind.into(), retry_after_seconds: after.map(round_up_seconds) }
     }
 
-    /// The classification of a held message, with the delay of its hold.
+    /// Classifies a held message, with the delay of its hold.
     fn for_hold(hold: Hold) -> Self {
         Self { kind: FailureClass::Held.into(), retry_after_seconds: Some(round_up_seconds(hold.delay)) }
     }
 
-    /// The classification of this kind, without a delay.
+    /// Creates a classification of this class, without a delay.
     #[must_use]
-    pub fn without_delay(kind: FailureClass) -> Self {
-        Self { kind: kind.into(), retry_after_seconds: None }
+    pub fn without_delay(class: FailureClass) -> Self {
+        Self { kind: class.into(), retry_after_seconds: None }
     }
 
-    /// The kind, with an unknown one mapped to `Transient`, so that it is retried.
+    /// Returns the kind. An unknown kind becomes `Transient`, so that the message is retried.
     #[must_use]
     pub fn known_class(&self) -> FailureClass {
         self.kind.known().unwrap_or(FailureClass::Transient)
     }
 }
 
-/// Whole seconds, rounded up because they are a minimum delay.
+/// Rounds up to whole seconds, since the delay is a minimum.
 fn round_up_seconds(delay: Duration) -> u64 {
     delay.as_secs().saturating_add(u64::from(delay.subsec_nanos() > 0))
 }
 
 impl HandOff {
-    /// A message that failed in the handler.
+    /// Creates the hand-off of a message that failed in the handler.
     #[must_use]
     pub fn from_handler_error(error: &HandlerError, delivery: Delivery) -> Self {
         Self::without_outage(
@@ -203,7 +203,7 @@ impl HandOff {
         )
     }
 
-    /// A message that was not started before the deadline.
+    /// Creates the hand-off of a message whose call did not start before the deadline.
     #[must_use]
     pub fn for_not_started(delivery: Delivery) -> Self {
         Self::without_outage(
@@ -213,7 +213,7 @@ impl HandOff {
         )
     }
 
-    /// A message that was held without a call, because its target is down or limits its calls.
+    /// Creates the hand-off of a message that is held without a call, because its target is down or limits its calls.
     #[must_use]
     pub fn for_hold(hold: Hold, delivery: Delivery) -> Self {
         let since = format_rfc3339(hold.outage.since);
@@ -228,36 +228,36 @@ impl HandOff {
         Self { outage: Some(hold.outage), ..hand_off }
     }
 
-    /// A message that is held after its own call got "not now" or failed in an outage. It has the call's error, but the
-    /// call spends no attempt.
+    /// Creates the hand-off of a message that is held after its own call, which got "not now" or failed in an outage.
+    /// It contains the call's error, but the call spends no attempt.
     #[must_use]
     pub fn for_hold_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
         Self {
-            answer: Classification::for_hold(hold),
+            classification: Classification::for_hold(hold),
             outage: Some(hold.outage),
             ..Self::from_handler_error(error, delivery)
         }
     }
 
-    /// A message that SQS moved after unanswered receives, for example because the function crashed. Only `details` is
-    /// known.
+    /// Creates the hand-off of a message that SQS moved after unanswered receives, for example because the function
+    /// crashed. Only `details` is known.
     #[must_use]
     pub fn for_unanswered(details: &str, delivery: Delivery) -> Self {
-        let answer = Classification::without_delay(FailureClass::Unanswered);
-        Self { answer, ..Self::for_unknown_cause(details, delivery) }
+        let classification = Classification::without_delay(FailureClass::Unanswered);
+        Self { classification, ..Self::for_unknown_cause(details, delivery) }
     }
 
     /// True if the target was called in this delivery; `None` if that is unknown.
     #[must_use]
     pub fn was_called(&self) -> Option<bool> {
-        match self.answer.known_class() {
+        match self.classification.known_class() {
             FailureClass::Unanswered => None,
             FailureClass::NotStarted => Some(false),
             _ => Some(!self.error.was_not_called()),
         }
     }
 
-    /// A message that failed for an unknown reason.
+    /// Creates the hand-off of a message that failed for an unknown reason.
     #[must_use]
     pub fn for_unknown_cause(details: &str, delivery: Delivery) -> Self {
         Self::without_outage(
@@ -267,42 +267,47 @@ impl HandOff {
         )
     }
 
-    pub(crate) fn without_outage(error: LastError, answer: Classification, delivery: Delivery) -> Self {
-        Self { error, answer, delivery, outage: None, unknown: UnknownMembers::default() }
+    pub(crate) fn without_outage(
+        error: LastError,
+        classification: Classification,
+        delivery: Delivery,
+    ) -> Self {
+        Self { error, classification, delivery, outage: None, unknown: UnknownMembers::default() }
     }
 }
 
 impl Failure {
-    /// The failure of an invalid message: nothing was called.
+    /// Creates the failure of an invalid message, for which the target was not called.
     #[must_use]
     pub fn for_invalid_message(reason: DeadLetterReason, why: &impl Display, delivery: Delivery) -> Self {
         let error = LastError::new(reason.as_str(), &why.to_string());
-        Self { error, answer: None, delivery, attempts: None, unknown: UnknownMembers::default() }
+        Self { error, classification: None, delivery, attempts: None, unknown: UnknownMembers::default() }
     }
 
-    /// The failure of a message that was handed off and turned out to be invalid. The earlier classification is kept.
+    /// Converts to the failure of a message that turned out to be invalid after its hand-off. Keeps the earlier
+    /// classification.
     #[must_use]
     pub fn into_invalid_message(self, reason: DeadLetterReason, why: &impl Display) -> Self {
-        let Self { answer, delivery, unknown, .. } = self;
-        Self { answer, unknown, ..Self::for_invalid_message(reason, why, delivery) }
+        let Self { classification, delivery, unknown, .. } = self;
+        Self { classification, unknown, ..Self::for_invalid_message(reason, why, delivery) }
     }
 }
 
 impl From<HandOff> for Failure {
-    fn from(HandOff { error, answer, delivery, unknown, .. }: HandOff) -> Self {
-        Self { error, answer: Some(answer), delivery, attempts: None, unknown }
+    fn from(HandOff { error, classification, delivery, unknown, .. }: HandOff) -> Self {
+        Self { error, classification: Some(classification), delivery, attempts: None, unknown }
     }
 }
 
 impl Verdict {
-    /// A verdict with only its code.
+    /// Creates a verdict that consists of its code.
     #[must_use]
     pub fn from_code(code: impl Into<ReasonCode>) -> Self {
         Self { code: code.into(), case: None }
     }
 
-    /// The explanation for humans, from the known parts: `Max retry attempts 5 exceeded; last error HttpStatus.503:
-    /// HTTP 503`.
+    /// Returns the explanation for people, built from the known parts: `Max retry attempts 5 exceeded; last error
+    /// HttpStatus.503: HTTP 503`.
     #[must_use]
     pub fn full_explanation(&self) -> String {
         let Some(VerdictDetails { explanation, failure, .. }) = &self.case else { return String::new() };
@@ -335,7 +340,7 @@ impl From<HandOff> for HandedOffFailure {
 }
 
 impl FailureDocument {
-    /// The last error, if the document has one.
+    /// Returns the last error, if the document has one.
     #[must_use]
     pub fn into_error(self) -> Option<LastError> {
         match self {
@@ -344,7 +349,7 @@ impl FailureDocument {
         }
     }
 
-    /// The delivery that failed, if the document has one.
+    /// Returns the delivery that failed, if the document has one.
     #[must_use]
     pub fn failed_delivery(&self) -> Option<&Delivery> {
         match self {
@@ -353,23 +358,24 @@ impl FailureDocument {
         }
     }
 
-    /// The handed-off failure, if the document has one.
+    /// Returns the handed-off failure, if the document has one.
     #[must_use]
     pub fn into_hand_off(self) -> Option<HandedOffFailure> {
         match self {
             Self::HandOff(hand_off) => Some(hand_off.into()),
             Self::Hop(Hop { hand_off, due_at }) => Some(HandedOffFailure { hand_off, due_at: Some(due_at) }),
-            // A verdict gets here only if its message was moved from the annotation queue manually.
+            // A verdict arrives here only if a person moved its message from the annotation queue.
             Self::Verdict(Verdict { case, .. }) => {
-                let Failure { error, answer, delivery, unknown, .. } = case?.failure;
-                let answer = answer.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
-                Some(HandOff { error, answer, delivery, outage: None, unknown }.into())
+                let Failure { error, classification, delivery, unknown, .. } = case?.failure;
+                let classification =
+                    classification.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
+                Some(HandOff { error, classification, delivery, outage: None, unknown }.into())
             }
         }
     }
 }
 
-/// The facts about a failed delivery that do not depend on the error.
+/// The details of a failed delivery that do not depend on its error.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Delivery {
     pub failed_at: Timestamp,
@@ -379,19 +385,19 @@ pub struct Delivery {
     pub source_queue_arn: String,
     /// `SentTimestamp` of that delivery: a hand-off is a new SQS message with its own `SentTimestamp`.
     pub sent_at: Timestamp,
-    /// Set if the message was sent back from the final DLQ.
+    /// The message's return from the final DLQ, if it was redriven from there.
     pub came_back: Option<DlqReturn>,
     /// The sender of the message.
     pub origin: Origin,
-    /// The span of the delivery's call, or of the previous attempt if known; set only if spans are written.
+    /// The span of the delivery's call, or of the previous attempt if known; set only if spans are recorded.
     pub last_attempt: Option<SpanContext>,
-    /// The log lines of the delivery's call, if a call was made and their location is known.
+    /// The log lines of the delivery's call, if a call was made and the location is known.
     pub last_attempt_logs: Option<AttemptLogs>,
 }
 
 impl Delivery {
-    /// The delivery of this record. `came_back` is the later return from the final DLQ: the record's own, or the one in
-    /// its `Failure`.
+    /// Creates the delivery of this record. `came_back` is the later of two returns from the final DLQ: the record's
+    /// own and the one in its `Failure`.
     #[must_use]
     pub fn from_record(
         record: &ReceivedMessage,
@@ -411,20 +417,20 @@ impl Delivery {
         }
     }
 
-    /// The request id in the log lines of its call, if known.
+    /// Returns the request id in the log lines of the call, if known.
     #[must_use]
     pub fn request_id(&self) -> Option<String> {
         self.last_attempt_logs.as_ref()?.location().request_id().map(str::to_owned)
     }
 
-    /// Time of the failure, capped at `now` because clocks differ.
+    /// Returns the time of the failure, capped at `now` since clocks differ.
     #[must_use]
     pub fn failed_at(&self, now: Timestamp) -> Timestamp {
         self.failed_at.min(now)
     }
 }
 
-/// The metadata in its current generation. The body has the previous generation until the next re-send.
+/// Returns the metadata in its current generation. Until the next re-send, the body contains the previous generation.
 #[must_use]
 pub fn in_current_generation(metadata: Metadata, came_back: Option<DlqReturn>) -> Metadata {
     match came_back {
@@ -441,16 +447,16 @@ pub enum FailureClass {
     Permanent,
     /// Retry later, without spending an attempt.
     Snooze,
-    /// Not started before the deadline: retry, without spending an attempt.
+    /// The call did not start before the deadline: retry, without spending an attempt.
     NotStarted,
-    /// Not called because the target is down: retry, without spending an attempt.
+    /// The message is held because its target is down or limits its calls: retry, without spending an attempt.
     Held,
-    /// SQS moved the message, and it is unknown whether the target was called: retry, on a separate budget.
+    /// SQS moved the message, and whether the target was called is unknown: retry, with a separate limit.
     Unanswered,
 }
 
 impl FailureClass {
-    /// The name in documents.
+    /// Returns the name in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.into_str()
@@ -463,13 +469,13 @@ impl OpenVariants for FailureClass {}
 #[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Stage {
-    /// The message was invalid, or must not be retried.
+    /// The message is invalid, or must not be retried.
     MessageProcessor,
     /// The message must not be retried.
     FailedMessageProcessor,
-    /// SQS moved the message by redrive, without a verdict.
+    /// SQS moved the message through its redrive policy, without a verdict.
     FinalDlqAnnotator,
-    /// The function must not be invoked again, or Lambda will never accept the invocation.
+    /// The user's function must not be invoked again, or Lambda will never accept the invocation.
     AsyncRetryHandler,
 }
 

@@ -1,11 +1,11 @@
-//! The reasons why a request, or an entry of a batch request, is not confirmed.
+//! The reasons why a request or a batch entry is not confirmed.
 
 use thiserror::Error;
 
 /// The outcome of one entry of a batch request.
 pub type EntryOutcome<T> = Result<T, EntryError>;
 
-/// The error of an entry that is not confirmed.
+/// The error of an unconfirmed entry.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{fault} ({code})")]
 pub struct EntryError {
@@ -28,7 +28,7 @@ pub enum Fault {
     /// The request was invalid: the same request would fail again.
     #[error("refused")]
     Sender,
-    /// The request was refused temporarily, by throttling or a 503: it may succeed later.
+    /// The request was refused temporarily, by throttling or with a 503: it may succeed later.
     #[error("throttled")]
     Throttled,
     /// The request did not reach the service, for example because the connection failed.
@@ -51,8 +51,8 @@ impl Fault {
 
     /// True if the request may have been carried out, so that a retry may duplicate it.
     ///
-    /// This includes a 5xx, even for a single entry: a slow service behind its own front end or a gateway may have
-    /// stored the message by the time the front end or gateway gives up. A 5xx does not show how far the request got.
+    /// This includes a 5xx, even for a single entry: a 5xx does not show how far the request got. When a front end or
+    /// gateway gives up on a slow service, the service may already have stored the message.
     #[must_use]
     pub const fn may_have_succeeded(self) -> bool {
         matches!(self, Self::Service | Self::NoAnswer)

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// Parts of an ARN without a qualifier.
+/// Number of parts of an ARN without a qualifier.
 const UNQUALIFIED_PARTS: usize = 7;
 
 /// True for `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with or without `:QUALIFIER`.
@@ -22,8 +22,8 @@ pub fn is_function_arn(text: &str) -> bool {
         && qualifier.iter().all(|qualifier| !qualifier.is_empty())
 }
 
-/// The version that Lambda ran for this ARN (possibly an alias's), as `NAME:VERSION`; `None` if it is not a function's
-/// ARN.
+/// Formats the version that Lambda ran for this ARN, which may have an alias, as `NAME:VERSION`; `None` if it is not a
+/// function ARN.
 #[must_use]
 pub fn version_of(arn: &str, executed_version: &str) -> Option<String> {
     let name = arn.split(':').nth(UNQUALIFIED_PARTS - 1).filter(|_| is_function_arn(arn))?;
@@ -62,8 +62,8 @@ impl FunctionArns {
         }
     }
 
-    /// True if this function is allowed. An ARN without a qualifier allows the function with every version and alias;
-    /// one with a qualifier allows only that qualifier.
+    /// True if the list allows this function. A listed ARN without a qualifier allows every version and alias of its
+    /// function; one with a qualifier allows only that qualifier.
     #[must_use]
     pub fn allows_function(&self, arn: &str) -> bool {
         is_function_arn(arn)
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_named_with_its_function_and_not_with_the_alias() {
+    fn a_version_is_formatted_with_its_function_name_and_without_the_alias() {
         for arn in [ORDERS, &format!("{ORDERS}:live")] {
             assert_eq!(version_of(arn, "7").as_deref(), Some("orders:7"));
         }
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_version_has_a_name_and_a_number() {
+    fn only_published_versions_are_parsed() {
         assert_eq!(parse_version("orders:41"), Some(("orders", 41)));
         for other in
             ["orders", "orders:", ":41", "orders:$LATEST", "orders:+4", "arn:aws:4", "message-processor"]
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_qualified_arn_admits_itself_alone() {
+    fn a_qualified_arn_allows_only_its_own_qualifier() {
         let functions = FunctionArns::parse(&format!("{ORDERS}:live , {ORDERS}-2")).unwrap();
         assert!(functions.allows_function(&format!("{ORDERS}:live")));
         assert!(functions.allows_function(&format!("{ORDERS}-2:$LATEST")));
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn invalid_arn_in_a_list_is_refused_with_its_position() {
+    fn an_invalid_arn_in_a_list_is_refused_with_its_position() {
         for (text, place) in
             [("", 1), ("orders", 1), (&*format!("{ORDERS},"), 2), (&*format!("{ORDERS}:"), 1)]
         {

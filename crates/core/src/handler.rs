@@ -1,6 +1,6 @@
-//! The interface to the target: the messages that a handler receives, and the results that it can return.
+//! The interface to the target: the messages that a handler receives and the results that it can return.
 
-#![warn(missing_docs)] // what a user's handler is written against
+#![warn(missing_docs)] // users write their handlers against this module
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,29 +17,29 @@ use crate::message::envelope::skim_body;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 use crate::trace::{CallSpan, TraceContext};
 
-/// Calls the user's target for one message. HTTP endpoints and Lambda functions are called through handlers, too.
+/// Calls the user's target for one message. HTTP endpoints and Lambda functions have handlers, too.
 ///
 /// The same message may be delivered more than once: use only [`Message::idempotency_key`] as an idempotency key.
-/// Copies may differ in their attempt number, since each copy counts separately. A handler must not block its thread;
-/// one that hangs is cancelled near the function's deadline, and its message is retried. A panic fails only this
-/// message.
+/// Copies may differ in their attempt numbers, since each copy counts its own attempts. A handler must not block its
+/// thread. If it hangs, it is cancelled near the function's deadline, and its message is retried. A panic fails only
+/// its own message.
 pub trait Handler: Send + Sync {
-    /// `Ok` if the message was processed; otherwise the error determines the next step.
+    /// Returns `Ok` if the message was processed; otherwise, the error determines the next step.
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send;
 
-    /// The version of the user's function that handles every call, as `NAME:VERSION`; `None` if the target is not a
-    /// function or the version is unknown.
+    /// Returns the version of the user's function that handles all calls, as `NAME:VERSION`; `None` if the target is
+    /// not a function or the version is unknown.
     fn function_version(&self) -> Option<&str> {
         None
     }
 
-    /// The template for the span of each call, if spans are recorded.
+    /// Returns the template for the span of each call, if spans are recorded.
     fn call_span(&self) -> CallSpan<'_> {
         CallSpan::default()
     }
 
-    /// [`Self::handle`] with the details of the receive; the message-processor calls this method. Override it in
-    /// handlers that need those details, or that call their target more than once per message.
+    /// Like [`Self::handle`], with the details of the receive; the message-processor calls this method. Override it in
+    /// handlers that need those details or that call their target more than once per message.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.handle(invocation.message)
     }
@@ -52,16 +52,16 @@ pub struct Invocation<'a> {
     pub message: &'a Message<'a>,
     /// The received record, with SQS's ids, timestamps and counts.
     pub record: &'a ReceivedMessage,
-    /// The deadline of the handler. Soon afterwards it is cancelled, and its result is lost.
+    /// The handler's deadline. The handler is cancelled soon afterwards, and its result is lost.
     pub end: Timestamp,
     /// The span of this call, if spans are recorded; see [`Self::trace_context`].
     pub trace: Option<&'a TraceContext>,
-    /// Lets a handler record the location of this call's log lines.
+    /// The location of this call's log lines, which the handler can change.
     pub logs: Option<&'a CallLogs>,
 }
 
 impl Invocation<'_> {
-    /// The trace context for the target: that of redeliver's own span if spans are recorded, otherwise
+    /// Returns the trace context for the target: redeliver's own span if spans are recorded, otherwise
     /// [`TraceContext::from_message`].
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
@@ -69,18 +69,18 @@ impl Invocation<'_> {
     }
 }
 
-/// The location of a call's log lines: the message-processor's own location unless the handler sets another one.
+/// The location of a call's log lines: the message-processor's location unless the handler sets another.
 #[derive(Clone, Debug, Default)]
 pub struct CallLogs(Arc<Mutex<LogLocation>>);
 
 impl CallLogs {
-    /// Starts with this location.
+    /// Creates a record with this initial location.
     #[must_use]
     pub fn new(location: LogLocation) -> Self {
         Self(Arc::new(Mutex::new(location)))
     }
 
-    /// Replaces the request id; the log stream remains the same.
+    /// Replaces the request id, but not the log stream.
     pub fn set_request_id(&self, request_id: Option<&str>) {
         let mut location = lock(&self.0);
         *location = std::mem::take(&mut *location).with_request_id(request_id);
@@ -91,7 +91,7 @@ impl CallLogs {
         *lock(&self.0) = location;
     }
 
-    /// The location, as far as it is known so far.
+    /// Returns the location, as far as it is known.
     #[must_use]
     pub fn location(&self) -> LogLocation {
         lock(&self.0).clone()
@@ -99,8 +99,8 @@ impl CallLogs {
 }
 
 impl TraceContext {
-    /// The producer's context: the first valid one of the attribute `traceparent`, a CloudEvent's `traceparent`, and
-    /// the system attribute `AWSTraceHeader`.
+    /// Returns the producer's context, from the first of these that is valid: the attribute `traceparent`, a
+    /// CloudEvent's `traceparent`, and the system attribute `AWSTraceHeader`.
     #[must_use]
     pub fn from_message(message: &Message<'_>, record: &ReceivedMessage) -> Option<Self> {
         let body = match message.form {
@@ -116,12 +116,12 @@ impl TraceContext {
 pub struct Message<'a> {
     /// The received body, byte for byte.
     pub body: &'a str,
-    /// `metadata.message_id` as the producer wrote it. For a plain message: its id if that is a UUID, otherwise a UUID
-    /// derived from it.
+    /// `metadata.message_id` as the producer wrote it. For a plain message, its id if that is a UUID, otherwise a UUID
+    /// derived from the id.
     pub message_id: &'a str,
-    /// Envelope or plain message.
+    /// The form of the body: an envelope or a plain message.
     pub form: &'a BodyForm,
-    /// Retries made so far: 0 at the first delivery. It may differ between copies of a message.
+    /// Number of retries made so far: 0 at the first delivery. It may differ between copies of a message.
     pub retry_attempt: u32,
     /// Number of redrives from the final DLQ.
     pub redrive_generation: u32,
@@ -132,8 +132,8 @@ pub struct Message<'a> {
 }
 
 impl Message<'_> {
-    /// The idempotency key, the same for all copies of the message: the producer's own id, or [`Message::message_id`]
-    /// if the producer set none.
+    /// Returns the idempotency key, the same for all copies of the message: the producer's own id, or
+    /// [`Message::message_id`] if the producer set none.
     #[must_use]
     pub fn idempotency_key(&self) -> &str {
         match self.form {
@@ -145,10 +145,10 @@ impl Message<'_> {
     /// Deserializes `data`, or the body of a plain message.
     ///
     /// # Errors
-    /// A permanent `InvalidData` error that a handler can return unchanged: the data does not have the type `T`, or the
-    /// message has no `data`. It contains the location, never the value.
+    /// The data does not have the type `T`, or the message has no `data`. The error is a permanent `InvalidData` that a
+    /// handler can return unchanged; it contains the location, never the value.
     pub fn data<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
-        let invalid = |what: &str| HandlerError::permanent("InvalidData", what);
+        let invalid = |details: &str| HandlerError::permanent("InvalidData", details);
         let (place, text) = match self.form {
             BodyForm::Envelope => ("/data", skim_body(self.body).ok().and_then(|skimmed| skimmed.data_text)),
             BodyForm::Plain { .. } => ("the body", Some(self.body)),
@@ -161,17 +161,17 @@ impl Message<'_> {
     }
 }
 
-/// The reason why a handler did not process a message, and the next step for the message.
+/// A handler's reason for not processing a message, and the next step for the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerError {
     /// The error's name, which the policy's lists match.
     pub error_type: ErrorType,
-    /// Text for humans: recorded in queue attributes and the retry history, truncated; never logged.
+    /// Text for people: truncated and recorded in queue attributes and the retry history, but never logged.
     pub details: String,
     /// The next step for the message.
     pub kind: FailureKind,
-    /// The version of the user's function that responded, as `NAME:VERSION`, if [`Handler::function_version`] returns
-    /// `None`.
+    /// The version of the user's function that responded, as `NAME:VERSION`. Used if [`Handler::function_version`]
+    /// returns `None`.
     pub function: Option<String>,
 }
 
@@ -180,15 +180,15 @@ pub struct HandlerError {
 pub enum FailureKind {
     /// Retry according to the policy's backoff.
     Transient,
-    /// Retry, but not before this delay.
+    /// Retry, but not before this delay has passed.
     TransientAfter(Duration),
-    /// The target is down, regardless of the policy's `opens_on`. Retry, but not before the delay, if any.
+    /// The target is down, regardless of the policy's `opens_on`. Retry, but not before the delay, if any, has passed.
     Unavailable(Option<Duration>),
     /// Do not retry.
     Permanent,
     /// Not ready yet: retry after this delay, without spending an attempt.
     Snooze(Duration),
-    /// Time ran out before the handler received the message. Spends no attempt.
+    /// Time ran out before the handler received the message. This spends no attempt.
     NotStarted,
 }
 
@@ -198,18 +198,18 @@ pub enum FailureKind {
 pub enum ErrorType {
     /// A name from source code: `Http.Timeout`, `Panic`, or a literal in a handler.
     Named(&'static str),
-    /// A name and a cause, both from source code: `Http.Tls`, `unknown issuer`. Both are logged.
+    /// A name and a cause, both from source code and both logged: `Http.Tls`, `unknown issuer`.
     Explained(&'static str, &'static str),
     /// `HttpStatus.NNN`.
     HttpStatus(u16),
-    /// `HttpStatus.NNN:CODE`, with the target's own code, which is never logged.
+    /// `HttpStatus.NNN:CODE`. The code is the target's, and is never logged.
     HttpProblem(u16, String),
     /// Text from a target; never logged.
     FromTarget(String),
 }
 
 impl ErrorType {
-    /// The full name.
+    /// Returns the full name.
     #[must_use]
     pub fn name(&self) -> Cow<'_, str> {
         match self {
@@ -220,11 +220,11 @@ impl ErrorType {
         }
     }
 
-    /// The name for logs: a target's text becomes `FromTarget`, and its code is omitted.
+    /// Returns the name for logs: `FromTarget` replaces a target's text, and a target's code is omitted.
     #[must_use]
     pub fn loggable_name(&self) -> Cow<'_, str> {
         match self {
-            Self::Explained(name, what) => Cow::Owned(format!("{name}: {what}")),
+            Self::Explained(name, cause) => Cow::Owned(format!("{name}: {cause}")),
             Self::FromTarget(_) => Cow::Borrowed("FromTarget"),
             Self::HttpProblem(status, _) => Self::HttpStatus(*status).name().into_owned().into(),
             ours => ours.name(),
@@ -239,7 +239,7 @@ impl From<&'static str> for ErrorType {
 }
 
 impl HandlerError {
-    /// Retry according to the policy's backoff.
+    /// Creates an error after which the message is retried according to the policy's backoff.
     #[must_use]
     pub fn transient(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
         Self {
@@ -250,35 +250,35 @@ impl HandlerError {
         }
     }
 
-    /// A dependency of the handler is down: retried like [`Self::transient`], and counted by the circuit breaker as an
-    /// outage.
+    /// Creates an error for a dependency that is down. The message is retried as for [`Self::transient`], and the
+    /// circuit breaker counts the error as an outage.
     #[must_use]
     pub fn unavailable(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
         Self { kind: FailureKind::Unavailable(None), ..Self::transient(error_type, details) }
     }
 
-    /// Do not retry: the message goes to the final DLQ as `NON_RETRYABLE_ERROR`.
+    /// Creates an error after which the message is not retried: it goes to the final DLQ as `NON_RETRYABLE_ERROR`.
     #[must_use]
     pub fn permanent(error_type: impl Into<ErrorType>, details: impl fmt::Display) -> Self {
         Self { kind: FailureKind::Permanent, ..Self::transient(error_type, details) }
     }
 
-    /// Retry after this delay without spending an attempt. From the 101st snooze of a message onwards, each one spends
-    /// an attempt.
+    /// Creates an error after which the message is retried with this delay, without spending an attempt. From the 101st
+    /// snooze of a message onwards, each snooze spends an attempt.
     #[must_use]
     pub fn snooze(error_type: impl Into<ErrorType>, details: impl fmt::Display, after: Duration) -> Self {
         Self { kind: FailureKind::Snooze(after), ..Self::transient(error_type, details) }
     }
 
-    /// Time ran out before the handler received the message.
+    /// Creates the error for a message that the handler did not receive in time.
     #[must_use]
     pub fn not_started() -> Self {
         let details = "time ran out before the call began";
         Self { kind: FailureKind::NotStarted, ..Self::transient("NotStarted", details) }
     }
 
-    /// Sets a minimum for the policy's delay, like `Retry-After`: at most 900 s, or 12 hours with `long_delays`. The
-    /// message is retried even if the error was permanent.
+    /// Sets a minimum for the policy's delay, like `Retry-After`: at most 900 s, or 12 hours with `long_delays`. A
+    /// permanent error becomes transient.
     #[must_use]
     pub fn retry_after(self, delay: Duration) -> Self {
         let kind = match self.kind {
@@ -295,7 +295,7 @@ mod tests {
 
     use super::*;
 
-    fn data(body: &str) -> Result<BTreeMap<String, String>, HandlerError> {
+    fn read_data(body: &str) -> Result<BTreeMap<String, String>, HandlerError> {
         let attributes = Attributes::new();
         let message = Message {
             body,
@@ -310,16 +310,17 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_reads_data_beside_unreadable_members() {
+    fn a_handler_can_read_data_next_to_unreadable_members() {
         let data =
-            data(r#"{"\ud800":"\udfff","d\u0061ta":{"n":"12345678901234567890"},"metadata":1e999}"#).unwrap();
+            read_data(r#"{"\ud800":"\udfff","d\u0061ta":{"n":"12345678901234567890"},"metadata":1e999}"#)
+                .unwrap();
         assert_eq!(data["n"], "12345678901234567890");
     }
 
     #[test]
-    fn data_that_a_handler_cannot_read_is_a_permanent_error_without_the_value() {
+    fn invalid_data_is_a_permanent_error_without_the_value() {
         for body in [r#"{"data":{"n":["canary"]}}"#, r#"{"data":"canary"}"#, "{}", "canary"] {
-            let error = data(body).unwrap_err();
+            let error = read_data(body).unwrap_err();
             assert_eq!(error.kind, FailureKind::Permanent);
             assert_eq!(error.error_type, ErrorType::Named("InvalidData"));
             assert!(!error.details.contains("canary"), "{}", error.details);
@@ -327,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn only_error_names_of_redeliver_are_loggable() {
+    fn only_redelivers_own_error_names_are_loggable() {
         let from_target = ErrorType::FromTarget("canary".to_owned());
         assert_eq!((from_target.name(), from_target.loggable_name()), ("canary".into(), "FromTarget".into()));
         assert_eq!(ErrorType::HttpStatus(503).name(), "HttpStatus.503");

@@ -7,25 +7,25 @@ use serde::Serialize;
 
 /// Size limit of a message, 1 MiB: its body plus the names, types and values of its attributes.
 pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
-/// Size limit of all messages in one `SendMessageBatch` together, 1 MiB.
+/// Limit on the total size of the messages in one `SendMessageBatch`, 1 MiB.
 pub const BATCH_BYTES_MAX: usize = 1_048_576;
-/// Limit on the entries in a batch request.
+/// Maximum number of entries in a batch request.
 pub const BATCH_ENTRIES_MAX: usize = 10;
-/// Limit on the attributes of a message.
+/// Maximum number of attributes of a message.
 pub const ATTRIBUTES_MAX: usize = 10;
 
-/// True if SQS accepts this character in a body or in an attribute's text ("SendMessage", Amazon SQS API Reference):
-/// `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
+/// True if SQS accepts this character in a body or in a text attribute ("SendMessage", Amazon SQS API Reference): `#x9
+/// | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
 #[must_use]
 pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// The first illegal character of a text, with its offset.
+/// Finds the first illegal character of a string, with its byte offset.
 #[must_use]
 pub fn first_illegal(text: &str) -> Option<(usize, char)> {
-    // Most texts have no byte that could begin an illegal character (U+FFFE and U+FFFF begin with 0xEF). All bytes are
-    // checked without branches, so that the compiler vectorises the loop.
+    // Most strings have no byte that could start an illegal character (U+FFFE and U+FFFF start with 0xEF). The check
+    // has no branches, so that the compiler vectorises the loop.
     let may_be_illegal = |byte| byte < b' ' || byte == 0xEF;
     if !text.bytes().fold(false, |found, byte| found | may_be_illegal(byte)) {
         return None;
@@ -33,16 +33,16 @@ pub fn first_illegal(text: &str) -> Option<(usize, char)> {
     text.char_indices().find(|(_, character)| !is_legal(*character))
 }
 
-/// Whole seconds in `0..=MAX`, checked by the type.
+/// Whole seconds in `0..=MAX`, enforced by the type.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Seconds<const MAX: u16>(u16);
 
-/// `DelaySeconds` of a sent message.
+/// The `DelaySeconds` of a sent message.
 pub type DelaySeconds = Seconds<900>;
-/// The delay before a retry: up to 12 hours, the longest that SQS can hide a message ("Amazon SQS visibility timeout").
-/// A delay above [`DelaySeconds`] requires hops, or the message's own visibility.
+/// The delay before a retry: up to 12 hours, the longest time for which SQS can hide a message ("Amazon SQS visibility
+/// timeout"). A delay that exceeds [`DelaySeconds`] requires hops or a visibility timeout for the message.
 pub type RetryDelay = Seconds<43_200>;
-/// A visibility timeout: up to 12 hours, counted from the receive ("Amazon SQS visibility timeout").
+/// A visibility timeout: up to 12 hours from the receive ("Amazon SQS visibility timeout").
 pub type VisibilitySeconds = Seconds<43_200>;
 
 impl<const MAX: u16> Seconds<MAX> {
@@ -50,13 +50,13 @@ impl<const MAX: u16> Seconds<MAX> {
     pub const ZERO: Self = Self(0);
     pub const MAX: Self = Self(MAX);
 
-    /// `None` above `MAX`.
+    /// Returns `None` above `MAX`.
     #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {
         u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)
     }
 
-    /// The number of seconds, capped at `MAX`.
+    /// Caps the number of seconds at `MAX`.
     #[must_use]
     pub fn saturating(seconds: u64) -> Self {
         Self::new(seconds).unwrap_or(Self::MAX)
@@ -106,7 +106,7 @@ mod tests {
     ];
 
     #[test]
-    fn each_illegal_character_is_found_in_each_place() {
+    fn every_illegal_character_is_found_at_every_offset() {
         let edges =
             ['\u{80}', '\u{D7FF}', '\u{E000}', '\u{FFFD}', '\u{FFFE}', '\u{FFFF}', '\u{10000}', '\u{10FFFF}'];
         for character in ('\0'..='\u{7F}').chain(edges) {
@@ -120,7 +120,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_first_illegal_character_is_found_wherever_it_stands(
+        fn the_first_illegal_character_is_found_in_any_string(
             parts in prop::collection::vec(
                 (prop::sample::select(PARTS), 0..70_usize),
                 0..8,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_retry_delay_is_twelve_hours_at_most() {
+    fn a_retry_delay_is_at_most_twelve_hours() {
         assert_eq!(RetryDelay::new(43_200), Some(RetryDelay::MAX));
         assert_eq!(RetryDelay::new(43_201), None);
         assert_eq!(RetryDelay::saturating(u64::MAX).get(), 43_200);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn legal_characters_are_those_of_the_sqs_reference() {
+    fn legal_characters_match_the_sqs_reference() {
         for legal in ['\t', '\n', '\r', ' ', '\u{D7FF}', '\u{E000}', '\u{FFFD}', '\u{10000}', '\u{10FFFF}'] {
             assert!(is_legal(legal), "{legal:?}");
         }

@@ -2,13 +2,13 @@
 
 use serde::Serialize;
 
-/// Size limit of a request id, which is a UUID in Lambda.
+/// Size limit of a request id; Lambda's are UUIDs.
 const REQUEST_ID_BYTES_MAX: usize = 64;
 /// Size limit of the names of log groups and streams ("CreateLogStream", Amazon CloudWatch Logs API Reference).
 const NAME_BYTES_MAX: usize = 512;
 
-/// The location of an invocation's log lines, as far as it is known. Contains only names as CloudWatch and Lambda write
-/// them, since they are used in links and commands.
+/// The known parts of the location of an invocation's log lines. Names that are not in the formats of CloudWatch and
+/// Lambda are dropped, since the names are used in links and commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogLocation {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -20,7 +20,7 @@ pub struct LogLocation {
 }
 
 impl LogLocation {
-    /// The location of a log stream. A name that CloudWatch does not allow counts as unknown.
+    /// Creates the location of a log stream. An invalid name counts as unknown.
     #[must_use]
     pub fn in_stream(log_group: Option<String>, log_stream: Option<String>) -> Self {
         Self {
@@ -30,14 +30,14 @@ impl LogLocation {
         }
     }
 
-    /// This location, for the lines with this request id.
+    /// Narrows the location to the lines with this request id.
     #[must_use]
     pub fn with_request_id(self, request_id: Option<&str>) -> Self {
         let request_id = request_id.filter(|id| is_request_id(id)).map(str::to_owned);
         Self { request_id, ..self }
     }
 
-    /// The request id in the function's own log lines.
+    /// Returns the request id in the function's own log lines.
     #[must_use]
     pub fn request_id(&self) -> Option<&str> {
         self.request_id.as_deref()
@@ -69,7 +69,8 @@ fn is_log_group(text: &str) -> bool {
     is_name(text, b"_-/.#")
 }
 
-/// True for a name as Lambda gives its streams, `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows more.
+/// True for names in the format of Lambda's streams, `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows
+/// more characters.
 fn is_log_stream(text: &str) -> bool {
     is_name(text, b"_-/.#[]$")
 }
@@ -89,7 +90,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn only_names_that_cloudwatch_and_lambda_write_are_kept(text in any_text(), name in "[-a-zA-Z0-9_./#$\\[\\]'; ]{0,12}") {
+        fn only_cloudwatch_or_lambda_names_are_kept(text in any_text(), name in "[-a-zA-Z0-9_./#$\\[\\]'; ]{0,12}") {
             for text in [text, name] {
                 let location = LogLocation::in_stream(Some(text.clone()), Some(text.clone())).with_request_id(Some(&text));
                 let kept = [location.request_id(), location.log_group(), location.log_stream()];

@@ -1,4 +1,4 @@
-//! Messages as SQS sees them, before their content is parsed.
+//! Messages as SQS delivers them, before their content is parsed.
 
 pub mod all_invalid;
 pub mod attempt_logs;
@@ -33,10 +33,10 @@ pub type Timestamp = DateTime<Utc>;
 /// Message attributes by name.
 pub type Attributes = BTreeMap<String, Attribute>;
 
-/// One message attribute: String, Number, Binary or a custom type such as `Number.int`.
+/// A message attribute: String, Number, Binary or a custom type such as `Number.int`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attribute {
-    /// `String`, `Number`, `Binary`, each with an optional `.label`.
+    /// `String`, `Number` or `Binary`, each with an optional `.label`.
     pub data_type: String,
     pub value: AttributeValue,
 }
@@ -51,13 +51,13 @@ pub enum AttributeValue {
 }
 
 impl Attribute {
-    /// An attribute of type `String`.
+    /// Creates an attribute of type `String`.
     #[must_use]
     pub fn string(value: impl Into<String>) -> Self {
         Self { data_type: "String".to_owned(), value: AttributeValue::Text(value.into()) }
     }
 
-    /// The text of a String or Number.
+    /// Returns the text of a String or Number.
     #[must_use]
     pub fn text(&self) -> Option<&str> {
         match &self.value {
@@ -66,7 +66,7 @@ impl Attribute {
         }
     }
 
-    /// Bytes that count towards the message's limit: name, type and value.
+    /// Returns the number of bytes that count towards the message's size limit: name, type and value.
     #[must_use]
     pub fn size(&self, name: &str) -> usize {
         name.len()
@@ -78,7 +78,7 @@ impl Attribute {
     }
 }
 
-/// Bytes of all attributes that count towards the message's limit.
+/// Returns the number of bytes of all attributes that count towards the message's size limit.
 #[must_use]
 pub fn attributes_size(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| attribute.size(name)).sum()
@@ -87,28 +87,28 @@ pub fn attributes_size(attributes: &Attributes) -> usize {
 /// A received message, from a Lambda event or from `ReceiveMessage`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReceivedMessage {
-    /// SQS's own id of the message (not our `metadata.message_id`). A redrive keeps it, a re-send does not.
+    /// The message's SQS id (not our `metadata.message_id`). A redrive keeps it; a re-send does not.
     pub sqs_message_id: String,
-    /// The handle to delete this receive with.
+    /// The handle with which to delete this receive.
     pub receipt_handle: String,
     /// The body, unchanged.
     pub body: String,
     pub attributes: Attributes,
-    /// `SentTimestamp`: when it was sent to its first queue. A redrive keeps it.
+    /// `SentTimestamp`: the time at which the message was sent to its first queue. A redrive keeps it.
     pub sent_at: Timestamp,
     /// `ApproximateFirstReceiveTimestamp`. A redrive keeps it.
     pub first_received_at: Option<Timestamp>,
     /// `ApproximateReceiveCount`. A redrive does not reset it.
     pub receive_count: u32,
-    /// `MessageGroupId` (on a standard queue: fair queues).
+    /// `MessageGroupId`. On a standard queue, it is used for fair queues.
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
-    /// `SenderId`: who sent it to its first queue. A redrive keeps it.
+    /// `SenderId`: the sender of the message to its first queue. A redrive keeps it.
     pub sender_id: Option<String>,
     /// `DeadLetterQueueSourceArn`: set only by a redrive.
     pub redriven_from: Option<String>,
-    /// The ARN of the queue it was received from.
+    /// The ARN of the queue from which the message was received.
     pub queue_arn: String,
     /// JSON Pointers to the body values that an archive omitted; empty for a message from a queue.
     pub omitted: Vec<String>,
@@ -122,7 +122,7 @@ pub struct ReceiveTimes {
 }
 
 impl ReceiveTimes {
-    /// Uses `now` if the time of the first receive is unknown.
+    /// Creates the times, with `now` as the time of the first receive if it is unknown.
     #[must_use]
     pub fn new(record: &ReceivedMessage, now: Timestamp) -> Self {
         Self { sent_at: record.sent_at, first_received_at: record.first_received_at.unwrap_or(now) }
@@ -130,7 +130,7 @@ impl ReceiveTimes {
 }
 
 impl ReceivedMessage {
-    /// The receive's ids, times and counts, without the message itself.
+    /// Returns the receive's ids, times and counts, without the message itself.
     #[must_use]
     pub fn without_content(&self) -> Self {
         Self {

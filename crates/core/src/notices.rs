@@ -1,7 +1,7 @@
-//! Notices of dead letters: each environment sends at most one per hour and cause.
+//! Notices of dead letters: each environment sends at most one notice per hour and cause.
 //!
-//! Environments share no state, so a cause that occurs in several of them is reported by each. The receiver groups
-//! notices by [`Notice::fingerprint`].
+//! Environments share no state, so each environment in which a cause occurs reports it. Receivers group notices by
+//! [`Notice::fingerprint`].
 
 mod notice;
 
@@ -27,7 +27,7 @@ pub trait Notifier: Send + Sync {
     fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
 }
 
-/// Publishes no notices.
+/// The notifier of a deployment without notices: no value of this type exists.
 #[derive(Clone, Copy, Debug)]
 pub enum NoNotifier {}
 
@@ -37,19 +37,20 @@ impl Notifier for NoNotifier {
     }
 }
 
-/// Minimum time between two notices of a cause.
+/// Minimum time between two notices about a cause.
 const INTERVAL: TimeDelta = TimeDelta::hours(1);
-/// Pause after a refused notice. A topic that hangs costs an environment [`NOTICES_MAX`] per minute, not per batch.
+/// Pause after a refused notice, so that a topic that hangs costs an environment [`NOTICES_TIME_MAX`] per minute rather than
+/// per batch.
 const PAUSE: TimeDelta = TimeDelta::minutes(1);
-/// Maximum number of causes that an environment remembers, a few megabytes. A further cause replaces one without a
-/// pending notice.
+/// Maximum number of causes that an environment remembers, which takes a few megabytes. Beyond it, a new cause replaces
+/// one without a pending notice.
 const CAUSES_MAX: usize = 10_000;
-/// The code of a death without a notice, when each remembered cause has a pending notice.
+/// The error code if a death gets no notice, because every remembered cause has a pending notice.
 const TOO_MANY_CAUSES: &str = "TooManyCauses";
-/// Time limit on notices in an invocation whose records are completed, so that its response is not delayed for long.
-pub const NOTICES_MAX: TimeDelta = TimeDelta::seconds(5);
-/// Minimum time to publish a notice: one that is cancelled counts as refused, and may be received twice.
-const NOTICE_MIN: TimeDelta = TimeDelta::seconds(1);
+/// Time limit on sending notices at the end of an invocation, so that its response is not delayed for long.
+pub const NOTICES_TIME_MAX: TimeDelta = TimeDelta::seconds(5);
+/// Minimum time to publish a notice: a notice that is cancelled counts as refused, and may be received twice.
+const NOTICE_TIME_MIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The notices of a deployment.
 #[derive(Debug)]
@@ -64,7 +65,7 @@ pub struct Notices<N> {
 pub struct DeploymentInfo {
     /// The name of the final DLQ.
     pub deployment: String,
-    /// The argument of the commands that show the dead letters: the archive's address, or `--queue` with the final DLQ.
+    /// The argument of commands that show the dead letters: the archive's address, or `--queue` with the final DLQ.
     pub source: String,
 }
 
@@ -78,7 +79,7 @@ pub struct DeathNotice {
     pub last_error: Option<String>,
 }
 
-/// The causes that this environment has recorded.
+/// The causes that this environment remembers.
 #[derive(Debug, Default)]
 struct NoticeMemory {
     /// The causes, by fingerprint.
@@ -90,7 +91,7 @@ struct NoticeMemory {
 struct CauseMemory {
     /// The end of the hour since the last notice; `None` if the next notice is due.
     silent_until: Option<Timestamp>,
-    /// The pending notice of all deaths since the last notice.
+    /// The pending notice about all deaths since the last notice.
     next: Option<Notice>,
 }
 
@@ -101,11 +102,11 @@ impl<N: Notifier> Notices<N> {
         Self { notifier, about, memory: Mutex::default() }
     }
 
-    /// Sends, until `end`, the notices that these deaths make due, and those that were refused before.
+    /// Until `end`, sends the notices that these deaths make due and those that were refused earlier.
     ///
-    /// Never fails: notices without enough time are sent with the next batch. A refusal is reported to the observer,
-    /// and all due notices wait for the first batch after a pause of one minute. A publish without a response may have
-    /// succeeded, so a notice can be sent twice.
+    /// Never fails: if time runs out, the remaining notices are sent with the next batch. After a refusal, which is
+    /// reported to the observer, all due notices wait for the first batch after a pause of one minute. A publish
+    /// without a response may have succeeded, so a notice can be sent twice.
     pub async fn notify<C: Clock, O: Observer>(
         &self,
         deaths: &[DeathNotice],
@@ -118,7 +119,7 @@ impl<N: Notifier> Notices<N> {
         }
         let mut due = lock(&self.memory).take_due(clock.now()).into_iter();
         while let Some(notice) = due.next() {
-            if end - clock.now() < NOTICE_MIN {
+            if end - clock.now() < NOTICE_TIME_MIN {
                 return lock(&self.memory).requeue_notices([notice].into_iter().chain(due));
             }
             let fingerprint = notice.fingerprint.clone();
@@ -134,7 +135,7 @@ impl<N: Notifier> Notices<N> {
         }
     }
 
-    /// Counts the deaths. Returns the causes that exceed [`CAUSES_MAX`].
+    /// Counts the deaths. Returns the causes for which [`CAUSES_MAX`] leaves no room.
     fn count_deaths(&self, deaths: &[DeathNotice], now: Timestamp) -> BTreeSet<String> {
         let mut memory = lock(&self.memory);
         let mut counted = BTreeSet::new();
@@ -177,7 +178,7 @@ impl<N: Notifier> Notices<N> {
 }
 
 impl NoticeMemory {
-    /// Returns false if the limit on causes is reached.
+    /// Adds a death to its cause. Returns false if the limit on causes is reached.
     fn add_death(&mut self, notice: Notice, now: Timestamp) -> bool {
         if self.causes.len() >= CAUSES_MAX
             && !self.causes.contains_key(&notice.fingerprint)
@@ -191,7 +192,7 @@ impl NoticeMemory {
         true
     }
 
-    /// Forgets the cause with the oldest last notice. Returns false if each cause has a pending notice.
+    /// Forgets the cause whose last notice is the oldest. Returns false if every cause has a pending notice.
     fn forget_oldest(&mut self) -> bool {
         let without_notice = self.causes.iter().filter(|(_, cause)| cause.next.is_none());
         let oldest = without_notice.min_by_key(|(_, cause)| cause.silent_until);
@@ -212,7 +213,7 @@ impl NoticeMemory {
         .collect()
     }
 
-    /// Marks notices that were not sent as due again.
+    /// Makes unsent notices due again.
     fn requeue_notices(&mut self, notices: impl Iterator<Item = Notice>) {
         for notice in notices {
             let cause = self.causes.entry(notice.fingerprint.clone()).or_default();

@@ -1,4 +1,4 @@
-//! The retry policy: a JSON document, validated once; a [`Policy`] is always valid.
+//! The retry policy: a JSON document that is validated once, so a [`Policy`] is always valid.
 
 mod backoff;
 mod circuit_breaker;
@@ -29,17 +29,17 @@ pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.jso
 #[serde(default, deny_unknown_fields)]
 pub struct Policy {
     /// Maximum number of retries after the first call, 0..=1000; 5 by default, 0 turns retries off.
-    #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
+    #[serde(deserialize_with = "numbers::parse_integer::<_, _, 0, 1000>")]
     pub max_attempts: u32,
     /// The delay before each retry: random in 0..=900 s by default.
-    #[serde(deserialize_with = "wire::object::<_, Backoff, _>")]
+    #[serde(deserialize_with = "wire::parse_object::<_, Backoff, _>")]
     pub backoff: Backoff,
-    /// Allows delays of up to 12 hours instead of 900 s: the message hops on the intermediate DLQ until at most 900 s
+    /// Allows delays of up to 12 hours instead of 900 s: the message hops on the intermediate DLQ until 900 s or less
     /// remain. False by default.
     pub long_delays: bool,
     /// Limit on a message's age at a retry, counted from the first send: redeliver gives up on a message whose next
-    /// retry would be later. No limit by default; at most 14 days, or a year with `long_delays`.
-    #[serde(deserialize_with = "numbers::whole::<_, _, 1, 31_536_000>")]
+    /// retry would exceed it. No limit by default; at most 14 days, or a year with `long_delays`.
+    #[serde(deserialize_with = "numbers::parse_integer::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// If set, only these error types are retried.
     #[serde(deserialize_with = "not_null")]
@@ -47,17 +47,19 @@ pub struct Policy {
     /// These error types are not retried.
     #[serde(deserialize_with = "not_null")]
     pub non_retryable: Option<Globs>,
-    /// Immediate retries within the invocation, before a delayed retry is used; none by default.
-    #[serde(deserialize_with = "wire::object::<_, Immediate, _>")]
+    /// Immediate retries in the same invocation, before the first delayed retry; none by default.
+    #[serde(deserialize_with = "wire::parse_object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
-    /// Detection and handling of outages. Without it, every call is made and every failed call is an attempt.
+    /// Detection and handling of outages. Without a circuit breaker, every call is made and every failed call is an
+    /// attempt.
     #[serde(deserialize_with = "circuit_breaker::or_false")]
     pub circuit_breaker: Option<CircuitBreaker>,
-    /// Limit on sending a message again after SQS moved it because of unanswered receives, 0..=1000; 20 by default.
-    /// These re-sends are not attempts. See [`Policy::redrives_max`].
-    #[serde(deserialize_with = "numbers::whole::<_, _, 0, 1000>")]
+    /// Limit on re-sends of a message that SQS moved after unanswered receives, 0..=1000; 20 by default. These re-sends
+    /// are not attempts. See [`Policy::redrives_max`].
+    #[serde(deserialize_with = "numbers::parse_integer::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
-    /// The handling of the rest of a group on an ordered queue after a give-up; it continues by default.
+    /// The handling of a group on an ordered queue after redeliver gives up on one of its messages; by default the
+    /// group continues.
     pub on_give_up: OnGiveUp,
 }
 
@@ -72,40 +74,40 @@ pub enum OnGiveUp {
     Block,
 }
 
-/// Retries within the invocation, for blips: they spend no attempt.
+/// Retries in the same invocation, for blips: they spend no attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Immediate {
-    /// Calls after the first one, 1..=10.
-    #[serde(deserialize_with = "numbers::whole::<_, _, 1, 10>")]
+    /// Number of calls after the first one, 1..=10.
+    #[serde(deserialize_with = "numbers::parse_integer::<_, _, 1, 10>")]
     pub max_attempts: u32,
-    /// Delay before each of them, at most 10 s.
-    #[serde(rename = "delay_ms", deserialize_with = "numbers::milliseconds::<_, 10_000>")]
+    /// Delay before each of these calls, at most 10 s.
+    #[serde(rename = "delay_ms", deserialize_with = "numbers::parse_milliseconds::<_, 10_000>")]
     pub delay: Duration,
 }
 
-/// Globs for error types: `*` matches any text, `?` one character. Each has 1 to 128 characters; all are distinct.
+/// Globs for error types: `*` matches any string, `?` any character. Each has 1 to 128 characters; all are distinct.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<String>")]
 pub struct Globs(Vec<WildMatch>);
 
 impl Globs {
-    /// Built-in globs.
+    /// Creates redeliver's own globs.
     pub(crate) fn built_in(globs: &[&str]) -> Self {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 
-    /// True if a glob matches the error type or its status alone: `HttpStatus.422` of `HttpStatus.422:no_stock`.
+    /// True if a glob matches the error type or only its status: `HttpStatus.422` of `HttpStatus.422:no_stock`.
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
-        let status = status_alone(error_type);
+        let status = status_without_code(error_type);
         self.0.iter().any(|glob| glob.matches(error_type) || status != error_type && glob.matches(status))
     }
 }
 
 /// Returns `HttpStatus.422` for `HttpStatus.422:no_stock`, and any other error type unchanged.
 #[must_use]
-pub fn status_alone(error_type: &str) -> &str {
+pub fn status_without_code(error_type: &str) -> &str {
     match error_type.split_once(':') {
         Some((status, _)) if status.starts_with("HttpStatus.") => status,
         _ => error_type,
@@ -116,16 +118,17 @@ impl TryFrom<Vec<String>> for Globs {
     type Error = &'static str;
 
     fn try_from(globs: Vec<String>) -> Result<Self, Self::Error> {
-        let are_right = globs.iter().all(|glob| (1..=128).contains(&glob.chars().count()));
-        let different: BTreeSet<_> = globs.iter().collect();
-        if globs.is_empty() || !are_right || different.len() < globs.len() {
+        let have_valid_lengths = globs.iter().all(|glob| (1..=128).contains(&glob.chars().count()));
+        let distinct_globs: BTreeSet<_> = globs.iter().collect();
+        if globs.is_empty() || !have_valid_lengths || distinct_globs.len() < globs.len() {
             return Err("a list needs distinct globs of 1 to 128 characters");
         }
         Ok(Self(globs.iter().map(|glob| WildMatch::new(glob)).collect()))
     }
 }
 
-/// The reason why a policy is refused, with the JSON Pointer of each wrong member. The text follows the policy's name.
+/// The reason why a policy is refused, with the JSON Pointer of each invalid member. The message continues a sentence
+/// that starts with the policy's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
     #[error("is not JSON: {0}")]
@@ -134,34 +137,35 @@ pub enum PolicyError {
     #[error("is refused: {}", join_violations(.0))]
     Refused(Vec<Violation>),
     /// Members that the strategy does not support.
-    #[error("{}", which(.0))]
+    #[error("{}", describe_members(.0))]
     NotForStrategy(Vec<Violation>),
 }
 
-fn which(members: &[Violation]) -> String {
-    let which = members.iter().map(|Violation { pointer, rule }| format!("has {pointer}, {rule}"));
-    which.collect::<Vec<_>>().join("; ")
+fn describe_members(members: &[Violation]) -> String {
+    let descriptions = members.iter().map(|Violation { pointer, rule }| format!("has {pointer}, {rule}"));
+    descriptions.collect::<Vec<_>>().join("; ")
 }
 
 impl Policy {
     /// Parses and checks a policy document.
     ///
     /// # Errors
-    /// The text is not JSON; or it has unknown members, wrong values or contradictions, each with its JSON Pointer.
+    /// The text is not JSON; or it has unknown members, invalid values or contradictions, each reported with its JSON
+    /// Pointer.
     pub fn from_json(text: &str) -> Result<Self, PolicyError> {
-        wire::parse_over("{}", text)
+        wire::parse_with_defaults("{}", text)
     }
 
-    /// Parses and checks a policy document. Absent members get their defaults from `defaults` instead of ours, but a
-    /// `preset` sets its own backoff.
+    /// Parses and checks a policy document. `defaults` overrides our defaults for absent members, but a `preset` sets
+    /// its own backoff.
     ///
     /// # Errors
-    /// As [`Policy::from_json`].
+    /// Same as [`Policy::from_json`].
     pub fn from_json_over(defaults: &str, text: &str) -> Result<Self, PolicyError> {
-        wire::parse_over(defaults, text)
+        wire::parse_with_defaults(defaults, text)
     }
 
-    /// Reads the breaker's settings. If the breaker is off, uses our defaults for messages that were held earlier.
+    /// Reads the breaker's settings, or our defaults if the breaker is off, for messages that were held earlier.
     pub(crate) fn with_breaker<T>(&self, read: impl FnOnce(&CircuitBreaker) -> T) -> T {
         match &self.circuit_breaker {
             Some(breaker) => read(breaker),
@@ -169,21 +173,20 @@ impl Policy {
         }
     }
 
-    /// `max_redrives`, or 20 by default: about four hours, with delays growing to 900 s and the time until SQS moves a
-    /// message.
+    /// `max_redrives`, or the default of 20: about four hours, with delays that grow to 900 s plus the time until SQS
+    /// moves a message.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// Limit on all re-sends of a message that SQS moved, even with answered deliveries in between, so that the loop
-    /// ends.
+    /// Limit on all re-sends of a message that SQS moved, even with answered deliveries in between, to end the loop.
     #[must_use]
     pub fn redrives_in_all_max(&self) -> u32 {
         self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)
     }
 
-    /// The maximum delay of any backoff: 12 hours with long delays, otherwise 900 s.
+    /// Returns the maximum delay of any backoff: 12 hours with `long_delays`, otherwise 900 s.
     #[must_use]
     pub const fn delay_limit(&self) -> RetryDelay {
         if self.long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX }
@@ -191,7 +194,7 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// 5 retries, each after a random delay of 0..=900 s; an outage spends none.
+    /// 5 retries, each after a random delay of 0..=900 s; outages spend no attempts.
     fn default() -> Self {
         Self {
             max_attempts: 5,

@@ -1,5 +1,5 @@
-//! One poll for a function: receive → invoke → delete the completed records. An event source mapping, the pollers of
-//! `redeliver work` and the model all follow these steps.
+//! The steps of a poll for a function: receive → invoke → delete the completed records. Event source mappings, the
+//! pollers of `redeliver work` and the model all follow them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -8,10 +8,10 @@ use crate::deliver::deletion::delete_receives;
 use crate::message::ReceivedMessage;
 use crate::ports::{Clock, EntryError, Function, Queue, Receive, UnreadableMessage};
 
-/// Receives up to `max_messages` records; empty if none arrives within `wait`.
+/// Receives up to `max_messages` records, or none if none arrives within `wait`.
 ///
 /// # Errors
-/// If the receive fails. If only the response was lost, the records are received again after their visibility timeout.
+/// The receive failed. If only the response was lost, the records are received again after their visibility timeout.
 pub async fn receive_records<Q: Queue>(
     queue: &Q,
     max_messages: u8,
@@ -20,9 +20,9 @@ pub async fn receive_records<Q: Queue>(
     queue.receive(Receive { max_messages, wait, visibility: None }).await
 }
 
-/// Removes from a batch the records that must wait for an earlier unreadable record, if the function keeps the order
-/// within a group: those of the same group, or all later records if its group is unreadable, too. They remain in their
-/// queue, like the unreadable one.
+/// If the function keeps the order within groups, removes from a batch the records that must wait for an earlier
+/// unreadable record: those of the same group, or all later records if the group is unreadable, too. They remain in
+/// their queue, as does the unreadable record.
 pub fn take_waiting(
     function: &impl Function,
     readable: &mut Vec<ReceivedMessage>,
@@ -50,7 +50,7 @@ pub fn take_waiting(
 
 /// Invokes the function with a deadline `timeout` from now, and deletes the records that it does not report as failed.
 ///
-/// A failed record, or one that cannot be deleted, is received again after its visibility timeout. Returns the SQS
+/// Failed records and records that cannot be deleted are received again after their visibility timeout. Returns the SQS
 /// message ids of the completed records that could not be deleted.
 pub async fn invoke_function<Q: Queue>(
     queue: &Q,
@@ -68,7 +68,7 @@ pub async fn invoke_function<Q: Queue>(
         function.batch_item_failures(records, clock.now() + timeout).await.into_iter().collect();
     let (done, handles): (Vec<_>, Vec<_>) =
         received.into_iter().filter(|(id, _)| !failed.contains(id)).unzip();
-    // These are deleted even after the deadline, since the function has confirmed each of them.
+    // Deleted even after the deadline, since the function has confirmed each of these records.
     let deleted = delete_receives(queue, clock, &handles).await;
     done.into_iter().zip(deleted).filter(|(_, deleted)| deleted.is_err()).map(|(id, _)| id).collect()
 }
@@ -81,7 +81,7 @@ mod tests {
     use crate::message::{Confirmed, Timestamp};
     use crate::testing::received;
 
-    /// A record of a batch: its group, and a flag that is false if the record is unreadable.
+    /// Generates a record of a batch: its group, and a flag that is true if the record is readable.
     fn record() -> impl Strategy<Value = (Option<&'static str>, bool)> {
         (prop::sample::select(vec![Some("a"), Some("b"), None]), prop::bool::weighted(0.7))
     }
@@ -99,20 +99,20 @@ mod tests {
     }
 
     proptest! {
-        /// By definition, a record waits if an unreadable record of its own or of an unknown group precedes it.
+        /// By definition, a record waits if an unreadable record of the same group or of an unknown group precedes it.
         #[test]
         fn records_behind_an_unreadable_one_of_their_group_wait(
             batch in prop::collection::vec(record(), 0..10)
         ) {
             let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
-            let (mut go_on, mut wait) = (Vec::new(), Vec::new());
+            let (mut continued, mut waiting) = (Vec::new(), Vec::new());
             for (n, (group, is_readable)) in batch.iter().enumerate() {
                 let (sqs_message_id, message_group_id) = (n.to_string(), group.map(str::to_owned));
                 if *is_readable {
                     let stops = |(before, is_readable): &(Option<&str>, bool)| {
                         !is_readable && before.is_none_or(|before| Some(before) == *group)
                     };
-                    let list = if batch[..n].iter().any(stops) { &mut wait } else { &mut go_on };
+                    let list = if batch[..n].iter().any(stops) { &mut waiting } else { &mut continued };
                     list.push(sqs_message_id.clone());
                     readable.push(ReceivedMessage { sqs_message_id, message_group_id, ..received(None) });
                 } else {
@@ -130,8 +130,8 @@ mod tests {
             let before = readable.clone();
             prop_assert_eq!(take_waiting(&KeepsOrder(false), &mut readable, &unreadable), []);
             prop_assert_eq!(&readable, &before);
-            prop_assert_eq!(ids(take_waiting(&KeepsOrder(true), &mut readable, &unreadable)), wait);
-            prop_assert_eq!(ids(readable), go_on);
+            prop_assert_eq!(ids(take_waiting(&KeepsOrder(true), &mut readable, &unreadable)), waiting);
+            prop_assert_eq!(ids(readable), continued);
         }
     }
 }

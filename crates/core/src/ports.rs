@@ -18,31 +18,31 @@ use crate::trace::Tracer;
 
 /// The clock: the only source of time.
 pub trait Clock: Send + Sync {
-    /// The current time, in UTC.
+    /// Returns the current time, in UTC.
     fn now(&self) -> Timestamp;
     /// Completes when `duration` has passed.
     fn sleep(&self, duration: Duration) -> impl Future<Output = ()> + Send;
 }
 
-/// Receives domain events, and writes logs and metrics or counts them.
+/// Receives domain events, for logs, metrics or counts.
 pub trait Observer: Send + Sync {
     /// Handles an event. Must neither fail nor block.
     fn observe(&self, event: &Event);
-    /// Observes several events at once; override it if that is cheaper.
+    /// Handles several events; override it if one call is cheaper.
     fn observe_all(&self, events: &[Event]) {
         events.iter().for_each(|event| self.observe(event));
     }
     /// Ends a batch: writes the events buffered so far.
     fn flush(&self) {}
-    /// The recorder of spans, if spans are recorded.
+    /// Returns the tracer, if spans are recorded.
     fn tracer(&self) -> Option<&Tracer> {
         None
     }
-    /// Begins an invocation with this Lambda request id.
+    /// Starts an invocation with this Lambda request id.
     fn begin_invocation(&self, request_id: &str) {
         let _ = request_id;
     }
-    /// The location of the process's log lines for this invocation; empty outside Lambda.
+    /// Returns the location of the process's log lines for this invocation; empty outside Lambda.
     fn log_location(&self) -> LogLocation {
         LogLocation::default()
     }
@@ -58,12 +58,12 @@ impl<O: Observer> Drop for FlushOnDrop<'_, O> {
     }
 }
 
-/// The sending half of a queue, which is all that most functions need.
+/// The sending half of a queue; most functions need no more.
 pub trait QueueSender: Send + Sync {
     /// Sends one batch in one request. Returns one outcome per entry, in order: the SQS message id if the send is
     /// confirmed.
     fn send_batch(&self, batch: Batch<'_>) -> impl Future<Output = Vec<EntryOutcome<String>>> + Send;
-    /// The queue's name, for spans; empty if it is unknown.
+    /// Returns the queue's name, for spans; empty if it is unknown.
     fn name(&self) -> &str {
         ""
     }
@@ -71,8 +71,8 @@ pub trait QueueSender: Send + Sync {
 
 /// Control over a received message's visibility timeout.
 pub trait VisibilityControl: Send + Sync {
-    /// Changes the visibility timeouts, counted from now, of at most 10 messages (one request). Returns one outcome per
-    /// entry, in order.
+    /// Changes the visibility timeouts, counted from now, of at most 10 messages in one request. Returns one outcome
+    /// per entry, in order.
     fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -104,14 +104,14 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
-    /// Takes the unreadable messages of all receives so far. Separate from the result of a receive, since only a poller
-    /// needs them: it reports them, as the function itself does behind an event source mapping.
+    /// Takes the unreadable messages of all receives so far. They are not part of a receive's result, since only
+    /// pollers need them, to report them as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<UnreadableMessage>;
-    /// Deletes at most 10 messages by receipt handle (one request). Returns one outcome per entry, in order.
+    /// Deletes at most 10 messages by receipt handle in one request. Returns one outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
-    /// The queue's ARN.
+    /// Returns the queue's ARN.
     fn arn(&self) -> &str;
-    /// The queue's URL.
+    /// Returns the queue's URL.
     fn url(&self) -> &str;
 }
 
@@ -123,13 +123,13 @@ pub struct UnreadableMessage {
     pub sqs_message_id: String,
     /// The receipt handle; empty if the response has none.
     pub receipt_handle: String,
-    /// The message's group; `None` if it is missing or unreadable, too.
+    /// The message's group; `None` if it is missing or unreadable.
     pub message_group_id: Option<String>,
     /// Number of readable messages before it in the same receive or event.
     pub readable_before: usize,
 }
 
-/// Numbers of messages in a queue, by state.
+/// The number of messages in a queue, by state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Depth {
     /// `ApproximateNumberOfMessages`.
@@ -141,16 +141,16 @@ pub struct Depth {
 }
 
 impl Depth {
-    /// All messages in the queue.
+    /// Returns the total number of messages in the queue.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.visible + self.in_flight + self.delayed
     }
 }
 
-/// An object store, with the operations that the archive needs for writing.
+/// An object store that can be written; the archive needs no more.
 pub trait ObjectStore: Send + Sync {
-    /// Writes an object; `Ok(false)`, without a write, if the key already exists.
+    /// Creates an object; `Ok(false)`, without a write, if the key already exists.
     fn create_object(
         &self,
         key: &str,
@@ -162,7 +162,7 @@ pub trait ObjectStore: Send + Sync {
 pub trait ReadableStore: ObjectStore {
     /// Reads an object; `None` if the key does not exist.
     fn read_object(&self, key: &str) -> impl Future<Output = Result<Option<Vec<u8>>, EntryError>> + Send;
-    /// Lists one page of at most 1,000 keys, in order.
+    /// Lists one page of at most 1,000 keys, in key order.
     fn list_keys(&self, listing: Listing<'_>)
     -> impl Future<Output = Result<ListingPage, EntryError>> + Send;
 }
@@ -187,7 +187,7 @@ pub struct ListingPage {
     pub next: Option<String>,
 }
 
-/// The absent object store of a deployment without an archive.
+/// The object store of a deployment without an archive: no value of this type exists.
 #[derive(Clone, Copy, Debug)]
 pub enum NoStore {}
 
@@ -199,7 +199,7 @@ impl ObjectStore for NoStore {
 
 /// Invokes Lambda functions asynchronously.
 pub trait AsyncInvoker: Send + Sync {
-    /// `Ok` once Lambda has queued the event. The payload is JSON; the function is an ARN.
+    /// Invokes the function with a JSON payload; `Ok` once Lambda has queued the event.
     fn invoke_async(
         &self,
         function_arn: &str,
@@ -207,7 +207,7 @@ pub trait AsyncInvoker: Send + Sync {
     ) -> impl Future<Output = Result<(), NotInvoked>> + Send;
 }
 
-/// The reason why Lambda did not confirm that an event is queued.
+/// The reason why Lambda did not confirm that it queued an event.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotInvoked {
     /// The payload exceeds Lambda's limit.
@@ -216,8 +216,8 @@ pub enum NotInvoked {
     /// Lambda rejected the payload as invalid JSON.
     #[error("not valid JSON")]
     Invalid,
-    /// A throttle, a fault, a missing permission or function, or no response (the event may be queued anyway); a retry
-    /// may succeed.
+    /// Throttling, a fault, a missing permission or function, or no response, in which case the event may be queued
+    /// anyway. A retry may succeed.
     #[error("not now ({code})")]
     NotNow {
         /// Lambda's error code, or redeliver's own; never part of a payload.
@@ -257,7 +257,7 @@ pub struct QueueSettings {
     pub retention: Duration,
     /// `RedrivePolicy`.
     pub redrive: Option<RedriveSettings>,
-    /// Tags that identify the queue's owner to humans.
+    /// Tags that show people who owns the queue.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -266,7 +266,7 @@ pub struct QueueSettings {
 pub struct RedriveSettings {
     /// `deadLetterTargetArn`.
     pub target_arn: String,
-    /// `maxReceiveCount`, 1..=1000: the next receive after that moves the message to the DLQ instead.
+    /// `maxReceiveCount`, 1..=1000: the next receive after that many moves the message to the DLQ instead.
     pub max_receive_count: u16,
 }
 
@@ -283,8 +283,8 @@ impl Default for QueueSettings {
 
 /// A function behind an event source mapping.
 pub trait Function: Send + Sync {
-    /// Handles one batch before `deadline`, after which the process may be stopped. Returns the completed records; all
-    /// others are received again.
+    /// Processes one batch before `deadline`, after which the process may be stopped. Returns the completed records;
+    /// all others are received again.
     fn process_batch(
         &self,
         records: Vec<ReceivedMessage>,
@@ -296,18 +296,18 @@ pub trait Function: Send + Sync {
         false
     }
 
-    /// The recorder of the function's spans, if spans are recorded.
+    /// Returns the function's tracer, if spans are recorded.
     fn tracer(&self) -> Option<&Tracer> {
         None
     }
 
-    /// Begins an invocation with this Lambda request id.
+    /// Starts an invocation with this Lambda request id.
     fn begin_invocation(&self, request_id: &str) {
         let _ = request_id;
     }
 
-    /// [`Self::process_batch`] with the response for an event source mapping: `batchItemFailures`, the SQS message ids
-    /// of the unconfirmed records.
+    /// Calls [`Self::process_batch`] and returns the response for an event source mapping: `batchItemFailures`, the SQS
+    /// message ids of the unconfirmed records.
     fn batch_item_failures(
         &self,
         records: Vec<ReceivedMessage>,
@@ -321,7 +321,7 @@ pub trait Function: Send + Sync {
 }
 
 fn unconfirmed_ids(received: Vec<Receipt>, confirmed: Vec<Confirmed>) -> Vec<String> {
-    // Counted, so that only one of two identical records is treated as done if only one was confirmed.
+    // Confirmations are counted: if only one of two identical records was confirmed, only one is done.
     let mut done: HashMap<Receipt, u32> = HashMap::with_capacity(confirmed.len());
     for record in confirmed {
         *done.entry(record.into_receipt()).or_default() += 1;
@@ -379,7 +379,7 @@ impl<T: AsyncInvoker> AsyncInvoker for &T {
     }
 }
 
-/// A borrowed or shared observer.
+/// Lets a reference or a shared pointer to an observer serve as an observer.
 impl<P: Deref<Target: Observer> + Send + Sync> Observer for P {
     fn observe(&self, event: &Event) {
         (**self).observe(event);
@@ -441,14 +441,14 @@ mod tests {
         assert_eq!(failures(&["1", "2", "3"], &records), [""; 0]);
     }
 
-    /// An event source mapping deletes by message id: the failed copy must not be deleted with the other one.
+    /// An event source mapping deletes by message id: it must not delete the failed copy with the confirmed one.
     #[test]
-    fn the_failed_one_of_two_receives_of_a_message_is_reported() {
+    fn a_message_is_reported_if_one_of_two_receives_failed() {
         assert_eq!(failures(&["1"], &[("a", "1"), ("a", "2")]), ["a"]);
     }
 
     #[test]
-    fn a_confirmation_counts_for_a_single_record() {
+    fn a_confirmation_completes_only_one_record() {
         let receipt = || received(None).into_receipt();
         assert_eq!(unconfirmed_ids(vec![receipt(), receipt()], vec![receipt().confirm()]), ["n"]);
     }

@@ -11,7 +11,7 @@ use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender};
 
-/// The queues that failed messages are sent to.
+/// The queues to which failed messages are sent.
 #[derive(Debug)]
 pub struct Redelivery<Q> {
     /// Receives re-sends.
@@ -22,7 +22,7 @@ pub struct Redelivery<Q> {
 
 impl<Q: QueueSender> Redelivery<Q> {
     /// Sends all messages of a batch, including verdicts, to the three queues concurrently. Returns the records whose
-    /// messages SQS has confirmed; the others are received again.
+    /// messages SQS has confirmed. All other records are received again.
     pub async fn send_routes<C: Clock, O: Observer>(
         &self,
         outbox: &Outbox<'_, C, O>,
@@ -41,7 +41,7 @@ impl<Q: QueueSender> Redelivery<Q> {
 
 /// The messages of a batch, by destination.
 #[derive(Debug, Default)]
-#[must_use = "its messages are received again unless they are sent"]
+#[must_use = "the messages are received again unless they are sent"]
 pub struct Routes {
     /// For the source queue.
     resends: Vec<Outgoing>,
@@ -52,8 +52,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Decides on a message and adds it. Returns the decision for its span: `resend`, `hop`, or the code of the give-up
-    /// reason.
+    /// Decides on a message and adds it. Returns the decision for the message's span: `resend`, `hop`, or the code of
+    /// the reason for giving up.
     pub fn route_message(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
         match decide(policy, &failed, now) {
             Decision::Resend(retry) => {
@@ -77,7 +77,7 @@ impl Routes {
         self.hops.push(hop);
     }
 
-    /// Adds a verdict: a message that redeliver gives up on.
+    /// Adds a verdict on a message that redeliver gives up on.
     pub fn add_verdict(&mut self, verdict: Outgoing) {
         self.verdicts.push(verdict);
     }
@@ -85,13 +85,13 @@ impl Routes {
     fn add_resend(&mut self, failed: FailedMessage, retry: Resend, now: Timestamp) {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
-        // Holds are not reported here: a message may be held a hundred times, and the message-processor reports them
-        // per batch.
-        let scheduled = (retry.spends != Budget::Hold).then(|| Event::RetryScheduled {
+        // Holds are not reported here: a message may be held a hundred times, and the message-processor reports holds
+        // once per batch.
+        let scheduled = (retry.budget != Budget::Hold).then(|| Event::RetryScheduled {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: retry.retry_attempt,
-            spends_attempt: retry.spends == Budget::Attempt,
-            delay_seconds: retry.waited,
+            spends_attempt: retry.budget == Budget::Attempt,
+            delay_seconds: retry.total_delay,
             age_seconds: time_until(retry.first_sent, now).as_secs_f64(),
             error_type,
             request_id,

@@ -1,4 +1,4 @@
-//! The identity of a span: W3C's `traceparent` ("Trace Context", W3C).
+//! Span identity: the `traceparent` header ("Trace Context", W3C).
 
 use std::borrow::Cow;
 
@@ -7,16 +7,16 @@ use serde::{Serialize, Serializer};
 /// The identity of a span, in compact form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SpanContext {
-    /// Not 0.
+    /// Never 0.
     pub trace_id: u128,
-    /// Not 0.
+    /// Never 0.
     pub span_id: u64,
-    /// False for a trace that is not recorded.
+    /// False if the trace is not recorded.
     pub is_sampled: bool,
 }
 
 impl SpanContext {
-    /// Parses W3C's `traceparent`; `None` if it is invalid ("Trace Context", W3C).
+    /// Parses a `traceparent` header; `None` if it is invalid ("Trace Context", W3C).
     #[must_use]
     pub fn from_traceparent(text: &str) -> Option<Self> {
         let (version, rest) = text.split_once('-')?;
@@ -34,13 +34,13 @@ impl SpanContext {
         })
     }
 
-    /// Parses `traceparent` from a JSON string. Anything else counts as absent, since a broken link must not fail a
-    /// message.
+    /// Parses a `traceparent` header from a JSON string. Anything else counts as absent, since a broken link must not
+    /// fail the message.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         Self::from_traceparent(&serde_json::from_str::<Cow<'_, str>>(text).ok()?)
     }
 
-    /// The header `traceparent`.
+    /// Returns the `traceparent` header.
     #[must_use]
     pub fn traceparent(&self) -> String {
         let mut text = String::with_capacity(55);
@@ -52,34 +52,33 @@ impl SpanContext {
         text
     }
 
-    /// The trace id as 32 hexadecimal digits.
+    /// Returns the trace id as 32 hexadecimal digits.
     #[must_use]
     pub fn trace_id(&self) -> String {
         format!("{:032x}", self.trace_id)
     }
 
-    /// The trace id in X-Ray's form: `1-5759e988-bd862e3fe1be46a994272793`.
+    /// Returns the trace id in X-Ray's form: `1-5759e988-bd862e3fe1be46a994272793`.
     #[must_use]
     pub fn xray_trace_id(&self) -> String {
         format!("1-{:08x}-{:024x}", self.trace_id >> 96, self.trace_id & ((1 << 96) - 1))
     }
 }
 
-/// Serializes as the header `traceparent`.
+/// Serializes as a `traceparent` header.
 impl Serialize for SpanContext {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(&self.traceparent())
     }
 }
 
-/// Appends hexadecimal digits. Faster than the standard library's formatting, which took a fifth of a span's cost per
-/// failure.
+/// Appends hexadecimal digits. The standard library's formatting accounted for a fifth of a failed call's span cost.
 fn push_hex(text: &mut String, bytes: &[u8]) {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
     text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));
 }
 
-/// Parses an id of this many lower-case hexadecimal digits, not all 0.
+/// Parses an id with this many lower-case hexadecimal digits, not all of them 0.
 pub(crate) fn parse_id(text: &str, digits: usize) -> Option<u128> {
     let id = is_hex(text, digits).then(|| u128::from_str_radix(text, 16).ok()).flatten();
     id.filter(|id| *id != 0)

@@ -1,5 +1,6 @@
-//! The strategies define how failed messages are retried. Each one is a file in `strategy/` with its queues, the
-//! policies that it rejects, and its rules for the message-processor. This file and `on_failure` are the registries.
+//! The strategies, which define how failed messages are retried. Each strategy is a file in `strategy/`: its queues,
+//! the policies that it rejects, and its rules for the message-processor. This file and `on_failure` list all
+//! strategies.
 
 mod async_retry;
 mod definition;
@@ -27,18 +28,18 @@ pub use queues::{NeededQueue, RedriveEdge, Role, SOURCE_RETENTION};
 pub use retry_loop::RetryLoop;
 pub use visibility::Visibility;
 
-/// The message-processor's way to retry a failed message.
+/// The way in which the message-processor retries failed messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, VariantArray)]
 pub enum Strategy {
-    /// The message is handed off to the intermediate DLQ, and sent again with a delay.
+    /// The message is handed off to the intermediate DLQ and sent again with a delay.
     #[default]
     DelayedResend,
     /// The message-processor sends the message again with a delay; messages that SQS moves still go through the
     /// intermediate DLQ.
     DirectResend,
-    /// The message remains on the source queue, hidden for the delay; each retry is a receive.
+    /// The message remains hidden on the source queue for the delay; each retry is a receive.
     Visibility,
-    /// The message remains on the source queue, a FIFO queue, hidden for the delay; the rest of its group waits behind
+    /// The message remains hidden on the source queue, a FIFO queue, for the delay; the rest of its group waits behind
     /// it.
     Ordered,
 }
@@ -47,7 +48,7 @@ impl Strategy {
     /// All strategies, the default (`delayed-resend`) first.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// Its queues, its default policy, and the policies that it rejects.
+    /// Returns the strategy's queues, its default policy, and the policies that it rejects.
     #[must_use]
     pub const fn definition(self) -> &'static StrategyDefinition {
         match self {
@@ -58,13 +59,14 @@ impl Strategy {
         }
     }
 
-    /// The name in settings and on the command line: `delayed-resend`, `direct-resend`, `visibility` or `ordered`.
+    /// Returns the name in settings and on the command line: `delayed-resend`, `direct-resend`, `visibility` or
+    /// `ordered`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.definition().name
     }
 
-    /// The strategy with this name; `None` for any other text.
+    /// Returns the strategy with this name, if any.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|strategy| strategy.name() == name)
@@ -77,7 +79,7 @@ impl fmt::Display for Strategy {
     }
 }
 
-/// Without an intermediate DLQ, messages that SQS moves are not retried.
+/// Refuses `max_redrives`: without an intermediate DLQ, messages that SQS moves are not retried.
 fn refuse_redrives(policy: &Policy) -> Option<Violation> {
     let rule = "which only the strategies delayed-resend and direct-resend support: remove it";
     policy.max_redrives.map(|_| Violation::new("/max_redrives", rule))

@@ -1,5 +1,4 @@
-//! Helpers for several test modules. Unit tests cannot use `redeliver-testing`, which depends on another copy of these
-//! types.
+//! Helpers for unit tests, which cannot use `redeliver-testing`: it depends on another copy of this crate's types.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -11,7 +10,7 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
-/// Texts from targets and attackers: illegal characters, JSON escapes, wide characters, empty, 100 KiB.
+/// Generates strings from targets and attackers: illegal characters, JSON escapes, wide characters, empty, 100 KiB.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 12] =
         ["\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711"];
@@ -22,7 +21,7 @@ pub(crate) fn any_text() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Text that SQS accepts from a producer.
+/// Generates text that SQS accepts from a producer.
 fn legal_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 8] = ["\"", "\\", "\n", "é", "😀", "\u{FFFD}", "x", "{}"];
     prop_oneof![
@@ -43,7 +42,7 @@ fn any_attribute() -> impl Strategy<Value = Attribute> {
         .prop_map(|(data_type, value)| Attribute { data_type: data_type.to_owned(), value })
 }
 
-/// A producer's attributes, 0..=10, some with names that a final record uses.
+/// Generates up to 10 producer attributes, some with names that a final record uses.
 pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     let names = vec![
         "ErrorType",
@@ -69,8 +68,8 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     })
 }
 
-/// A producer's attributes, and the size of a body that SQS accepted with them: small, any, almost full, exactly 1 MiB
-/// in total.
+/// Generates a producer's attributes, and the size of a body that SQS accepts with them: small, any size, almost full,
+/// or exactly 1 MiB in total.
 pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     producer_attributes().prop_flat_map(|attributes| {
         let most = MESSAGE_BYTES_MAX - attributes_size(&attributes);
@@ -87,12 +86,12 @@ pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
 
 pub(crate) const SOURCE_ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:source";
 
-/// The time this many seconds after 2026-07-25T17:20:00Z.
+/// Returns the time this many seconds after 2026-07-25T17:20:00Z.
 pub(crate) fn at(second: i64) -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000 + second, 0).unwrap()
 }
 
-/// A first delivery that was sent at second 0 and failed at second 5.
+/// Returns a first delivery that was sent at second 0 and failed at second 5.
 pub(crate) fn delivery() -> Delivery {
     Delivery {
         last_attempt: None,
@@ -106,7 +105,7 @@ pub(crate) fn delivery() -> Delivery {
     }
 }
 
-/// The log lines of a call in a function with redeliver's layer, from second 3 to second 4.
+/// Returns the location of a call's log lines, from second 3 to second 4, in a function with redeliver's layer.
 pub(crate) fn attempt_logs() -> AttemptLogs {
     let stream = "2026/07/25/orders[$LATEST]0123456789abcdef0123456789abcdef".to_owned();
     let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
@@ -114,7 +113,8 @@ pub(crate) fn attempt_logs() -> AttemptLogs {
     AttemptLogs::new(location, at(3), at(4)).unwrap()
 }
 
-/// A message on the intermediate DLQ, sent a minute before second 0, and moved from this queue if given.
+/// Returns a message on the intermediate DLQ that was sent a minute before second 0, and moved from `redriven_from` if
+/// given.
 pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "n".to_owned(),

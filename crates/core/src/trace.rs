@@ -1,4 +1,4 @@
-//! Trace contexts: parsing a message's context, passing it to the target, and the spans of the message's attempts.
+//! Parses a message's trace context, passes it to the target, and records the spans of the message's attempts.
 
 pub mod messaging;
 mod span;
@@ -17,7 +17,7 @@ pub const TRACEPARENT: &str = "traceparent";
 pub const TRACESTATE: &str = "tracestate";
 /// X-Ray's header ("Tracing header", AWS X-Ray Developer Guide).
 pub const XRAY_TRACE_ID: &str = "x-amzn-trace-id";
-/// A `tracestate` of up to this size is propagated ("tracestate Limits", Trace Context, W3C); a longer one is dropped.
+/// Size limit of a propagated `tracestate` ("tracestate Limits", Trace Context, W3C); a longer one is dropped.
 const STATE_CHARACTERS_MAX: usize = 512;
 
 /// The context of a span to continue: the producer's, or redeliver's own for a call.
@@ -29,8 +29,8 @@ pub struct TraceContext {
     state: String,
     /// `Lineage` of the X-Ray header, which Lambda uses to detect endless loops.
     lineage: Option<String>,
-    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as for any function with tracing disabled,
-    /// and OpenTelemetry's sampling decision is still open.
+    /// True for an X-Ray header without `Sampled=1`: X-Ray records nothing, as is usual for functions with tracing
+    /// disabled, and OpenTelemetry's sampling decision is still open.
     is_undecided: bool,
 }
 
@@ -40,7 +40,7 @@ fn context_from_attributes(attributes: &Attributes) -> Option<TraceContext> {
 }
 
 fn context_from_cloud_event(body: &str) -> Option<TraceContext> {
-    // Most bodies contain no trace context, and need not be parsed.
+    // Most bodies contain no trace context, so they need not be parsed.
     if !body.contains(TRACEPARENT) {
         return None;
     }
@@ -49,7 +49,7 @@ fn context_from_cloud_event(body: &str) -> Option<TraceContext> {
 }
 
 impl TraceContext {
-    /// The context of a message, from its producer's attributes, its body, which may be a CloudEvent, or its X-Ray
+    /// Parses a message's context from its producer's attributes, its body if that is a CloudEvent, or its X-Ray
     /// header.
     #[must_use]
     pub fn from_parts(attributes: &Attributes, body: &str, xray: Option<&str>) -> Option<Self> {
@@ -59,26 +59,26 @@ impl TraceContext {
         Some(Self { lineage: xray.and_then(xray_lineage), ..context })
     }
 
-    /// Parses W3C's headers. A `tracestate` that is a valid header is propagated unchanged.
+    /// Parses the W3C headers. A `tracestate` is propagated unchanged if it is a valid header.
     fn from_headers(parent: &str, state: Option<&str>) -> Option<Self> {
         let span = SpanContext::from_traceparent(parent)?;
         Some(Self {
             span,
-            state: state.filter(|state| is_passed_on(state)).unwrap_or_default().to_owned(),
+            state: state.filter(|state| is_propagated(state)).unwrap_or_default().to_owned(),
             lineage: None,
             is_undecided: false,
         })
     }
 
-    /// The context of a span without a producer's context.
+    /// Creates the context of a span for which there is no producer's context.
     fn from_span(span: SpanContext) -> Self {
         Self { span, state: String::new(), lineage: None, is_undecided: false }
     }
 
-    /// The context of another span, which continues this trace or begins a new one.
+    /// Replaces the span with one that continues this trace or starts a new trace.
     #[must_use]
     pub fn with_span(&self, span: SpanContext) -> Self {
-        // The vendors' state belongs to a single trace.
+        // The vendors' state is valid only within its own trace.
         let state = if span.trace_id == self.span.trace_id { self.state.clone() } else { String::new() };
         Self { span, state, lineage: self.lineage.clone(), is_undecided: false }
     }
@@ -96,27 +96,27 @@ impl TraceContext {
         Some(Self { is_undecided: !span.is_sampled, ..Self::from_span(span) })
     }
 
-    /// The header `traceparent`.
+    /// Returns the `traceparent` header.
     #[must_use]
     pub fn traceparent(&self) -> String {
         self.span.traceparent()
     }
 
-    /// The header `tracestate`, if present.
+    /// Returns the `tracestate` header, if present.
     #[must_use]
     pub fn tracestate(&self) -> Option<&str> {
         Some(self.state.as_str()).filter(|state| !state.is_empty())
     }
 
-    /// The header `X-Amzn-Trace-Id`.
+    /// Returns the `X-Amzn-Trace-Id` header.
     #[must_use]
     pub fn xray_header(&self) -> String {
         let SpanContext { span_id, is_sampled, .. } = self.span;
         format!("Root={};Parent={span_id:016x};Sampled={}", self.span.xray_trace_id(), u8::from(is_sampled))
     }
 
-    /// The header `X-Amzn-Trace-Id` for Lambda, with the `Lineage` in which Lambda counts functions to stop endless
-    /// loops: that of `current`, this invocation's header, otherwise the message's.
+    /// Returns the `X-Amzn-Trace-Id` header for Lambda, with the `Lineage` that Lambda uses to stop endless loops: from
+    /// `current`, this invocation's header, or else from the message.
     #[must_use]
     pub fn xray_header_for_lambda(&self, current: Option<&str>) -> String {
         match current.and_then(xray_lineage).or_else(|| self.lineage.clone()) {
@@ -126,13 +126,13 @@ impl TraceContext {
     }
 }
 
-/// A field of an X-Ray header.
+/// Returns a field of an X-Ray header.
 fn xray_field<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     let mut fields = header.split(';').filter_map(|field| field.trim().split_once('='));
     fields.find_map(|(field, value)| (field == name).then_some(value))
 }
 
-/// The `Lineage` of an X-Ray header, if it has only characters that Lambda writes.
+/// Returns the `Lineage` of an X-Ray header, if Lambda could have written all its characters.
 fn xray_lineage(header: &str) -> Option<String> {
     let is_expected = |byte: u8| byte.is_ascii_alphanumeric() || b":,|".contains(&byte);
     xray_field(header, "Lineage")
@@ -140,9 +140,9 @@ fn xray_lineage(header: &str) -> Option<String> {
         .map(str::to_owned)
 }
 
-/// True for a `tracestate` that is short enough, and that every HTTP client accepts. The length is checked first, since
+/// True for a `tracestate` that is short enough and that every HTTP client accepts. The length is checked first, since
 /// it may be up to 1 MiB.
-fn is_passed_on(state: &str) -> bool {
+fn is_propagated(state: &str) -> bool {
     state.len() <= STATE_CHARACTERS_MAX && state.bytes().all(|byte| matches!(byte, b'\t' | b' '..=b'~'))
 }
 

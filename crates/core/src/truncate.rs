@@ -1,4 +1,4 @@
-//! Replaces characters that SQS refuses, and truncates text.
+//! Truncates text, and replaces characters that SQS refuses.
 
 use std::borrow::Cow;
 
@@ -7,31 +7,31 @@ use crate::limits::{first_illegal, is_legal};
 /// Size limit of every error type that we write.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
-/// Size limit of a function's name and version. In Lambda, a name has at most 64 characters, and a version is a number
-/// ("CreateFunction").
+/// Size limit of a function's name and version. In Lambda, a name has at most 64 characters and a version is a number
+/// ("CreateFunction", AWS Lambda API Reference).
 pub const FUNCTION_BYTES_MAX: usize = 128;
 
-/// Separates the last error in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
+/// Precedes the last error in an explanation: `Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503`.
 pub const LAST_ERROR: &str = "; last error ";
 
 const ELLIPSIS: &str = "…";
-/// Minimum length of an explanation: if it gets less, it is dropped in favour of the last error.
-const EXPLANATION_MIN: usize = 18;
+/// Minimum length of an explanation: if less space remains, it is dropped in favour of the last error.
+const EXPLANATION_LENGTH_MIN: usize = 18;
 
-/// `text` in at most `bytes_max` bytes: characters that SQS refuses become U+FFFD, and a cut-off end becomes an
-/// ellipsis of 3 bytes (below 3 bytes the result is empty). For names, and for the details of a single error whose type
-/// is stored separately.
+/// Truncates `text` to at most `bytes_max` bytes: an ellipsis of 3 bytes replaces the end (below 3 bytes the result is
+/// empty), and U+FFFD replaces each character that SQS refuses. For names, and for the details of a single error whose
+/// type is stored separately.
 #[must_use]
 pub fn clean_text(text: &str, bytes_max: usize) -> String {
     if text.len() <= bytes_max && first_illegal(text).is_none() {
         return text.to_owned();
     }
-    let legal = |character| {
+    let replace_illegal = |character| {
         if is_legal(character) { character } else { char::REPLACEMENT_CHARACTER }
     };
     let mut cleaned = String::with_capacity(text.len().min(bytes_max));
     let mut cut_at = 0;
-    for character in text.chars().map(legal) {
+    for character in text.chars().map(replace_illegal) {
         if cleaned.len() + character.len_utf8() > bytes_max {
             cleaned.truncate(cut_at);
             if bytes_max >= ELLIPSIS.len() {
@@ -47,75 +47,75 @@ pub fn clean_text(text: &str, bytes_max: usize) -> String {
     cleaned
 }
 
-/// Like [`clean_text`], for explanations: cuts the middle, and keeps the last error as [`shorten_text`] does.
+/// Like [`clean_text`], for explanations: cuts the middle, but keeps the last error as [`shorten_text`] does.
 #[must_use]
 pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
     let legal = match first_illegal(text) {
         None => Cow::Borrowed(text),
         Some(_) => clean_text(text, usize::MAX).into(),
     };
-    without_middle(&legal, bytes_max, char::len_utf8)
+    cut_middle(&legal, bytes_max, char::len_utf8)
 }
 
-/// `text` in at most `characters_max` characters for humans. The beginning names the failure and the end its cause, so
-/// the middle is cut. If the text has a last error, the explanation before it is cut first, and the error keeps its
-/// name.
+/// Shortens `text` to at most `characters_max` characters, for people. The start names the failure and the end names
+/// its cause, so the middle is cut. If the text has a last error, the explanation before it is cut first, and the error
+/// keeps its name.
 #[must_use]
 pub fn shorten_text(text: &str, characters_max: usize) -> String {
-    without_middle(text, characters_max, |_| 1)
+    cut_middle(text, characters_max, |_| 1)
 }
 
-fn without_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
-    // A text never has more characters than bytes.
+fn cut_middle(text: &str, max: usize, length: fn(char) -> usize) -> String {
+    // A string never has more characters than bytes.
     if text.len() <= max {
         return text.to_owned();
     }
-    let total = |text: &str| text.chars().map(length).sum::<usize>();
+    let total_length = |text: &str| text.chars().map(length).sum::<usize>();
     let Some((explanation, error)) = text.find(LAST_ERROR).map(|at| text.split_at(at)) else {
-        return both_ends(text, max, length);
+        return keep_both_ends(text, max, length);
     };
-    if total(text) <= max {
+    if total_length(text) <= max {
         return text.to_owned();
     }
-    if max / 4 < EXPLANATION_MIN {
-        return both_ends(error.trim_start_matches("; "), max, length);
+    if max / 4 < EXPLANATION_LENGTH_MIN {
+        return keep_both_ends(error.trim_start_matches("; "), max, length);
     }
-    let room = total(explanation).min(max.saturating_sub(total(error)).max(max / 4));
-    both_ends(explanation, room, length) + &both_ends(error, max - room, length)
+    let room = total_length(explanation).min(max.saturating_sub(total_length(error)).max(max / 4));
+    keep_both_ends(explanation, room, length) + &keep_both_ends(error, max - room, length)
 }
 
-/// Keeps both ends: the beginning gets two thirds of the available length, the end one third.
-fn both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
+/// Keeps both ends: the start gets two thirds of the available length, the end one third.
+fn keep_both_ends(text: &str, max: usize, length: fn(char) -> usize) -> String {
     if text.chars().map(length).sum::<usize>() <= max {
         return text.to_owned();
     }
     let Some(room) = max.checked_sub(ELLIPSIS.chars().map(length).sum()) else {
         return String::new();
     };
-    let fitting = |room: usize, characters: &mut dyn Iterator<Item = char>| {
-        let within = characters.scan(0, |used, character| {
+    let fitting_bytes = |room: usize, characters: &mut dyn Iterator<Item = char>| {
+        let lengths = characters.scan(0, |used, character| {
             *used += length(character);
             (*used <= room).then_some(character.len_utf8())
         });
-        within.sum::<usize>()
+        lengths.sum::<usize>()
     };
-    let start = fitting(room - room / 3, &mut text.chars());
-    let end = text.len() - fitting(room / 3, &mut text.chars().rev());
+    let start = fitting_bytes(room - room / 3, &mut text.chars());
+    let end = text.len() - fitting_bytes(room / 3, &mut text.chars().rev());
     format!("{}{ELLIPSIS}{}", &text[..start], &text[end..])
 }
 
-/// The value built with the largest `bytes <= wanted` that fits, found by binary search; `None` if not even 0 fits. If
-/// a number fits, all smaller ones must fit.
+/// Builds the value with the largest `bytes <= wanted` that fits, found by binary search; `None` if not even 0 fits. If
+/// a number fits, all smaller ones must fit, too.
 pub(crate) fn largest_fitting<T>(
     wanted: usize,
     written: impl Fn(usize) -> T,
     fits: impl Fn(&T) -> bool,
 ) -> Option<T> {
     let fitting = |bytes| Some(written(bytes)).filter(|written| fits(written));
-    // Nearly everything fits completely, and is then written only once.
-    let whole = fitting(wanted);
-    if whole.is_some() {
-        return whole;
+    // Nearly everything fits completely, and then only one value is built.
+    let complete = fitting(wanted);
+    if complete.is_some() {
+        return complete;
     }
     let mut best = fitting(0)?;
     let (mut good, mut bad) = (0, wanted);
@@ -156,11 +156,11 @@ mod tests {
                 .map(|character| if is_legal(character) { character } else { '\u{FFFD}' })
                 .collect();
             if legal.len() <= bytes_max {
-                prop_assert_eq!(cleaned, legal, "what fits is not cut");
+                prop_assert_eq!(cleaned, legal, "text that fits is not cut");
             } else if bytes_max >= ELLIPSIS.len() {
                 let kept = cleaned.strip_suffix(ELLIPSIS).unwrap();
                 prop_assert!(legal.starts_with(kept));
-                prop_assert!(kept.len() + ELLIPSIS.len() + 4 > bytes_max, "as much is kept as fits");
+                prop_assert!(kept.len() + ELLIPSIS.len() + 4 > bytes_max, "as much as fits is kept");
             } else {
                 prop_assert_eq!(cleaned, "");
             }
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_middle_gives_way_and_the_last_error_stays() {
+    fn the_middle_is_cut_and_the_last_error_is_kept() {
         assert_eq!((shorten_text("äöü", 3).as_str(), shorten_text("äöüß", 3).as_str()), ("äöü", "äö…"));
         assert_eq!(shorten_text("connect: no route to host", 13), "connect:…host");
         assert_eq!(clean_without_middle("ääääääää\u{0}b", 14), "ääää…b");
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_the_last_error_survives_any_room_that_can_hold_it() {
+    fn the_last_errors_name_survives_truncation_to_40_bytes() {
         let name = "HttpStatus.500";
         for (explanation, details) in [(30, 0), (30, 900), (900, 20), (900, 900)] {
             let text = format!("{}{LAST_ERROR}{name}: {}", "é".repeat(explanation), "d".repeat(details));
@@ -206,7 +206,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn middle_cut_keeps_both_ends_and_never_lengthens(text in any_text(), max in 0..2000_usize) {
+        fn cutting_the_middle_keeps_both_ends_and_never_lengthens(text in any_text(), max in 0..2000_usize) {
             let cut = shorten_text(&text, max);
             prop_assert!(cut.chars().count() <= max);
             let bytes = clean_without_middle(&text, max);
@@ -225,10 +225,10 @@ mod tests {
 
     #[test]
     fn the_largest_fitting_number_is_found() {
-        let largest = |limit| largest_fitting(100, |bytes| bytes, |bytes| Some(*bytes) <= limit);
-        assert_eq!(largest(Some(37)), Some(37));
-        assert_eq!(largest(Some(0)), Some(0));
-        assert_eq!(largest(Some(100)), Some(100));
-        assert_eq!(largest(None), None);
+        let largest_under = |limit| largest_fitting(100, |bytes| bytes, |bytes| Some(*bytes) <= limit);
+        assert_eq!(largest_under(Some(37)), Some(37));
+        assert_eq!(largest_under(Some(0)), Some(0));
+        assert_eq!(largest_under(Some(100)), Some(100));
+        assert_eq!(largest_under(None), None);
     }
 }

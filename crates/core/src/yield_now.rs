@@ -1,15 +1,15 @@
-//! A way to yield to other tasks, without a runtime.
+//! Yields to other tasks without depending on a runtime.
 
 use std::future::poll_fn;
 use std::mem;
 use std::task::Poll;
 
-/// Lets all other ready tasks run once. Not tokio's `yield_now`: that wakes only when its runtime is idle, and virtual
-/// time would jump before that.
+/// Lets all other ready tasks run once. tokio's `yield_now` is unsuitable: it resumes the task only once the runtime is
+/// idle, and by then virtual time would have advanced.
 pub async fn yield_now() {
-    let mut had_its_turn = false;
+    let mut has_yielded = false;
     poll_fn(|context| {
-        if mem::replace(&mut had_its_turn, true) {
+        if mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();

@@ -30,7 +30,7 @@ struct ArchiveLine {
 }
 
 impl ArchiveFile {
-    /// Creates the file, empty.
+    /// Creates an empty file.
     ///
     /// # Errors
     /// If the file already exists, or cannot be written.
@@ -38,7 +38,7 @@ impl ArchiveFile {
         Ok(Self { path: path.to_owned(), file: Some(create_synced(path)?), virtual_now: None })
     }
 
-    /// Creates an archive whose file is created with the first message. Without a message no file is left behind, so a
+    /// Creates an archive whose file is created with the first message. Without messages, no file is left behind, so a
     /// retry can use the same name.
     ///
     /// # Errors
@@ -49,8 +49,8 @@ impl ArchiveFile {
         Ok(Self { path: path.to_owned(), file: None, virtual_now: None })
     }
 
-    /// Marks the messages as dead letters of virtual time that ended at this timestamp (`redeliver local`); `None`
-    /// means real time.
+    /// Marks the messages as dead letters of a run in virtual time that ended at this timestamp (`redeliver local`);
+    /// `None` means real time.
     #[must_use]
     pub fn in_virtual_time(self, virtual_now: Option<Timestamp>) -> Self {
         Self { virtual_now, ..self }
@@ -59,7 +59,7 @@ impl ArchiveFile {
     /// Writes messages and syncs them to disk.
     ///
     /// # Errors
-    /// If the file cannot be written. The messages must not be deleted then.
+    /// If the file cannot be written. In that case, the messages must not be deleted.
     pub fn write_messages<'m>(
         &mut self,
         messages: impl IntoIterator<Item = &'m ReceivedMessage>,
@@ -98,7 +98,7 @@ impl ArchiveFile {
     }
 }
 
-/// Creates the file and syncs its directory, so that the directory entry survives a crash, too.
+/// Creates the file and syncs its directory, so that the directory entry also survives a crash.
 fn create_synced(path: &Path) -> Result<BufWriter<File>, FileError> {
     let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
     created.map(BufWriter::new).map_err(|error| FileError::new(path, error))

@@ -25,12 +25,12 @@ pub use backup::BucketBackup;
 
 /// The timeout for a request including its retries.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(20);
-/// Limit on concurrent object reads.
+/// The maximum number of concurrent object reads.
 const CONCURRENT_READS: usize = 32;
-/// Limit on days listed concurrently.
+/// The maximum number of days to list concurrently.
 const CONCURRENT_LISTINGS: usize = 8;
 
-/// An archive, or the part of a deployment in it.
+/// An archive, or one deployment's part of it.
 #[derive(Clone, Debug)]
 pub struct ArchiveBucket<S, C> {
     pub store: S,
@@ -47,7 +47,7 @@ pub struct Period {
     pub until: Option<Timestamp>,
 }
 
-/// A dead letter of an archive.
+/// A dead letter in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchivedDeath {
     pub layout: Arc<ArchiveLayout>,
@@ -59,7 +59,7 @@ pub struct ArchivedDeath {
 pub struct ArchiveListing {
     /// Sorted by time, earliest first.
     pub deaths: Vec<ArchivedDeath>,
-    /// Other keys under the prefix, which do not follow the archive's layout.
+    /// Keys under the prefix that do not follow the archive's layout.
     pub not_ours: Vec<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct ArchiveListing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedObject {
     pub key: String,
-    /// The reason, without any values from the object.
+    /// The reason, without any values of the object.
     pub why: String,
 }
 
@@ -88,7 +88,7 @@ pub struct ArchiveError {
 }
 
 fn describe_error(error: &EntryError, right: &str) -> String {
-    // The two error codes of `redeliver-aws` for requests that did not reach S3.
+    // The error codes that `redeliver-aws` uses for requests that did not reach S3.
     match error.code.as_str() {
         "NoCredentials" => {
             format!("no AWS credentials found, or they cannot be loaded: {CREDENTIALS_ADVICE}")
@@ -145,7 +145,7 @@ impl Period {
         self.since.is_none_or(|since| since <= at) && self.until.is_none_or(|until| at < until)
     }
 
-    /// True if the period overlaps the day.
+    /// Returns true if the period overlaps the day.
     fn overlaps_day(&self, day: NaiveDate) -> bool {
         let start = day.and_hms_opt(0, 0, 0).map(|midnight| midnight.and_utc());
         self.since.is_none_or(|since| since.date_naive() <= day)
@@ -154,7 +154,7 @@ impl Period {
 }
 
 impl ArchivedDeath {
-    /// The object key.
+    /// Returns the object key.
     #[must_use]
     pub fn object_key(&self) -> String {
         self.layout.object_key(&self.death)
@@ -162,7 +162,7 @@ impl ArchivedDeath {
 }
 
 impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
-    /// Lists the deployments that have dead letters in the archive; only [`ArchiveBucket::deployment`] if set.
+    /// Lists the deployments that have dead letters in the archive, or only [`ArchiveBucket::deployment`] if it is set.
     ///
     /// # Errors
     /// If listing the bucket is denied (`s3:ListBucket`), or S3 does not respond within 20 s.
@@ -170,13 +170,13 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         let layout = |deployment: &str| {
             Arc::new(ArchiveLayout { prefix: self.prefix.clone(), deployment: deployment.to_owned() })
         };
-        let place = ArchiveLayout::deployments_folder(&self.prefix);
-        let folders = self.list_keys(&place, true).await?;
+        let folder = ArchiveLayout::deployments_folder(&self.prefix);
+        let folders = self.list_keys(&folder, true).await?;
         let names = folders
             .iter()
-            .filter_map(|folder| folder.strip_prefix(&place)?.strip_prefix("deployment=")?.strip_suffix('/'));
-        let is_meant = |name: &&str| self.deployment.as_ref().is_none_or(|deployment| deployment == name);
-        Ok(names.filter(is_meant).map(layout).collect())
+            .filter_map(|name| name.strip_prefix(&folder)?.strip_prefix("deployment=")?.strip_suffix('/'));
+        let is_requested = |name: &&str| self.deployment.as_ref().is_none_or(|deployment| deployment == name);
+        Ok(names.filter(is_requested).map(layout).collect())
     }
 
     /// Lists the dead letters of a period, earliest first. Days outside the period cost no requests.
@@ -192,17 +192,17 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(found)
     }
 
-    /// Adds the dead letters of a deployment.
+    /// Adds a deployment's dead letters of the period.
     async fn find_in_deployment(
         &self,
         layout: &Arc<ArchiveLayout>,
         period: Period,
         found: &mut ArchiveListing,
     ) -> Result<(), ArchiveError> {
-        let place = layout.days_folder();
-        let days = self.list_keys(&place, true).await?;
+        let folder = layout.days_folder();
+        let days = self.list_keys(&folder, true).await?;
         let days = days.iter().filter(|day| {
-            let date = day.strip_prefix(&place).and_then(|day| day.strip_prefix("date="));
+            let date = day.strip_prefix(&folder).and_then(|day| day.strip_prefix("date="));
             let date = date.and_then(|date| date.strip_suffix('/')).and_then(|date| date.parse().ok());
             date.is_some_and(|date| period.overlaps_day(date))
         });
@@ -222,8 +222,8 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// Writes each dead letter to `output` as one line, in order, and calls `progress` with the number of objects read
-    /// so far. Returns the skipped objects: those deleted meanwhile, not restored from an archive storage class, or not
-    /// a dead letter.
+    /// so far. Returns the skipped objects: those deleted in the meantime, not restored from an archive storage class,
+    /// or not a dead letter.
     ///
     /// # Errors
     /// If a request for an object keeps failing for 20 s or is denied, or the output cannot be written.
@@ -239,20 +239,20 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
             (key, line)
         });
         let mut reads = stream::iter(reads).buffered(CONCURRENT_READS);
-        let (mut left_out, mut done) = (Vec::new(), 0);
+        let (mut skipped, mut done) = (Vec::new(), 0);
         while let Some((key, line)) = reads.next().await {
             match line? {
                 Ok(line) => {
                     output.write_all(&line)?;
                     output.write_all(b"\n")?;
                 }
-                Err(why) => left_out.push(SkippedObject { key, why: why.to_string() }),
+                Err(why) => skipped.push(SkippedObject { key, why: why.to_string() }),
             }
             done += 1;
             progress(done);
         }
         output.flush()?;
-        Ok(left_out)
+        Ok(skipped)
     }
 
     /// Fetches an object's line.
@@ -268,7 +268,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         }
     }
 
-    /// Lists all keys with a prefix, or all folders.
+    /// Lists all keys with a prefix, or all folders under it.
     async fn list_keys(&self, prefix: &str, by_folder: bool) -> Result<Vec<String>, ArchiveError> {
         let mut all = Vec::new();
         let mut next: Option<String> = None;
@@ -283,7 +283,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         }
     }
 
-    /// Reads an object; `None` if it does not exist.
+    /// Reads an object, or returns `None` if it does not exist.
     ///
     /// # Errors
     /// If the request keeps failing for 20 s, or is denied.
@@ -291,11 +291,11 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         self.send_request(key, "s3:GetObject", || self.store.read_object(key)).await
     }
 
-    /// Writes an object and returns true; if the key already exists, writes nothing and returns false.
+    /// Writes an object and returns true. If the key already exists, writes nothing and returns false.
     ///
     /// # Errors
     /// If the request keeps failing for 20 s, or is denied. Without a response, the object may have been written
-    /// nevertheless.
+    /// anyway.
     pub async fn create_object(&self, key: &str, content: &[u8]) -> Result<bool, ArchiveError> {
         self.send_request(key, "s3:PutObject", || self.store.create_object(key, content.to_vec())).await
     }
@@ -313,8 +313,8 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
 
 /// Returns the single line of an object without its line break, if it is a dead letter.
 fn extract_line(content: &[u8]) -> Result<Vec<u8>, BadObject> {
-    // Compressed bytes are limited, too: one megabyte can contain fifty thousand empty gzip members, and each one costs
-    // a dictionary.
+    // The compressed size is limited as well: one megabyte can contain fifty thousand empty gzip members, each of which
+    // needs a dictionary.
     if content.len() > LINE_BYTES_MAX {
         return Err(BadObject::TooLong);
     }

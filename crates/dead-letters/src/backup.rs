@@ -10,7 +10,7 @@ use crate::DeadLetterRecord;
 use crate::file_queue::{BadLine, read_line};
 use crate::redrive::{RedriveDecision, RedrivePlan, StayReason};
 
-/// Limit on the bytes of one line, 4 MiB: a message is at most 1 MiB ("Amazon SQS message quotas", Amazon SQS Developer
+/// The maximum size of a line, 4 MiB: a message is at most 1 MiB ("Amazon SQS message quotas", Amazon SQS Developer
 /// Guide), JSON escapes at most double that, base64 adds less, and the rest is small.
 pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
@@ -26,10 +26,10 @@ pub struct BackupReader {
 
 impl BackupReader {
     /// Creates a reader for messages that are sent to the queue with the ARN `to` and must match the schema. Dead
-    /// letters that were read from that same queue are rejected.
+    /// letters that were read from that queue are rejected.
     #[must_use]
     pub fn new(schema: MessageSchema, to: &str) -> Self {
-        // A file contains only selected messages, so none is parked.
+        // A file contains only selected messages, so none are parked.
         let to_fifo = is_fifo(to);
         let plan = RedrivePlan { schema, to_fifo, max_generation: GENERATION_MAX, ..RedrivePlan::default() };
         Self { plan, to: to.to_owned() }
@@ -38,7 +38,7 @@ impl BackupReader {
     /// Checks only the first line, so that a wrong queue is rejected before its journal is created.
     ///
     /// # Errors
-    /// If the queue is the one that the backup was read from.
+    /// If the backup was read from that queue.
     pub fn check_queue(&self, first_line: &[u8]) -> Result<(), String> {
         match read_line(first_line, Timestamp::UNIX_EPOCH) {
             Ok(received) if received.queue_arn == self.to => {
@@ -48,7 +48,7 @@ impl BackupReader {
         }
     }
 
-    /// True if the line is a dead letter: a line of a backup, or a final record.
+    /// Returns true if the line is a dead letter: a line of a backup, or a final record.
     #[must_use]
     pub fn is_dead_letter_line(line: &[u8]) -> bool {
         let read = read_line(line, Timestamp::UNIX_EPOCH);
@@ -56,7 +56,7 @@ impl BackupReader {
         line.trim_ascii_start().starts_with(b"{") && matches!(read, Ok(_) | Err(BadLine::BinaryAttribute))
     }
 
-    /// The SQS message id of the dead letter on a line. Lines with the same id are the same message.
+    /// Returns the SQS message id of the dead letter on a line. Lines with the same id are the same message.
     #[must_use]
     pub fn read_id(line: &[u8]) -> Option<String> {
         read_line(line, Timestamp::UNIX_EPOCH).ok().map(|received| received.sqs_message_id)

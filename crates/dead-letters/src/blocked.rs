@@ -23,7 +23,7 @@ use crate::{
 pub struct BlockedGroup {
     /// The `MessageGroupId`.
     pub group: String,
-    /// The timestamp of the message's first receive, since which the group has been waiting; RFC 3339.
+    /// The timestamp of the message's first receive, when the group started to wait; RFC 3339.
     pub since: String,
     pub message_id: String,
     /// The code for the reason why the message was given up.
@@ -35,15 +35,16 @@ pub struct BlockedGroup {
     /// The timestamp of its last notice, RFC 3339. About 12 hours later, at the SQS limit for hiding a message, the
     /// target is called with the message once more.
     pub noticed_at: String,
-    /// The handle of the newest notice: older handles are no longer valid.
+    /// The group's notices, oldest first.
     #[serde(skip)]
     notices: Vec<ReceivedMessage>,
+    /// The message's handle from the newest notice: older handles are no longer valid.
     #[serde(skip)]
     receipt_handle: String,
 }
 
 impl BlockedGroup {
-    /// Builds the blocked group from its notices, of which the newest one counts; `None` if none can be read.
+    /// Builds the blocked group from its newest notice, or returns `None` if no notice can be read.
     #[must_use]
     pub fn from_notices(mut notices: Vec<ReceivedMessage>) -> Option<Self> {
         notices.retain(|notice| BlockedNotice::from_record(notice).is_some());
@@ -91,7 +92,7 @@ pub struct GroupOutcome {
     pub error: Option<String>,
 }
 
-/// The blocked groups of a queue, and the names of groups that have no notice.
+/// The blocked groups of a queue, and the requested groups that have no notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnblockReport {
     /// The groups processed so far, if an error ended the operation.
@@ -105,14 +106,14 @@ pub struct UnblockReport {
 }
 
 /// The visibility timeout of a message while it is taken out.
-const TAKING_OUT: Duration = Duration::from_secs(60);
+const TAKE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time limit for visibility changes, which are retried if the error is retryable.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The blocked groups by their notices.
+/// The blocked groups, according to their notices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedGroups {
-    /// The longest-waiting first.
+    /// The groups, longest-waiting first.
     pub groups: Vec<BlockedGroup>,
     /// The coverage of the notices.
     pub coverage: Coverage,
@@ -199,16 +200,17 @@ pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
     }
 }
 
-/// Hides the message first, which validates its handle and keeps other consumers from receiving it. If the process
-/// dies, the message becomes visible again after a minute, and the target is called with it once more.
+/// Backs up and deletes the group's message. Hiding it first validates its handle and keeps other consumers from
+/// receiving it. If the process dies, the message becomes visible again after a minute, and the target is called with
+/// it once more.
 async fn take_out<Q: Queue, C: Clock>(
     source: &Q,
     clock: &C,
     group: &BlockedGroup,
     backup: &mut impl BackupWriter,
 ) -> Result<Result<(), String>, DeadLetterError> {
-    let hidden_until = clock.now() + TAKING_OUT;
-    if let Err(why) = hide_message(source, clock, group, TAKING_OUT).await {
+    let hidden_until = clock.now() + TAKE_OUT_TIMEOUT;
+    if let Err(why) = hide_message(source, clock, group, TAKE_OUT_TIMEOUT).await {
         return Ok(Err(why));
     }
     let records: Vec<_> = group.notices.last().cloned().map(DeadLetterRecord::new).into_iter().collect();
@@ -217,7 +219,7 @@ async fn take_out<Q: Queue, C: Clock>(
     let why = match deleted.into_iter().next() {
         Some(Ok(())) if clock.now() < hidden_until => return Ok(Ok(())),
         Some(Err(error)) => explain_error(&error, "sqs:DeleteMessage", "kms:Decrypt"),
-        _ => "the answer of SQS came too late".to_owned(),
+        _ => "SQS responded too late".to_owned(),
     };
     Ok(Err(format!(
         "{why}: the message is in the backup, and comes back within a minute unless SQS has deleted it; send it from the \
@@ -232,7 +234,7 @@ async fn hide_message<Q: Queue, C: Clock>(
     time: Duration,
 ) -> Result<(), String> {
     let receives = vec![(group.receipt_handle.clone(), VisibilitySeconds::saturating(time.as_secs()))];
-    let changed = change_visibility(source, clock, clock.now() + PATIENCE, receives).await;
+    let changed = change_visibility(source, clock, clock.now() + CHANGE_TIMEOUT, receives).await;
     let no_answer = || Err(EntryError::new(Fault::NoAnswer, "NoAnswer"));
     changed.into_iter().next().unwrap_or_else(no_answer).map_err(|error| {
         let why = explain_error(&error, "sqs:ChangeMessageVisibility", "kms:Decrypt");

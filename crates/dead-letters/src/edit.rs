@@ -6,14 +6,14 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 /// Replaces, removes or adds the members that differ between `before` and `after`, and keeps every other byte of
-/// `body`. `before` is `body` as the editing tool writes it without changes, so that its format of numbers and
-/// characters does not count as a change.
+/// `body`. `before` is `body` as the editing tool writes it without changes, so that the tool's formats of numbers and
+/// characters do not count as changes.
 ///
 /// Objects are compared member by member at any depth. An array, or an object with a duplicate member, is replaced as a
 /// whole.
 #[must_use]
 pub fn splice_edit(body: &str, before: &Value, after: &Value) -> String {
-    // If no value has changed, no byte may change: digits, escapes and white space are kept.
+    // If no value changes, no byte may change: digits, escapes and white space are kept.
     let Some(change) = ValueChange::from_values(before, after) else { return body.to_owned() };
     // White space around the document belongs to no member and is kept as is.
     let start = body.len() - body.trim_start().len();
@@ -25,8 +25,8 @@ pub fn splice_edit(body: &str, before: &Value, after: &Value) -> String {
     edited
 }
 
-/// The change of a value by an edit. Changes, bracket ends and the result are each computed in one pass: an edit below
-/// a hundred levels must not read, compare and copy all of them a hundred times.
+/// The change that an edit makes to a value. Changes, bracket ends and the result are each computed in one pass: an
+/// edit below a hundred levels must not read, compare and copy all of them a hundred times.
 enum ValueChange<'v> {
     /// The whole value is replaced by this one.
     Whole(&'v Value),
@@ -42,7 +42,7 @@ struct MemberChanges<'v> {
 }
 
 impl<'v> ValueChange<'v> {
-    /// `None` if the values are equal.
+    /// Compares two values. Returns `None` if they are equal.
     fn from_values(before: &'v Value, after: &'v Value) -> Option<Self> {
         let (Value::Object(before), Value::Object(after)) = (before, after) else {
             return (before != after).then_some(Self::Whole(after));
@@ -69,7 +69,7 @@ impl<'v> ValueChange<'v> {
 }
 
 impl MemberChanges<'_> {
-    /// Matches the members in the body; `None` if the match is ambiguous.
+    /// Matches the members in the body, or returns `None` if the match is ambiguous.
     fn match_members(&self, body: &JsonBody<'_>, at: Range<usize>) -> Option<Vec<BodyMember>> {
         let members = body.list_members(at)?;
         // A name missing from `before` was written with an escape that the tool reads differently.
@@ -78,8 +78,8 @@ impl MemberChanges<'_> {
         are_clear.then_some(members)
     }
 
-    /// A segment is a member with its surrounding white space, without commas. A removed member yields no segment; a
-    /// remaining member keeps its segment except for changes within its value.
+    /// Writes the remaining and new members. A segment is a member with its surrounding white space, without commas. A
+    /// removed member yields no segment; a remaining member keeps its segment except for changes in its value.
     fn write_members(&self, members: Vec<BodyMember>, body: &JsonBody<'_>, edited: &mut String) {
         edited.push('{');
         let first = edited.len();
@@ -127,7 +127,7 @@ struct BodyMember {
     value: Range<usize>,
 }
 
-/// The body, which was already parsed as JSON and is not validated again.
+/// The body. It is known to be valid JSON, and is not validated again.
 struct JsonBody<'a> {
     text: &'a str,
     /// The ranges of objects and arrays, in order.
@@ -157,7 +157,7 @@ impl<'a> JsonBody<'a> {
         Self { text, brackets }
     }
 
-    /// Lists the members of the object at `at`; `None` if a name cannot be read.
+    /// Lists the members of the object at `at`, or returns `None` if a name cannot be read.
     fn list_members(&self, at: Range<usize>) -> Option<Vec<BodyMember>> {
         let json = self.text.as_bytes();
         let mut members = Vec::new();
@@ -179,7 +179,7 @@ impl<'a> JsonBody<'a> {
         Some(members)
     }
 
-    /// The end of the value at `at`.
+    /// Returns the end of the value at `at`.
     fn value_end(&self, at: usize) -> usize {
         let json = self.text.as_bytes();
         match json.get(at) {
@@ -198,13 +198,13 @@ impl<'a> JsonBody<'a> {
     }
 }
 
-/// The end of the white space at `at`.
+/// Returns the end of the white space at `at`.
 fn white_end(json: &[u8], at: usize) -> usize {
     let is_white = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
     at + json.get(at..).unwrap_or_default().iter().take_while(is_white).count()
 }
 
-/// The end of the string at `at`.
+/// Returns the end of the string at `at`.
 fn string_end(json: &[u8], at: usize) -> usize {
     let mut next = at + 1;
     while let Some(byte) = json.get(next) {
@@ -223,8 +223,8 @@ mod tests {
 
     use super::*;
 
-    /// The body after an edit of its parsed form.
-    fn edited(body: &str, edit: impl Fn(&mut Value)) -> String {
+    /// Returns the body after an edit of its parsed form.
+    fn apply_edit(body: &str, edit: impl Fn(&mut Value)) -> String {
         let before: Value = serde_json::from_str(body).unwrap();
         let mut after = before.clone();
         edit(&mut after);
@@ -234,68 +234,71 @@ mod tests {
     #[test]
     fn unedited_members_keep_their_bytes() {
         let body = "{ \"n\" : 1e400 , \"data\":{\"a\" : 1.50,\"b\":[1, 2],  \"c\":{\"\\u00e9\": 2 }} }\n";
-        assert_eq!(edited(body, |_| {}), body);
+        assert_eq!(apply_edit(body, |_| {}), body);
         assert_eq!(
-            edited(body, |body| body["data"]["a"] = 2.into()),
+            apply_edit(body, |body| body["data"]["a"] = 2.into()),
             "{ \"n\" : 1e400 , \"data\":{\"a\" : 2,\"b\":[1, 2],  \"c\":{\"\\u00e9\": 2 }} }\n"
         );
         assert_eq!(
-            edited(body, |body| body["data"]["c"]["é"] = "x".into()),
+            apply_edit(body, |body| body["data"]["c"]["é"] = "x".into()),
             "{ \"n\" : 1e400 , \"data\":{\"a\" : 1.50,\"b\":[1, 2],  \"c\":{\"\\u00e9\": \"x\" }} }\n"
         );
     }
 
     #[test]
-    fn line_ends_of_windows_behind_an_edited_number_are_kept() {
+    fn windows_line_endings_after_an_edited_number_are_kept() {
         let body = "{\r\n\"a\":1\r\n,\"b\":true\r\n}\r\n";
-        assert_eq!(edited(body, |body| body["a"] = 2.into()), "{\r\n\"a\":2\r\n,\"b\":true\r\n}\r\n");
-        assert_eq!(edited(body, |body| body["b"] = false.into()), "{\r\n\"a\":1\r\n,\"b\":false\r\n}\r\n");
+        assert_eq!(apply_edit(body, |body| body["a"] = 2.into()), "{\r\n\"a\":2\r\n,\"b\":true\r\n}\r\n");
+        assert_eq!(
+            apply_edit(body, |body| body["b"] = false.into()),
+            "{\r\n\"a\":1\r\n,\"b\":false\r\n}\r\n"
+        );
     }
 
     #[test]
     fn an_edit_removes_and_adds_members() {
         let remove =
             |name: &'static str| move |body: &mut Value| drop(body.as_object_mut().unwrap().remove(name));
-        assert_eq!(edited(r#"{"a":1, "b":2,"c":3}"#, remove("a")), r#"{ "b":2,"c":3}"#);
-        assert_eq!(edited(r#"{"a":1, "b":2,"c":3}"#, remove("b")), r#"{"a":1,"c":3}"#);
-        assert_eq!(edited(r#"{"a":1}"#, remove("a")), "{}");
-        assert_eq!(edited(r#"{"a":1 }"#, |body| body["b\"c"] = 2.into()), r#"{"a":1 ,"b\"c":2}"#);
-        assert_eq!(edited("{ }", |body| body["a"] = 1.into()), r#"{"a":1}"#);
+        assert_eq!(apply_edit(r#"{"a":1, "b":2,"c":3}"#, remove("a")), r#"{ "b":2,"c":3}"#);
+        assert_eq!(apply_edit(r#"{"a":1, "b":2,"c":3}"#, remove("b")), r#"{"a":1,"c":3}"#);
+        assert_eq!(apply_edit(r#"{"a":1}"#, remove("a")), "{}");
+        assert_eq!(apply_edit(r#"{"a":1 }"#, |body| body["b\"c"] = 2.into()), r#"{"a":1 ,"b\"c":2}"#);
+        assert_eq!(apply_edit("{ }", |body| body["a"] = 1.into()), r#"{"a":1}"#);
     }
 
     #[test]
     fn an_array_and_an_object_with_a_duplicate_member_are_replaced_whole() {
-        assert_eq!(edited(r#"{"a":[1, 2.0]}"#, |body| body["a"][0] = 3.into()), r#"{"a":[3,2.0]}"#);
+        assert_eq!(apply_edit(r#"{"a":[1, 2.0]}"#, |body| body["a"][0] = 3.into()), r#"{"a":[3,2.0]}"#);
         assert_eq!(
-            edited(r#"{"d":{"a":1, "a":2}}"#, |body| body["d"]["b"] = 3.into()),
+            apply_edit(r#"{"d":{"a":1, "a":2}}"#, |body| body["d"]["b"] = 3.into()),
             r#"{"d":{"a":2,"b":3}}"#
         );
     }
 
-    /// Otherwise the edit would be lost, since no member of the body has the changed name.
+    /// A spliced body would lose the edit, since none of its members has the changed name.
     #[test]
     fn a_body_whose_names_jq_reads_differently_is_replaced_whole() {
         let [before, after] = [1, 2].map(|number| serde_json::json!({ "b": 1, "\u{fffd}": number }));
         assert_eq!(splice_edit(r#"{"\u0001": 1, "b": 1}"#, &before, &after), "{\"b\":1,\"\u{fffd}\":2}");
     }
 
-    /// Each level contains an unedited member, and the next level.
-    fn nested(levels: usize, innermost: &str) -> String {
+    /// Nests an object; each level contains an unedited member and the next level.
+    fn nested_body(levels: usize, innermost: &str) -> String {
         format!("{}{innermost}{}", r#"{"a" : [1.50,"}"],"n": "#.repeat(levels), " }".repeat(levels))
     }
 
     #[test]
-    fn an_edit_below_a_hundred_levels_keeps_all_other_bytes() {
-        let deepest = |body: &mut Value| {
+    fn an_edit_a_hundred_levels_deep_keeps_all_other_bytes() {
+        let edit_deepest = |body: &mut Value| {
             let at = (0..100).fold(body, |at, _| &mut at["n"]);
             at["x"] = 2.into();
         };
         assert_eq!(
-            edited(&nested(100, r#"{ "x":1e0 , "y":1e0}"#), deepest),
-            nested(100, r#"{ "x":2 , "y":1e0}"#)
+            apply_edit(&nested_body(100, r#"{ "x":1e0 , "y":1e0}"#), edit_deepest),
+            nested_body(100, r#"{ "x":2 , "y":1e0}"#)
         );
         let twice = r#"{"x":1,"x":1}"#;
-        assert_eq!(edited(&nested(100, twice), deepest), nested(100, r#"{"x":2}"#));
+        assert_eq!(apply_edit(&nested_body(100, twice), edit_deepest), nested_body(100, r#"{"x":2}"#));
     }
 
     #[test]
@@ -315,12 +318,12 @@ mod tests {
                         "{{{white}\"v\"{white}:{white}{value}{white},\"e\":{edited}{white},{white}\"w\":{value}{white}}}"
                     )
                 };
-                assert_eq!(edited(&body("[0, 1]"), |body| body["e"] = "x".into()), body("\"x\""));
+                assert_eq!(apply_edit(&body("[0, 1]"), |body| body["e"] = "x".into()), body("\"x\""));
             }
         }
     }
 
-    fn value() -> impl Strategy<Value = Value> {
+    fn any_value() -> impl Strategy<Value = Value> {
         let leaf = prop_oneof![
             Just(Value::Null),
             any::<i32>().prop_map(Value::from),
@@ -337,7 +340,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_spliced_body_parses_to_the_edited_value(before in value(), after in value(), pretty: bool) {
+        fn a_spliced_body_parses_to_the_edited_value(before in any_value(), after in any_value(), pretty: bool) {
             let body = if pretty { serde_json::to_string_pretty(&before) } else { serde_json::to_string(&before) };
             let result = splice_edit(&body.unwrap(), &before, &after);
             prop_assert_eq!(serde_json::from_str::<Value>(&result).unwrap(), after);

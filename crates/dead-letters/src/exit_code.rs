@@ -1,5 +1,5 @@
-//! The exit codes of `redeliver`: one list for all commands. It is in this crate because the redrive journal records
-//! the exit code of each run. `docs/exit-codes.md` has the same list, with the codes of each command.
+//! The exit codes of `redeliver`: one list for all commands. The list is in this crate because the redrive journal
+//! records the exit code of each run. `docs/exit-codes.md` has the same list, and the codes of each command.
 
 /// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,14 +8,14 @@ pub enum ExitCode {
     /// The command succeeded, and nothing needs attention.
     Done = 0,
     /// The command failed, for example because of a file, a setting, a queue or AWS. It has printed the reason, and a
-    /// report of the work done before.
+    /// report of the work done before the failure.
     Failed = 1,
     /// The arguments are invalid, and nothing was started. Clap uses the same code.
     Usage = 2,
-    /// The command found problems: dead letters, invalid messages, a misconfigured DLQ.
+    /// The command found problems, such as dead letters, invalid messages, or a misconfigured DLQ.
     Found = 3,
-    /// The command could not read everything: messages that another program holds, a queue, a metric. The rest is shown
-    /// or done.
+    /// The command could not read everything, such as messages that another program holds, a queue, or a metric. The
+    /// rest is shown or done.
     Incomplete = 4,
     /// Part of the work was not done: an item was rejected, not confirmed, or left in place.
     NotAllDone = 5,
@@ -46,26 +46,26 @@ impl ExitCode {
         Self::Interrupted,
     ];
 
-    /// The numeric exit code.
+    /// Returns the numeric exit code.
     #[must_use]
     pub const fn number(self) -> u8 {
         self as u8
     }
 
-    /// The meaning of the code, as documented in `docs/exit-codes.md`.
+    /// Returns the meaning of the code, as documented in `docs/exit-codes.md`.
     #[must_use]
     pub const fn meaning(self) -> &'static str {
         match self {
             Self::Done => "done, and nothing needs attention",
-            Self::Failed => "the command failed; what it had done before is reported",
-            Self::Usage => "wrong usage; nothing was begun",
+            Self::Failed => "the command failed; work done before the failure is reported",
+            Self::Usage => "invalid usage; nothing was started",
             Self::Found => "something was found that needs attention",
             Self::Incomplete => "not everything could be read; the rest is shown or done",
-            Self::NotAllDone => "not everything was done; the rest stays as it was",
+            Self::NotAllDone => "not everything was done; the rest is unchanged",
             Self::NewCause => "a cause of dead letters is new or came back",
-            Self::DeletedSoon => "SQS deletes dead letters soon",
-            Self::NotThere => "what was named is not there",
-            Self::InBothQueues => "messages were sent and not deleted; the same command deletes them",
+            Self::DeletedSoon => "SQS will delete dead letters soon",
+            Self::NotThere => "a requested item does not exist",
+            Self::InBothQueues => "messages were sent but not deleted; the same command deletes them",
             Self::Interrupted => "interrupted",
         }
     }

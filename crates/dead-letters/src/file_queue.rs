@@ -1,5 +1,5 @@
-//! Presents a file of dead letters as a queue, so that a reader can read it like a DLQ. The file never changes: a
-//! deletion only prevents a message from being received again.
+//! Presents a file of dead letters as a queue, so that it can be read like a DLQ. The file never changes: a deletion
+//! only prevents a message from being received again.
 
 mod line;
 #[cfg(test)]
@@ -23,7 +23,7 @@ use crate::LINE_BYTES_MAX;
 use line::virtual_now;
 pub(crate) use line::{BadLine, parse_line as read_line};
 
-/// Limit on the bad lines whose reasons are kept.
+/// The maximum number of bad lines whose reasons are kept.
 const REASONS_MAX: usize = 20;
 
 /// A queue of the dead letters in a file, one per line. Only their positions are kept in memory.
@@ -36,7 +36,7 @@ pub struct FileQueue {
     repeated: u64,
     /// ARNs of the queues from which the dead letters were read.
     read_from: BTreeSet<String>,
-    /// The latest virtual timestamp of the lines; `None` if a line has a real one.
+    /// The latest virtual timestamp of the lines; `None` if a line was written in real time.
     virtual_now: Option<Timestamp>,
     state: Mutex<FileQueueState>,
 }
@@ -67,8 +67,8 @@ struct LinePosition {
 }
 
 impl FileQueue {
-    /// Opens a file and reads it once to index its lines; `name` is shown to users. Empty lines are ignored, and
-    /// several lines with the same message count once. `opened_at` is the send time of messages whose line has none.
+    /// Opens a file and reads it once to index its lines; `name` is shown to users. Empty lines are ignored, and lines
+    /// that repeat a message count once. `opened_at` is the send time of messages whose line has none.
     ///
     /// # Errors
     /// If the file cannot be read, or does not support random access.
@@ -117,7 +117,7 @@ impl FileQueue {
         Ok(queue)
     }
 
-    /// Reads a line; `None` if an earlier line has the same dead letter.
+    /// Reads a line. Returns true if it is a dead letter, or `None` if an earlier line has the same one.
     fn record_line(
         &mut self,
         number: usize,
@@ -147,20 +147,20 @@ impl FileQueue {
     }
 
     /// Adds unreadable messages that are missing from the file, such as skipped objects of an archive, by unique names.
-    /// They count in [`Coverage::unreadable`](crate::Coverage::unreadable).
+    /// They count as [`Coverage::unreadable`](crate::Coverage::unreadable).
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {
-        let unreadable = |sqs_message_id| UnreadableMessage {
+        let unreadable_message = |sqs_message_id| UnreadableMessage {
             sqs_message_id,
             receipt_handle: String::new(),
             message_group_id: None,
             readable_before: 0,
         };
-        self.lock_state().unreadable.extend(names.into_iter().map(unreadable));
+        self.lock_state().unreadable.extend(names.into_iter().map(unreadable_message));
         self
     }
 
-    /// The SQS message ids of the dead letters, in order.
+    /// Returns the SQS message ids of the dead letters, in order.
     ///
     /// # Errors
     /// If the file cannot be read again.
@@ -170,44 +170,44 @@ impl FileQueue {
         good.into_iter().map(|place| Ok(state.read_message(place, self.opened_at)?.sqs_message_id)).collect()
     }
 
-    /// The name that is shown to users.
+    /// Returns the name that is shown to users.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The lines that are not dead letters, which count as unreadable messages.
+    /// Returns the lines that are not dead letters, which count as unreadable messages.
     #[must_use]
     pub const fn bad_lines(&self) -> &BadLines {
         &self.bad
     }
 
-    /// The number of lines that repeat an earlier line's message.
+    /// Returns the number of lines that repeat an earlier line's message.
     #[must_use]
     pub const fn repeated_lines(&self) -> u64 {
         self.repeated
     }
 
-    /// The end of the virtual time of all dead letters; `None` if one has a real timestamp.
+    /// Returns the end of the virtual time of all dead letters, or `None` if any of them has a real timestamp.
     #[must_use]
     pub const fn virtual_now(&self) -> Option<Timestamp> {
         self.virtual_now
     }
 
-    /// True if the file has lines, but no dead letters.
+    /// Returns true if the file has lines, but no dead letters.
     #[must_use]
     pub fn has_no_dead_letter(&self) -> bool {
         self.bad.count > 0 && self.read_from.is_empty()
     }
 
-    /// True if any of the dead letters was read from the queue with this ARN.
+    /// Returns true if any of the dead letters was read from the queue with this ARN.
     #[must_use]
     pub fn was_read_from(&self, arn: &str) -> bool {
         self.read_from.contains(arn)
     }
 
     fn lock_state(&self) -> MutexGuard<'_, FileQueueState> {
-        // A panic under the lock leaves no partial change.
+        // A panic while the lock is held leaves no partial change.
         lock(&self.state)
     }
 }
@@ -221,10 +221,14 @@ impl FileQueueState {
         read_line(&content, opened_at).map_err(io::Error::other)
     }
 
-    /// Reads the next lines, and records lines that are not dead letters separately.
-    fn next_messages(&mut self, most: usize, opened_at: Timestamp) -> io::Result<Vec<ReceivedMessage>> {
+    /// Reads the next lines. Lines that are not dead letters are recorded separately.
+    fn next_messages(
+        &mut self,
+        messages_max: usize,
+        opened_at: Timestamp,
+    ) -> io::Result<Vec<ReceivedMessage>> {
         let mut messages = Vec::new();
-        for place in self.visible.iter().take(most).copied().collect::<Vec<_>>() {
+        for place in self.visible.iter().take(messages_max).copied().collect::<Vec<_>>() {
             let LinePosition { start, is_good, .. } = self.lines[place];
             let receipt_handle = place.to_string();
             if is_good {

@@ -1,8 +1,9 @@
-//! Opens all files that redeliver writes or trusts. New files are private and overwrite nothing, except by
+//! Opens all files that redeliver writes or trusts. New files are private and overwrite nothing, except through
 //! [`replace_file`] and [`publish_file`]. A trusted file must belong to the user and be writable only by them.
 //!
-//! A file is opened once, and the open file is checked, so a file that replaces it meanwhile is not used.
-#![expect(clippy::disallowed_methods, reason = "the one door to files that are written")]
+//! A file is opened once, and the checks apply to the open file, so a file that replaces it in the meantime is not
+//! used.
+#![expect(clippy::disallowed_methods, reason = "the only module that writes files")]
 
 mod trust;
 
@@ -38,7 +39,7 @@ pub const ALREADY_EXISTS: &str = "it already exists; name another file, so that 
 /// The reason for rejecting a name that the next command would read as standard input.
 const NOT_STDOUT: &str = "is not supported as standard output; name a file";
 
-/// Limit on the bytes of a file that is read back as a whole.
+/// The maximum size, in bytes, of a file that is read completely into memory.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 const TOO_LARGE: &str = "it is larger than the limit of 256 MiB: name another file";
 
@@ -50,7 +51,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
     create_with_mode(path, FOR_ITS_OWNER)
 }
 
-/// Creates a file, or opens `/dev/stdout`, a device or a pipe of the user for writing.
+/// Creates a file, or opens `/dev/stdout`, a device, or one of the user's pipes for writing.
 ///
 /// # Errors
 /// If the file already exists, or is a pipe of another user, who could read the output.
@@ -63,18 +64,18 @@ pub fn create_output(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Opens a file whose content is trusted, such as a journal, for reading and appending. With `make`, a missing file is
-/// created with private permissions.
+/// Opens a file whose content is trusted, such as a journal, for reading and appending. With `create`, a missing file
+/// is created, with private permissions.
 ///
 /// # Errors
-/// If the file does not exist (without `make`), cannot be opened, or may have been written by another user.
-pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
+/// If the file does not exist (without `create`), cannot be opened, or may have been written by another user.
+pub fn open_own(path: &Path, create: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
-    if make {
+    if create {
         match open_trusted(path, options.clone().create_new(true)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            made => return made.inspect_err(|_| remove_empty_file(path)),
+            created => return created.inspect_err(|_| remove_empty_file(path)),
         }
     }
     open_trusted(path, &mut options)
@@ -82,17 +83,18 @@ pub fn open_own(path: &Path, make: bool) -> io::Result<File> {
 
 /// Removes a new file that could not be made private because the file system does not support owners and modes.
 fn remove_empty_file(path: &Path) {
-    let is_empty = path.symlink_metadata().is_ok_and(|there| there.is_file() && there.len() == 0);
+    let is_empty = path.symlink_metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0);
     if is_empty {
         let _best_effort = fs::remove_file(path);
     }
 }
 
-/// True for a regular file that belongs to the user, even if other users can write to it.
+/// Returns true for a regular file that belongs to the user, even if other users can write to it.
 #[must_use]
 pub fn is_owned_by_user(path: &Path) -> bool {
-    path.symlink_metadata()
-        .is_ok_and(|there| there.is_file() && redeliver_platform::files::is_ones_own(&there))
+    path.symlink_metadata().is_ok_and(|metadata| {
+        metadata.is_file() && redeliver_platform::files::is_owned_by_current_user(&metadata)
+    })
 }
 
 /// Reads a file whose content is trusted, written by [`replace_file`].
@@ -148,8 +150,8 @@ fn write_atomically(
     })
 }
 
-/// Checks in advance that a new file can be created at this path, so that no work is done whose result could not be
-/// saved.
+/// Checks in advance that a new file can be created at this path, so that a command does no work whose result it could
+/// not save.
 ///
 /// # Errors
 /// If the file already exists, its directory does not, or its name is `-`.
@@ -158,7 +160,9 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
         return Err(FileError::new(path, NOT_STDOUT));
     }
     match path.symlink_metadata() {
-        Ok(there) if there.is_dir() => Err(FileError::new(path, "it is a directory; name a file in it")),
+        Ok(metadata) if metadata.is_dir() => {
+            Err(FileError::new(path, "it is a directory; name a file in it"))
+        }
         Ok(_) => Err(FileError::new(path, ALREADY_EXISTS)),
         Err(_) => check_directory(path),
     }
@@ -187,7 +191,7 @@ pub fn check_directory(path: &Path) -> Result<(), FileError> {
     Err(FileError::new(path, "its directory does not exist; create it first, or name another file"))
 }
 
-/// Syncs the directory of a new file. Until then a crash may lose the directory entry.
+/// Syncs the directory of a new file. Until then, a crash can lose the directory entry.
 ///
 /// # Errors
 /// If the directory cannot be opened or synchronized.
@@ -195,7 +199,7 @@ pub fn sync_directory_of(path: &Path) -> io::Result<()> {
     sync_directory(directory_of(path))
 }
 
-/// The directory of a file.
+/// Returns the directory of a file.
 #[must_use]
 pub fn directory_of(path: &Path) -> &Path {
     match path.parent() {
@@ -215,20 +219,20 @@ fn create_with_mode(path: &Path, mode: u32) -> io::Result<File> {
     })
 }
 
-/// True for a pipe or a device, which is opened as is.
+/// Returns true for a pipe or a device, which is opened rather than created.
 fn is_stream(path: &Path) -> io::Result<bool> {
     let is_inherited = is_inherited(path);
-    // The link may belong to another user.
-    let there = if is_inherited { path.metadata() } else { path.symlink_metadata() };
-    match there {
-        Ok(there) if !there.is_file() && !there.is_dir() && !there.is_symlink() => {
-            check_stream(&there, is_inherited).map(|()| true)
+    // Any other link is not followed, since it may belong to another user.
+    let metadata = if is_inherited { path.metadata() } else { path.symlink_metadata() };
+    match metadata {
+        Ok(metadata) if !metadata.is_file() && !metadata.is_dir() && !metadata.is_symlink() => {
+            check_stream(&metadata, is_inherited).map(|()| true)
         }
         _ => Ok(false),
     }
 }
 
-/// True for a file descriptor inherited at startup, such as `-o /dev/stdout` or a shell's `>(…)`.
+/// Returns true for a file descriptor inherited at startup, such as `-o /dev/stdout` or a shell's `>(…)`.
 fn is_inherited(path: &Path) -> bool {
     ["/dev/stdout", "/dev/stderr", "/dev/fd", "/proc/self/fd"].iter().any(|start| path.starts_with(start))
 }

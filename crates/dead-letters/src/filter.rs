@@ -22,17 +22,17 @@ use worker::{FilterOutput, FilterTask, StartedWorker, Worker};
 
 use crate::Choice;
 
-/// Limit on the bytes of a filter's text; typical filters have about a hundred.
-const TEXT_MAX: usize = 16_384;
-/// Limit on nested brackets.
+/// The maximum length of a filter, in bytes; typical filters have about a hundred.
+const TEXT_BYTES_MAX: usize = 16_384;
+/// The maximum nesting depth of brackets.
 const NESTING_MAX: usize = 200;
 /// The time limit per message.
 const TIME_LIMIT: Duration = Duration::from_secs(1);
-/// Limit on consecutive timeouts, after which the filter is assumed to time out on all messages.
-const LATE_MAX: usize = 4;
+/// The number of consecutive timeouts after which the filter is assumed to time out on all messages.
+const TIMEOUTS_MAX: usize = 4;
 
-/// A jq filter over the documents of dead letters. The time limit is 1 s per message; after timeouts on four messages
-/// in a row the filter fails permanently ([`FilterError::Endless`]).
+/// A jq filter over the documents of dead letters. The time limit is 1 s per message. After timeouts on four messages
+/// in a row, the filter fails permanently ([`FilterError::Endless`]).
 #[derive(Debug)]
 pub struct Filter {
     task: FilterTask,
@@ -40,16 +40,16 @@ pub struct Filter {
     /// The time limit per message; tests on a busy machine set a longer one.
     time_limit: Duration,
     /// The number of consecutive timeouts.
-    late: Cell<usize>,
-    /// Comparisons with members that may be missing.
-    absent: RefCell<Option<MissingMembers>>,
+    timeouts: Cell<usize>,
+    /// The comparisons with members that may be missing.
+    missing: RefCell<Option<MissingMembers>>,
 }
 
 /// The reason why a filter cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FilterError {
-    #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", wrong.offset, wrong.rest, wrong.reason)]
-    Compile { text: String, wrong: FilterSyntaxError },
+    #[error("the filter `{text}` is wrong at byte {} (`{}`): {}", syntax_error.offset, syntax_error.rest, syntax_error.reason)]
+    Compile { text: String, syntax_error: FilterSyntaxError },
     /// The filter's thread could not be started.
     #[error("the filter `{text}` cannot be run: {reason}")]
     NotStarted { text: String, reason: String },
@@ -64,7 +64,7 @@ pub enum FilterError {
     },
     /// The filter took longer than 1 s on four messages in a row.
     #[error(
-        "the filter `{text}` was stopped on {LATE_MAX} messages in a row; on the last one, {message_id}, it {reason}"
+        "the filter `{text}` was stopped on {TIMEOUTS_MAX} messages in a row; on the last one, {message_id}, it {reason}"
     )]
     Endless {
         text: String,
@@ -73,7 +73,7 @@ pub enum FilterError {
         /// The error on that message.
         reason: String,
     },
-    /// The output is neither true nor false nor null.
+    /// The output is not true, false, or null.
     #[error("the filter `{text}` returns {given} for message {message_id}, not true or false; {hint}")]
     NoVerdict {
         text: String,
@@ -121,12 +121,12 @@ impl Filter {
             task,
             worker: RefCell::new(worker),
             time_limit: TIME_LIMIT,
-            late: Cell::default(),
-            absent: RefCell::new(missing),
+            timeouts: Cell::default(),
+            missing: RefCell::new(missing),
         })
     }
 
-    /// The filter as it was typed.
+    /// Returns the filter as the user typed it.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.task.text
@@ -140,7 +140,7 @@ impl Filter {
     /// If the first output is anything else: the filter `.a = "x"`, for example, outputs the changed document, which
     /// would pick every message if treated as true. Also if the filter timed out on four messages in a row.
     pub fn judge_document(&self, message_id: &str, document: &str) -> Result<Choice, FilterError> {
-        let FilterOutput { outputs, lacks } = self.run_task(message_id, document)?;
+        let FilterOutput { outputs, lacks_member } = self.run_task(message_id, document)?;
         let outputs = match outputs {
             Ok(outputs) => outputs,
             Err(why) => return Ok(Choice::NotJudged(why)),
@@ -152,25 +152,25 @@ impl Filter {
             given,
             hint: suggest_fix(&self.task.text),
         })?;
-        if let Some(absent) = &mut *self.absent.borrow_mut() {
-            absent.messages += u64::from(lacks);
+        if let Some(missing) = &mut *self.missing.borrow_mut() {
+            missing.messages += u64::from(lacks_member);
         }
         Ok(if is_match { Choice::Picked } else { Choice::NotPicked })
     }
 
-    /// The error of a filter that fails on every message, with the first message as an example.
+    /// Returns the error for a filter that fails on every message, with the first message as an example.
     pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
         FilterError::Run { text: self.task.text.clone(), message_id, reason }
     }
 
-    /// Messages picked so far because jq reads a missing member as null.
+    /// Returns the compared members that were missing from messages picked so far: jq reads a missing member as null.
     #[must_use]
     pub fn missing_members(&self) -> Option<MissingMembers> {
-        self.absent.borrow().clone().filter(|absent| absent.messages > 0)
+        self.missing.borrow().clone().filter(|missing| missing.messages > 0)
     }
 
-    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error is the reason for a
-    /// document without a result: the filter fails, or has no output or several.
+    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error is the reason for the
+    /// missing result: the filter failed, or had no output or several.
     ///
     /// # Errors
     /// If the filter timed out on four messages in a row.
@@ -191,31 +191,31 @@ impl Filter {
     /// Runs the filter on a document, and reports a timeout as its output.
     fn run_task(&self, message_id: &str, document: &str) -> Result<FilterOutput, FilterError> {
         if let Some(answer) = self.worker.borrow().run_document(document, self.time_limit) {
-            self.late.set(0);
+            self.timeouts.set(0);
             return Ok(answer);
         }
-        self.late.set(self.late.get() + 1);
+        self.timeouts.set(self.timeouts.get() + 1);
         self.worker.borrow().abandon();
         let reason = format!("takes longer than {} s", self.time_limit.as_secs());
-        if self.late.get() >= LATE_MAX {
+        if self.timeouts.get() >= TIMEOUTS_MAX {
             let (text, message_id) = (self.task.text.clone(), message_id.to_owned());
             return Err(FilterError::Endless { text, message_id, reason });
         }
         self.worker.replace(Worker::start(&self.task)?.worker);
-        Ok(FilterOutput { outputs: Err(format!("the filter {reason} on it")), lacks: false })
+        Ok(FilterOutput { outputs: Err(format!("the filter {reason} on it")), lacks_member: false })
     }
 }
 
-/// Rejects filters that are longer than anyone would write, before they are parsed.
+/// Rejects filters that are longer or more deeply nested than anyone would write, before they are parsed.
 fn check_limits(text: &str) -> Result<(), FilterError> {
-    let wrong = |offset: usize, reason: String| {
-        let shortened = |text: &str, length: usize| text.chars().take(length).collect::<String>();
-        let rest = shortened(&text[offset..], 20);
-        let text = format!("{}…", shortened(text, 60));
-        Err(FilterError::Compile { text, wrong: FilterSyntaxError { offset, rest, reason } })
+    let syntax_error = |offset: usize, reason: String| {
+        let first_characters = |text: &str, length: usize| text.chars().take(length).collect::<String>();
+        let rest = first_characters(&text[offset..], 20);
+        let text = format!("{}…", first_characters(text, 60));
+        Err(FilterError::Compile { text, syntax_error: FilterSyntaxError { offset, rest, reason } })
     };
-    if text.len() > TEXT_MAX {
-        return wrong(0, format!("it has {} bytes; the limit is {TEXT_MAX}", text.len()));
+    if text.len() > TEXT_BYTES_MAX {
+        return syntax_error(0, format!("it has {} bytes; the limit is {TEXT_BYTES_MAX}", text.len()));
     }
     let mut depth = 0_usize;
     for (offset, character) in text.char_indices() {
@@ -225,13 +225,13 @@ fn check_limits(text: &str) -> Result<(), FilterError> {
             _ => {}
         }
         if depth > NESTING_MAX {
-            return wrong(offset, format!("more than {NESTING_MAX} brackets are open"));
+            return syntax_error(offset, format!("more than {NESTING_MAX} brackets are open"));
         }
     }
     Ok(())
 }
 
-/// The text of a string literal without interpolation.
+/// Returns the text of a string literal without interpolation.
 fn string_literal<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Str(None, parts) => match parts.as_slice() {

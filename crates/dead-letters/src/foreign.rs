@@ -1,4 +1,4 @@
-//! Recognizes dead letters of AWS services and frameworks, only by their documented formats.
+//! Recognizes dead letters written by AWS services and frameworks, solely by their documented formats.
 //!
 //! Any sender can forge such a message. Its fields are shown and used for grouping, never acted on.
 
@@ -19,7 +19,7 @@ use serde::Deserialize;
 use crate::groups::format_timestamp;
 use name::resource_name;
 
-/// Limit on the bytes of an ARN, higher than any real ARN needs.
+/// The maximum length of an ARN, in bytes; no real ARN is that long.
 const ARN_BYTES_MAX: usize = 2048;
 
 /// A dead letter written by an AWS service or a framework.
@@ -37,7 +37,7 @@ pub struct ForeignDeadLetter {
     pub condition: Option<String>,
     /// The number of retries, if the message records it.
     pub attempts: Option<u32>,
-    /// The timestamp at which it was given up, if the message records it.
+    /// The timestamp at which the message was given up, if it records that.
     pub failed_at: Option<Timestamp>,
     /// The referenced records, which are not in the message itself.
     pub batch: Option<StreamBatch>,
@@ -47,7 +47,7 @@ pub struct ForeignDeadLetter {
     pub truncated: bool,
 }
 
-/// The service that wrote it.
+/// The service or framework that wrote a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignWriter {
     /// An on-failure destination of asynchronous invocations.
@@ -67,7 +67,7 @@ pub enum ForeignWriter {
     Pipes,
     /// The DLQ of a subscription.
     Sns,
-    /// SQS itself, by a queue's redrive policy.
+    /// SQS itself, according to a queue's redrive policy.
     Sqs,
     MassTransit,
     NServiceBus,
@@ -112,12 +112,12 @@ pub enum Stream {
     Kinesis,
     DynamoDb,
     Kafka,
-    /// A change stream of DocumentDB, or a source that Lambda has supported since then.
+    /// A DocumentDB change stream, or a source that Lambda started to support later.
     Other,
 }
 
 impl ForeignWriter {
-    /// The error type to show.
+    /// Returns the error type to show.
     #[must_use]
     pub fn code(self) -> &'static str {
         match self {
@@ -146,7 +146,7 @@ impl ForeignWriter {
 }
 
 impl ForeignDeadLetter {
-    /// Reads a message; `None` if it has no documented format.
+    /// Reads a message, or returns `None` if it has no documented format.
     #[must_use]
     pub fn from_message(message: &ReceivedMessage) -> Option<Self> {
         let found = subscriber::read_subscriber_record(&message.body)
@@ -154,12 +154,12 @@ impl ForeignDeadLetter {
             .or_else(|| record::read_record(&message.body))
             .or_else(|| frameworks::read_framework(message))
             // SQS moved the message because a consumer of its queue failed, so SNS did deliver it.
-            .or_else(|| read_moved(message))
+            .or_else(|| read_moved_message(message))
             .or_else(|| topic::read_notification(&message.body))?;
         Some(found.truncate_texts())
     }
 
-    /// The source without its account id.
+    /// Returns the source without its account id.
     #[must_use]
     pub fn source_name(&self) -> &str {
         resource_name(&self.source)
@@ -180,19 +180,19 @@ impl ForeignDeadLetter {
         }
     }
 
-    /// Truncates texts that other programs wrote, which may be as long as a message.
+    /// Truncates text written by other programs, which can be as long as a message.
     fn truncate_texts(self) -> Self {
-        let name = |text: &str| clean_text(text, ERROR_TYPE_BYTES_MAX);
+        let clean_name = |text: &str| clean_text(text, ERROR_TYPE_BYTES_MAX);
         Self {
             source: clean_text(&self.source, ARN_BYTES_MAX),
-            error_type: name(&self.error_type),
+            error_type: clean_name(&self.error_type),
             message: clean_without_middle(&self.message, ERROR_DETAILS_BYTES_MAX),
-            condition: self.condition.as_deref().map(name),
+            condition: self.condition.as_deref().map(clean_name),
             batch: self.batch.map(|batch| StreamBatch {
                 stream_arn: clean_text(&batch.stream_arn, ARN_BYTES_MAX),
-                shard: name(&batch.shard),
-                first_sequence_number: name(&batch.first_sequence_number),
-                last_sequence_number: name(&batch.last_sequence_number),
+                shard: clean_name(&batch.shard),
+                first_sequence_number: clean_name(&batch.first_sequence_number),
+                last_sequence_number: clean_name(&batch.last_sequence_number),
                 ..batch
             }),
             events: self
@@ -202,28 +202,28 @@ impl ForeignDeadLetter {
         }
     }
 
-    /// Formats one line with the failed source, its error, and the reason for ending the retries.
+    /// Formats the failed source, its error, and the reason for ending the retries on one line.
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(StreamBatch::describe_records).unwrap_or_default();
         let events = self.events.as_ref().map(BusEvents::describe_events).unwrap_or_default();
         let parts = [self.source_name(), &self.error_type, &self.message, &batch, &events];
-        let said: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+        let known: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let condition = self.condition.as_ref().map(|condition| format!(" ({condition})"));
-        clean_without_middle(&(said.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
+        clean_without_middle(&(known.join(": ") + &condition.unwrap_or_default()), ERROR_DETAILS_BYTES_MAX)
     }
 
-    /// The fingerprint of its writer, source and error, ignoring ids and numbers in the text.
+    /// Returns the fingerprint of the writer, source and error, ignoring ids and numbers in the text.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let stream = self.batch.as_ref().map_or("", |batch| &batch.stream_arn);
         let condition = self.condition.as_deref().unwrap_or_default();
-        let what = [self.source.as_str(), &self.error_type, condition, stream].join("\n");
-        compute_fingerprint(self.writer.code(), &what, &self.message)
+        let source_and_error = [self.source.as_str(), &self.error_type, condition, stream].join("\n");
+        compute_fingerprint(self.writer.code(), &source_and_error, &self.message)
     }
 
-    /// Warnings to show before the message is sent back: when its records or events expire, and that its body is
-    /// truncated. Empty for most messages.
+    /// Returns warnings to show before the message is sent back: when its records or events expire, and that its body
+    /// is truncated. Empty for most messages.
     #[must_use]
     pub fn remarks(&self) -> Vec<String> {
         let truncated =
@@ -238,11 +238,11 @@ impl ForeignDeadLetter {
 }
 
 impl StreamBatch {
-    /// The earliest time at which the first record is deleted from its stream: 24 hours after its arrival, the default
-    /// of Kinesis and the fixed retention of DynamoDB ("Changing the data retention period", Amazon Kinesis Data
-    /// Streams Developer Guide; "Change data capture for DynamoDB Streams").
+    /// Returns the earliest time at which the first record is deleted from its stream: 24 hours after its arrival, the
+    /// default of Kinesis and the fixed retention of DynamoDB ("Changing the data retention period", Amazon Kinesis
+    /// Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
     ///
-    /// `None` for other sources, whose retention is a setting, and if the arrival is unknown.
+    /// Returns `None` for other sources, whose retention is a setting, and if the arrival is unknown.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         let is_known = matches!(self.stream, Stream::Kinesis | Stream::DynamoDb);
@@ -261,10 +261,10 @@ impl StreamBatch {
             (Stream::Kafka, _) => "the topic keeps them for its own retention".to_owned(),
             (Stream::Other, _) => "the source keeps them for its own retention".to_owned(),
             (_, None) => "the stream keeps them for 24 hours unless its retention is longer".to_owned(),
-            (Stream::DynamoDb, Some(at)) => format!("DynamoDB deletes them from {at} on"),
+            (Stream::DynamoDb, Some(at)) => format!("DynamoDB starts to delete them at {at}"),
             (Stream::Kinesis, Some(at)) => {
                 format!(
-                    "Kinesis deletes them from {at} on, unless the stream keeps them longer than 24 hours"
+                    "Kinesis starts to delete them at {at}, unless the stream keeps them longer than 24 hours"
                 )
             }
         };
@@ -278,9 +278,9 @@ impl StreamBatch {
 }
 
 impl BusEvents {
-    /// The earliest time at which the first event is deleted from its bus: after 24 hours, the default; a bus can be
-    /// set to keep events for up to 365 days ("Creating a bus", Amazon EventBridge User Guide). `None` if the time is
-    /// unknown.
+    /// Returns the earliest time at which the first event is deleted from its bus: after 24 hours, the default; a bus
+    /// can be set to keep events for up to 365 days ("Creating a bus", Amazon EventBridge User Guide). `None` if the
+    /// time is unknown.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.first_at?.checked_add_signed(chrono::TimeDelta::hours(24))
@@ -291,13 +291,14 @@ impl BusEvents {
         format!("{} {events} of {}", self.events, resource_name(&self.bus_arn))
     }
 
-    /// AWS recommends a new subscriber to have events delivered again ("Retry policies and dead-letter queues").
+    /// Describes how long the bus keeps the events. To deliver events again, AWS recommends a new subscriber ("Retry
+    /// policies and dead-letter queues").
     fn event_retention(&self) -> String {
         let (range, until) = match (self.first_at, self.last_at, self.expires_at()) {
             (Some(first), Some(last), Some(end)) => (
                 format!(", from {} to {}", format_timestamp(first), format_timestamp(last)),
                 format!(
-                    "the bus deletes them from {} on, unless it keeps them longer than 24 hours",
+                    "the bus starts to delete them at {}, unless it keeps them longer than 24 hours",
                     format_timestamp(end)
                 ),
             ),
@@ -316,10 +317,10 @@ fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     if text.trim_start().starts_with('{') { serde_json::from_str(text).ok() } else { None }
 }
 
-/// The error text for a message that SQS moved from its queue.
+/// The error message for a message that SQS moved from its queue.
 const MOVED: &str = "its consumers did not delete it, so SQS moved it";
 
-fn read_moved(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
+fn read_moved_message(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
     let from = message.redriven_from.as_ref()?;
     Some(ForeignDeadLetter { message: MOVED.to_owned(), ..ForeignDeadLetter::new(ForeignWriter::Sqs, from) })
 }

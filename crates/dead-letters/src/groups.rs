@@ -8,13 +8,13 @@ use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
 
-/// Limit on the groups that are counted separately. Dead letters of further groups are counted as [`OTHER`].
+/// The maximum number of groups that are counted separately. Dead letters of further groups are counted as [`OTHER`].
 pub const GROUPS_MAX: usize = 10_000;
 /// The shared fingerprint of all dead letters that do not fit into the full table.
 pub const OTHER: &str = "other";
-/// Limit on the bytes of an example's text, which may come from other programs.
+/// The maximum length of an example's text, in bytes; the text can come from other programs.
 const DETAILS_BYTES_MAX: usize = 1024;
-/// Limit on the bytes of an example's id; higher than SQS message ids and our own need.
+/// The maximum length of an example's id, in bytes; SQS message ids and our own are shorter.
 const ID_BYTES_MAX: usize = 128;
 
 /// Dead letters with the same fingerprint.
@@ -22,15 +22,15 @@ const ID_BYTES_MAX: usize = 128;
 pub struct DeadLetterGroup {
     /// The fingerprint for `--group`; [`OTHER`] if the table was full.
     pub fingerprint: String,
-    /// The error of the newest dead letter, in one line.
+    /// The error of the newest dead letter, on one line.
     pub headline: String,
     /// The `ErrorType` of the newest dead letter.
     pub error_type: String,
     pub count: u64,
-    /// The timestamp at which the first one was sent to this queue.
+    /// The timestamp at which the first dead letter was sent to this queue.
     #[serde(serialize_with = "millis")]
     pub first: Timestamp,
-    /// The timestamp at which the last one was sent to this queue.
+    /// The timestamp at which the last dead letter was sent to this queue.
     #[serde(serialize_with = "millis")]
     pub last: Timestamp,
     /// The `ErrorDetails` of the newest dead letter.
@@ -43,9 +43,9 @@ pub struct DeadLetterGroup {
     pub last_by_function: BTreeMap<String, Timestamp>,
 }
 
-/// Limit on the functions per group that are tracked separately; each version counts as one.
+/// The maximum number of functions per group that are tracked separately; each version counts as a function.
 const FUNCTIONS_MAX: usize = 32;
-/// Limit on the stored bytes of a function's name.
+/// The maximum length of a stored function name, in bytes.
 const FUNCTION_BYTES_MAX: usize = 128;
 
 impl DeadLetterGroup {
@@ -112,7 +112,7 @@ impl GroupTable {
         self.groups.insert(fingerprint.to_owned(), group);
     }
 
-    /// The groups, largest first and [`OTHER`] last.
+    /// Returns the groups, largest first and [`OTHER`] last.
     #[must_use]
     pub fn into_groups(self) -> Vec<DeadLetterGroup> {
         let mut groups: Vec<_> = self.groups.into_values().collect();
@@ -146,12 +146,12 @@ mod tests {
         DeadLetterRecord::new(redeliver_testing::dead_letters::retried_record(code, details, number))
     }
 
-    fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
+    fn record_sent_at(mut record: DeadLetterRecord, seconds: i64) -> DeadLetterRecord {
         record.message.sent_at = redeliver_testing::dead_letters::at_seconds(seconds);
         record
     }
 
-    fn table(records: &[DeadLetterRecord]) -> Vec<DeadLetterGroup> {
+    fn build_groups(records: &[DeadLetterRecord]) -> Vec<DeadLetterGroup> {
         let mut table = GroupTable::default();
         records.iter().for_each(|record| table.add_record(record));
         table.into_groups()
@@ -159,36 +159,36 @@ mod tests {
 
     #[test]
     fn a_group_does_not_depend_on_the_order_of_its_messages() {
-        let of = |seconds, number: u32| {
+        let sent_at = |seconds, number: u32| {
             let error = format!("user {number} unknown");
-            with_sent_seconds(record("NON_RETRYABLE_ERROR", &error, number), seconds)
+            record_sent_at(record("NON_RETRYABLE_ERROR", &error, number), seconds)
         };
-        let records = [of(30, 1), of(10, 2), of(20, 3)];
-        let groups = table(&records);
+        let records = [sent_at(30, 1), sent_at(10, 2), sent_at(20, 3)];
+        let groups = build_groups(&records);
         assert_eq!(groups.len(), 1);
         assert_eq!((groups[0].count, groups[0].error_details.as_str()), (3, "user 1 unknown"));
         assert_eq!((groups[0].first.timestamp(), groups[0].last.timestamp()), (10, 30));
         assert_eq!(groups[0].example, "00000000-0000-4000-8000-000000000001");
         let mut reversed = records;
         reversed.reverse();
-        assert_eq!(table(&reversed), groups);
+        assert_eq!(build_groups(&reversed), groups);
     }
 
     #[test]
     fn a_group_has_the_last_time_of_each_function_version() {
-        let of = |seconds, function: Option<&str>| {
-            let mut record = with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), seconds);
+        let sent_at = |seconds, function: Option<&str>| {
+            let mut record = record_sent_at(record("NON_RETRYABLE_ERROR", "x", 1), seconds);
             let cause = &mut record.dead_letter.as_mut().unwrap().cause;
             cause.function = Some(function.unwrap_or_default().to_owned());
             record
         };
         let long = "n".repeat(FUNCTION_BYTES_MAX + 1);
-        let groups = table(&[
-            of(30, Some("orders:41")),
-            of(10, Some("orders:42")),
-            of(20, Some("orders:41")),
-            of(40, None),
-            of(50, Some(&long)),
+        let groups = build_groups(&[
+            sent_at(30, Some("orders:41")),
+            sent_at(10, Some("orders:42")),
+            sent_at(20, Some("orders:41")),
+            sent_at(40, None),
+            sent_at(50, Some(&long)),
         ]);
         let at = redeliver_testing::dead_letters::at_seconds;
         let expected = [("", at(50)), ("orders:41", at(30)), ("orders:42", at(10))];
@@ -205,7 +205,7 @@ mod tests {
             })
             .collect();
         records.push(records[7].clone());
-        let groups = table(&records);
+        let groups = build_groups(&records);
         assert_eq!(groups.len(), GROUPS_MAX + 1);
         assert_eq!((groups[0].fingerprint.as_str(), groups[0].count), ("0000000000000007", 2));
         let last = groups.last().unwrap();

@@ -5,7 +5,7 @@ use redeliver_core::truncate::{LAST_ERROR, clean_text};
 
 use crate::{DeadLetterRecord, UNANNOTATED};
 
-/// Limit on the bytes of a headline, whose text may come from other programs.
+/// The maximum length of a headline, in bytes; its text can come from other programs.
 const HEADLINE_BYTES_MAX: usize = 300;
 /// Separates an error's text from the location where it was thrown.
 const AT: &str = " (at ";
@@ -50,15 +50,15 @@ fn format_error(name: &str, message: &str) -> String {
     }
 }
 
-/// Extracts file and line from a stack frame in the formats of the runtimes: `File "/var/task/orders.py", line 31`
+/// Extracts the file and the line from a stack frame in each runtime's format: `File "/var/task/orders.py", line 31`
 /// (Python), `/var/task/index.js:7:3` (Node.js), `Handler.java:31` (Java), `/src/Function.cs:line 31` (.NET).
 fn format_location(frame: &str) -> Option<String> {
-    let is_of_name = |character: char| character.is_alphanumeric() || "._-".contains(character);
+    let is_name_character = |character: char| character.is_alphanumeric() || "._-".contains(character);
     ["\", line ", ":line ", ":"].into_iter().find_map(|between| {
         frame.match_indices(between).find_map(|(at, _)| {
             let (before, after) = (&frame[..at], &frame[at + between.len()..]);
             let line = after.split(|character: char| !character.is_ascii_digit()).next()?;
-            let file = before.rsplit(|character| !is_of_name(character)).next()?;
+            let file = before.rsplit(|character| !is_name_character(character)).next()?;
             (!line.is_empty() && file.contains('.')).then(|| format!("{file}:{line}"))
         })
     })
@@ -127,8 +127,8 @@ mod tests {
 
     #[test]
     fn a_headline_without_an_error_text_is_the_code() {
-        for (nothing, line) in [("", "HTTP 503"), ("-", "NON_RETRYABLE_ERROR")] {
-            let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", nothing, 1));
+        for (details, line) in [("", "HTTP 503"), ("-", "NON_RETRYABLE_ERROR")] {
+            let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", details, 1));
             assert_eq!(format_headline(&record), line);
         }
     }

@@ -1,8 +1,8 @@
 //! The causes that have already been reported; any other cause is new.
 //!
-//! A file of JSON Lines. The first line has the queue, and the timestamp of the last report that SQS will delete
-//! messages soon; each further line has a cause. The file is written after new causes are reported, so a killed process
-//! reports them twice rather than never.
+//! They are stored as JSON Lines. The first line has the queue, and the timestamp of the last report that SQS will
+//! delete messages soon; each further line has a cause. The file is written after new causes are reported, so a killed
+//! process reports them twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 use crate::files::{FileError, check_new, read_own, replace_file};
 use crate::groups::{DeadLetterGroup, OTHER, format_timestamp};
 
-/// Limit on the causes in the file; beyond it, the most recently seen causes are kept.
+/// The maximum number of causes in the file; beyond it, the most recently seen causes are kept.
 const CAUSES_MAX: usize = 100_000;
 
 /// The causes of a queue that have already been reported.
@@ -25,7 +25,7 @@ const CAUSES_MAX: usize = 100_000;
 pub struct KnownCauses {
     /// The DLQ's ARN.
     queue: String,
-    /// By fingerprint.
+    /// The causes, by fingerprint.
     causes: BTreeMap<String, KnownCause>,
     /// The timestamp of the last report that SQS will delete messages soon.
     deleted_soon_at: Option<Timestamp>,
@@ -35,9 +35,9 @@ pub struct KnownCauses {
 struct KnownCause {
     fingerprint: String,
     error_type: String,
-    /// The timestamp at which its first known message was sent to the queue; RFC 3339.
+    /// The timestamp at which the cause's first known message was sent to the queue; RFC 3339.
     first: String,
-    /// The timestamp of the last audit that found it; RFC 3339.
+    /// The timestamp of the last audit that found the cause; RFC 3339.
     seen_at: String,
     /// An operator's note on the cause.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,7 +57,7 @@ struct KnownCause {
 /// version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
-    /// The timestamp of the fix: messages sent to the DLQ up to it do not count.
+    /// The timestamp of the fix: messages sent to the DLQ until then do not count.
     pub at: Timestamp,
     /// The fix, as free text. If it is a function version, `NAME:VERSION`, earlier versions do not have the fix.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,8 @@ pub struct Resolution {
 }
 
 impl Resolution {
-    /// The timestamp of the last message that shows that a group's cause recurred; `None` if there is no such message.
+    /// Returns the timestamp of the last message that shows that a group's cause recurred; `None` if there is no such
+    /// message.
     #[must_use]
     pub fn came_back_at(&self, group: &DeadLetterGroup) -> Option<Timestamp> {
         let later = group.last_by_function.iter().filter(|(function, _)| !self.is_without_fix(function));
@@ -76,8 +77,8 @@ impl Resolution {
         group.is_some_and(|group| self.came_back_at(group).is_some())
     }
 
-    /// True for a version published before the one with the fix: its failures are expected. A message without a version
-    /// may come from any version.
+    /// Returns true for a version published before the one with the fix: its failures are expected. A message without a
+    /// version can come from any version.
     fn is_without_fix(&self, function: &str) -> bool {
         let fix = self.by.as_deref().and_then(parse_version);
         fix.zip(parse_version(function))
@@ -92,7 +93,7 @@ pub enum CauseState {
     #[default]
     Open,
     Resolved(Resolution),
-    /// Newer messages show that the cause recurred. After an audit has reported this, the resolution is no longer
+    /// Newer messages show that the cause recurred. Once an audit has reported this, the resolution is no longer
     /// stored.
     CameBack(Option<Resolution>),
 }
@@ -115,7 +116,7 @@ struct KnownCausesHeader {
 }
 
 impl KnownCause {
-    /// True if the cause was resolved before the newest message of the last reported recurrence.
+    /// Returns true if the cause was resolved before the newest message of the last reported recurrence.
     fn is_back_again(&self, came_back_at: Option<Timestamp>) -> bool {
         self.resolved.as_ref().is_some_and(|resolved| came_back_at.is_some_and(|last| last > resolved.at))
     }
@@ -166,7 +167,7 @@ impl KnownCauses {
         Ok(known)
     }
 
-    /// The groups with a new cause. Messages beyond the table of groups are not assigned a cause.
+    /// Returns the groups with a new cause. Messages that did not fit into the table of groups have no known cause.
     #[must_use]
     pub fn new_among<'g>(&self, groups: &'g [DeadLetterGroup]) -> Vec<&'g DeadLetterGroup> {
         let is_new = |group: &&DeadLetterGroup| {
@@ -175,8 +176,8 @@ impl KnownCauses {
         groups.iter().filter(is_new).collect()
     }
 
-    /// The groups whose resolved cause recurred: they have messages that are newer than the resolution and not from a
-    /// version before the fix.
+    /// Returns the groups whose resolved cause recurred: they have messages that are newer than the resolution and not
+    /// from a version before the fix.
     #[must_use]
     pub fn came_back_among<'g>(
         &self,
@@ -201,7 +202,7 @@ impl KnownCauses {
         }
     }
 
-    /// The state of a cause, given its messages; `None` without messages.
+    /// Returns the state of a cause, given the group of its messages; `None` if it has none.
     #[must_use]
     pub fn cause_state(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseState {
         let Some(cause) = self.causes.get(fingerprint) else { return CauseState::Open };
@@ -242,41 +243,44 @@ impl KnownCauses {
     ) -> Result<Self, FileError> {
         let mut all = Self::read_file(path, queue_arn)?;
         let cause = all.causes.get_mut(fingerprint);
-        change(cause.ok_or_else(|| FileError::new(path, "lacks this cause: reload the list first"))?);
+        change(
+            cause
+                .ok_or_else(|| FileError::new(path, "does not contain this cause: reload the list first"))?,
+        );
         replace_file(path, all.serialize_lines().as_bytes())?;
         Ok(all)
     }
 
-    /// The number of dead letters beyond the table of groups. Their causes may be new.
+    /// Returns the number of dead letters that did not fit into the table of groups. Their causes may be new.
     #[must_use]
     pub fn unknown_among(groups: &[DeadLetterGroup]) -> u64 {
         groups.iter().filter(|group| group.fingerprint == OTHER).map(|group| group.count).sum()
     }
 
-    /// The fingerprints of all known causes.
+    /// Returns the fingerprints of all known causes.
     pub fn fingerprints(&self) -> impl Iterator<Item = &str> {
         self.causes.keys().map(String::as_str)
     }
 
-    /// The timestamp at which the first known message of a cause was sent to the queue.
+    /// Returns the timestamp at which the first known message of a cause was sent to the queue.
     #[must_use]
     pub fn first_sent_at(&self, fingerprint: &str) -> Option<Timestamp> {
         parse_rfc3339(&self.causes.get(fingerprint)?.first)
     }
 
-    /// The timestamp of the last audit.
+    /// Returns the timestamp of the last audit.
     #[must_use]
     pub fn last_reading(&self) -> Option<Timestamp> {
         parse_rfc3339(self.causes.values().map(|cause| cause.seen_at.as_str()).max()?)
     }
 
-    /// The note on a cause, if it has one.
+    /// Returns the note on a cause, if it has one.
     #[must_use]
     pub fn find_note(&self, fingerprint: &str) -> Option<&CauseNote> {
         self.causes.get(fingerprint)?.note.as_ref()
     }
 
-    /// The error type of a cause.
+    /// Returns the error type of a cause.
     #[must_use]
     pub fn error_type(&self, fingerprint: &str) -> Option<&str> {
         Some(&self.causes.get(fingerprint)?.error_type)
@@ -324,7 +328,7 @@ impl KnownCauses {
         self.forget_oldest(CAUSES_MAX);
     }
 
-    /// True if the last report that SQS will delete messages soon is more than a day old, or was never made.
+    /// Returns true if the last report that SQS will delete messages soon is at least a day old, or was never made.
     #[must_use]
     pub fn is_deleted_soon_due(&self, now: Timestamp) -> bool {
         self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))
@@ -347,15 +351,15 @@ impl KnownCauses {
         }
     }
 
-    /// Writes the file atomically, and includes causes that another run has added meanwhile.
+    /// Writes the file atomically, and includes causes that another run has added in the meantime.
     ///
     /// # Errors
-    /// If the file cannot be written, or was damaged meanwhile.
+    /// If the file cannot be written, or was damaged in the meantime.
     pub fn merge_into_file(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read_file(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {
-            // Notes and resolutions are written to the file immediately, so the file is up to date. Another run may have seen
-            // the cause earlier, or later.
+            // Notes and resolutions are written to the file immediately, so the file's are up to date. Another run may
+            // have seen the cause earlier or later.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
             let mut merged = KnownCause {
                 first: in_file.first.as_str().min(&cause.first).to_owned(),

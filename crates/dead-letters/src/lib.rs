@@ -1,9 +1,9 @@
-//! Reads dead letters without consuming them, groups them, and sends them back, archives or deletes them.
+//! Reads dead letters without consuming them, groups them by cause, and archives, redrives, or deletes them.
 //!
-//! A [`DeadLetterReader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages that it has
-//! read. An [`archive_bucket`] is exported to such a file. Each message becomes a [`DeadLetterRecord`], and a [`Pick`]
+//! A [`DeadLetterReader`] reads a DLQ, or a file of dead letters ([`FileQueue`]), and hides the messages it has read.
+//! An [`archive_bucket`] can be exported to such a file. Each message becomes a [`DeadLetterRecord`], and a [`Pick`]
 //! selects records. Selected records are counted in [`groups`], written to an [`ArchiveFile`], sent back by a
-//! [`redrive`] or deleted by a [`purge`]. This crate prints nothing: it returns values.
+//! [`redrive`], or deleted by a [`purge`]. The crate itself prints nothing; it only returns values.
 
 mod archive;
 pub mod archive_bucket;
@@ -26,8 +26,8 @@ pub mod redrive;
 mod retention;
 mod surrogates;
 
-/// An error of a queue, a file or a filter that ends a purge or a redrive early. All work completed before it is
-/// recorded in the backup or the journal.
+/// A queue, file, or filter error that ends a purge or a redrive early. Work completed before the error is recorded in
+/// the backup or the journal.
 pub type DeadLetterError = Box<dyn std::error::Error + Send + Sync>;
 
 pub use archive::{ArchiveFile, ArchivedAttribute, ArchivedMessage};
@@ -39,7 +39,8 @@ pub use foreign::{BusEvents, ForeignDeadLetter, ForeignWriter, Stream, StreamBat
 pub use known_causes::{CauseNote, CauseState, KnownCauses, Resolution};
 pub use pick::{Choice, NotJudged, Pick};
 pub use reader::{
-    Coverage, DeadLetterReader, HIDDEN, NotDeleted, ReaderError, SEND_KEY_RIGHTS, explain_error,
+    Coverage, DeadLetterReader, INITIAL_VISIBILITY_TIMEOUT, NotDeleted, ReaderError, SEND_KEY_RIGHTS,
+    explain_error,
 };
 pub use record::{DeadLetterRecord, UNANNOTATED, format_value};
 pub use retention::Retention;

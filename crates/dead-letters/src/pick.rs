@@ -7,12 +7,12 @@ use serde::Serialize;
 
 use crate::{DeadLetterRecord, Filter, FilterError};
 
-/// Length of the shortest id prefix that selects a message, in characters.
-const BEGINNING_MIN: usize = 8;
-/// Limit on the ids that are listed if several share a prefix.
+/// The length of the shortest id prefix that selects a message, in characters.
+const PREFIX_CHARACTERS_MIN: usize = 8;
+/// The maximum number of ids to list if several share a prefix.
 const LISTED_MAX: usize = 10;
 
-/// A selection of dead letters; without conditions it selects all.
+/// A selection of dead letters. Without conditions, it selects all of them.
 #[derive(Debug, Default)]
 pub struct Pick {
     /// Selects only dead letters with this fingerprint.
@@ -21,9 +21,9 @@ pub struct Pick {
     pub ids: BTreeSet<String>,
     /// Selects only dead letters that match the filter.
     pub filter: Option<Filter>,
-    /// True if an id may be a prefix.
-    by_beginning: bool,
-    /// Selects only this set, by the SQS message ids in this queue; copies of a message have other ids.
+    /// True if the ids may be prefixes.
+    by_prefix: bool,
+    /// Selects only messages with one of these SQS message ids. Copies of a message have other ids.
     set: Option<BTreeSet<String>>,
     found: ObservedNames,
 }
@@ -41,7 +41,7 @@ pub enum Choice {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NotJudged {
     pub messages: u64,
-    /// The SQS message id of the first one.
+    /// The SQS message id of the first of these messages.
     pub example: Option<String>,
     /// The reason why the filter failed on the example.
     pub reason: Option<String>,
@@ -64,7 +64,7 @@ struct ObservedNames {
     group: Cell<bool>,
     ids: RefCell<BTreeSet<String>>,
     /// The full ids of messages that match only by an id prefix.
-    by_beginning: RefCell<BTreeSet<String>>,
+    by_prefix: RefCell<BTreeSet<String>>,
     /// True if the filter has succeeded on a message.
     is_judged: Cell<bool>,
     /// The messages that the filter failed on.
@@ -72,7 +72,7 @@ struct ObservedNames {
 }
 
 impl Pick {
-    /// Selects the messages of this group, with one of these ids, that match the filter. An absent condition matches
+    /// Selects the messages of this group that have one of these ids and match the filter. An absent condition matches
     /// all messages.
     #[must_use]
     pub fn new(group: Option<String>, ids: impl IntoIterator<Item = String>, filter: Option<Filter>) -> Self {
@@ -89,11 +89,11 @@ impl Pick {
     /// matches several messages selects all of them: see [`Pick::describe_ambiguity`].
     #[must_use]
     pub fn with_id(id: &str) -> Self {
-        Self { ids: [id.to_owned()].into(), by_beginning: id.len() >= BEGINNING_MIN, ..Self::default() }
+        Self { ids: [id.to_owned()].into(), by_prefix: id.len() >= PREFIX_CHARACTERS_MIN, ..Self::default() }
     }
 
-    /// Selects a fixed set, by the SQS message ids in this queue: only messages that were shown before, none that
-    /// arrived later.
+    /// Selects a fixed set of messages by their SQS message ids in this queue: messages that were shown earlier, and
+    /// none that arrived later.
     #[must_use]
     pub fn with_sqs_ids(sqs_message_ids: impl IntoIterator<Item = String>) -> Self {
         Self { set: Some(sqs_message_ids.into_iter().collect()), ..Self::default() }
@@ -125,27 +125,27 @@ impl Pick {
         }
     }
 
-    /// Records that a dead letter exists, for [`Pick::describe_missing`]. Returns true if it has a requested id and a
+    /// Records that a dead letter exists, for [`Pick::describe_missing`]. Returns true if it has a requested id and the
     /// requested group; an absent condition matches all.
     pub fn observe_record(&self, record: &DeadLetterRecord) -> bool {
         let ids: Vec<_> = self.ids.iter().filter(|id| has_id(record, id)).cloned().collect();
-        let begins =
-            self.by_beginning && ids.is_empty() && self.ids.iter().any(|id| id_starts_with(record, id));
-        if begins {
-            let mut found = self.found.by_beginning.borrow_mut();
+        let matches_prefix =
+            self.by_prefix && ids.is_empty() && self.ids.iter().any(|id| id_has_prefix(record, id));
+        if matches_prefix {
+            let mut found = self.found.by_prefix.borrow_mut();
             // One more than the listing limit, to detect that some are not listed.
             if found.len() <= LISTED_MAX {
                 found.insert(record.message_id().to_owned());
             }
         }
-        let by_id = self.ids.is_empty() || !ids.is_empty() || begins;
+        let by_id = self.ids.is_empty() || !ids.is_empty() || matches_prefix;
         self.found.ids.borrow_mut().extend(ids);
         let by_group = self.group.as_ref().is_none_or(|group| *group == record.fingerprint);
         self.found.group.set(self.found.group.get() || by_group);
         by_id && by_group
     }
 
-    /// Checks that the filter did not fail on every message, which would indicate a wrong filter.
+    /// Checks that the filter did not fail on every message, which would mean that the filter is wrong.
     ///
     /// # Errors
     /// If it failed on every message; the error names the first one as an example.
@@ -163,8 +163,8 @@ impl Pick {
     #[must_use]
     pub fn describe_missing(&self) -> Vec<String> {
         let seen = self.found.ids.borrow();
-        let is_begun = !self.found.by_beginning.borrow().is_empty();
-        let ids = self.ids.iter().filter(|id| !seen.contains(*id) && !is_begun);
+        let has_prefix_match = !self.found.by_prefix.borrow().is_empty();
+        let ids = self.ids.iter().filter(|id| !seen.contains(*id) && !has_prefix_match);
         let group = self.group.iter().filter(|_| !self.found.group.get());
         let group = group.map(|group| format!("no message of the group {group} was found"));
         group.chain(ids.map(|id| format!("no message with the id {id} was found"))).collect()
@@ -172,10 +172,10 @@ impl Pick {
 }
 
 impl Pick {
-    /// Lists the messages that match a prefix, if there are several.
+    /// Lists the messages that match the prefix, if there are several.
     #[must_use]
     pub fn describe_ambiguity(&self) -> Option<String> {
-        let (id, found) = (self.ids.first()?, self.found.by_beginning.borrow());
+        let (id, found) = (self.ids.first()?, self.found.by_prefix.borrow());
         if found.len() < 2 || !self.found.ids.borrow().is_empty() {
             return None;
         }
@@ -185,15 +185,15 @@ impl Pick {
     }
 }
 
-/// True if this message's own id or its SQS message id starts with these characters.
-fn id_starts_with(record: &DeadLetterRecord, beginning: &str) -> bool {
-    let begins =
-        |id: &str| id.get(..beginning.len()).is_some_and(|start| start.eq_ignore_ascii_case(beginning));
-    begins(record.message_id()) || begins(&record.message.sqs_message_id)
+/// Returns true if this message's own id or its SQS message id starts with these characters.
+fn id_has_prefix(record: &DeadLetterRecord, prefix: &str) -> bool {
+    let matches_prefix =
+        |id: &str| id.get(..prefix.len()).is_some_and(|start| start.eq_ignore_ascii_case(prefix));
+    matches_prefix(record.message_id()) || matches_prefix(&record.message.sqs_message_id)
 }
 
-/// True if the id identifies this message: its own id, its SQS message id, or its SQS message id on the source queue,
-/// which is in the logs.
+/// Returns true if the id identifies this message: its own id, its SQS message id, or its SQS message id on the source
+/// queue, which is in the logs.
 fn has_id(record: &DeadLetterRecord, id: &str) -> bool {
     let source_id = record.dead_letter.as_ref().map(|ours| ours.sqs_message_id.as_str());
     record.message_id().eq_ignore_ascii_case(id)
@@ -223,18 +223,18 @@ mod tests {
 
     #[test]
     fn eight_characters_of_an_id_pick_a_message_or_list_several() {
-        let of = |first: u32| {
+        let record_with_id = |first: u32| {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"0191f3a{first}-7b1c-7d3e-8f00-0123456789ab"}},"data":{{}}}}"#
             );
             DeadLetterRecord::new(annotated_record(&body, "NON_RETRYABLE_ERROR", "x", first))
         };
         let pick = Pick::with_id("0191F3A2");
-        assert_eq!(pick.judge_record(&of(2)).unwrap(), Choice::Picked);
-        assert_eq!(pick.judge_record(&of(3)).unwrap(), Choice::NotPicked);
+        assert_eq!(pick.judge_record(&record_with_id(2)).unwrap(), Choice::Picked);
+        assert_eq!(pick.judge_record(&record_with_id(3)).unwrap(), Choice::NotPicked);
         assert_eq!((pick.describe_missing(), pick.describe_ambiguity()), (Vec::new(), None));
         let too_short = Pick::with_id("0191f3a");
-        assert_eq!(too_short.judge_record(&of(2)).unwrap(), Choice::NotPicked);
+        assert_eq!(too_short.judge_record(&record_with_id(2)).unwrap(), Choice::NotPicked);
         assert_eq!(too_short.describe_missing(), ["no message with the id 0191f3a was found"]);
         let pick = Pick::with_id("00000000");
         for number in [1, 2] {
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn an_eleventh_id_that_begins_alike_is_counted_and_not_listed() {
+    fn an_eleventh_id_with_the_same_prefix_is_counted_but_not_listed() {
         let ambiguity = |messages: u32| {
             let pick = Pick::with_id("00000000");
             for number in 1..=messages {
@@ -271,21 +271,21 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_id_that_others_begin_with_is_not_ambiguous() {
-        let of = |sqs_message_id: &str| {
+    fn a_full_id_that_is_a_prefix_of_others_is_not_ambiguous() {
+        let record_with_sqs_id = |sqs_message_id: &str| {
             let message =
                 ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..foreign_letter("x", 1) };
             DeadLetterRecord::new(message)
         };
         let pick = Pick::with_id("delivery-1");
         for longer in ["delivery-10", "delivery-11"] {
-            pick.observe_record(&of(longer));
+            pick.observe_record(&record_with_sqs_id(longer));
         }
         assert_eq!(
             pick.describe_ambiguity().unwrap(),
             "several ids begin with delivery-1: delivery-10, delivery-11; name one of them"
         );
-        pick.observe_record(&of("delivery-1"));
+        pick.observe_record(&record_with_sqs_id("delivery-1"));
         assert_eq!((pick.describe_ambiguity(), pick.describe_missing()), (None, Vec::new()));
     }
 
@@ -305,18 +305,18 @@ mod tests {
     fn a_fixed_set_does_not_pick_copies_of_its_messages() {
         let body = r#"{"metadata":{"message_id":"sqs-8"},"data":{}}"#;
         let pick = Pick::with_sqs_ids(["sqs-8".to_owned()]);
-        let picks = |number| {
+        let judge_number = |number| {
             let record = DeadLetterRecord::new(annotated_record(body, "NON_RETRYABLE_ERROR", "x", number));
             pick.judge_record(&record).unwrap()
         };
-        let of_8_and_7 = (picks(8), picks(7));
-        assert_eq!(of_8_and_7, (Choice::Picked, Choice::NotPicked), "7 has the id of 8 as its own");
-        let nothing = Pick::with_sqs_ids([]).judge_record(&DeadLetterRecord::new(retried_record(
+        let choices = (judge_number(8), judge_number(7));
+        assert_eq!(choices, (Choice::Picked, Choice::NotPicked), "message 7 has message 8's id as its own");
+        let from_empty_set = Pick::with_sqs_ids([]).judge_record(&DeadLetterRecord::new(retried_record(
             "NON_RETRYABLE_ERROR",
             "x",
             1,
         )));
-        assert_eq!(nothing.unwrap(), Choice::NotPicked);
+        assert_eq!(from_empty_set.unwrap(), Choice::NotPicked);
     }
 
     #[test]

@@ -10,11 +10,11 @@ use crate::{
     NotJudged, Pick,
 };
 
-/// The result of a purge, or of its plan.
+/// The result of a purge or a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct PurgeReport {
     pub picked: u64,
-    /// The groups of these messages, largest first.
+    /// The groups of the picked messages, largest first.
     pub groups: Vec<DeadLetterGroup>,
     pub deleted: u64,
     /// Messages on which the filter failed. They remain in the queue.
@@ -30,12 +30,12 @@ pub struct PurgeReport {
     pub max_reached: bool,
 }
 
-/// The backup of messages before they are deleted.
+/// A backup to which messages are written before they are deleted.
 pub trait BackupWriter {
     /// Returns once all records are stored durably.
     ///
     /// # Errors
-    /// If any record is not stored. None of them may be deleted then.
+    /// If any record is not stored. In that case, none of them may be deleted.
     fn keep(&mut self, records: &[DeadLetterRecord]) -> impl Future<Output = Result<(), DeadLetterError>>;
 }
 
@@ -45,7 +45,7 @@ impl BackupWriter for ArchiveFile {
     }
 }
 
-/// Stop after this many unconfirmed deletions in a row.
+/// The number of consecutive failed deletions after which a purge ends.
 const DELETIONS_FAILED_MAX: u64 = 10;
 
 /// A purge with its queue, selection and limits.
@@ -53,7 +53,7 @@ pub struct Purge<'a, Q, C> {
     pub queue: &'a Q,
     pub clock: &'a C,
     pub pick: &'a Pick,
-    /// Limit on the number of deleted messages; `u64::MAX` by default.
+    /// The maximum number of messages to delete; `u64::MAX` by default.
     pub max: u64,
     /// Returns true to request an early end (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
@@ -129,8 +129,8 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
         Ok(())
     }
 
-    /// Picks and counts messages. If the filter returns neither true nor false for one, the filter is wrong, and none
-    /// of them is deleted.
+    /// Picks and counts messages. If the filter returns neither true nor false for a message, the filter is wrong, and
+    /// none of them are deleted.
     fn pick_messages(
         &mut self,
         messages: Vec<ReceivedMessage>,
@@ -160,7 +160,8 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
                     self.purged.deleted += 1;
                 }
                 Err(why) => {
-                    // A message that another program may have received does not show that the next deletion will fail.
+                    // That another program may have received this message does not mean that the next deletion will
+                    // fail.
                     self.deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.purged.why_not_deleted = Some(why);
                 }

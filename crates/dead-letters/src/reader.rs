@@ -1,5 +1,5 @@
-//! Reads a whole queue without consuming it: several concurrent receivers return each message once, keep it hidden
-//! during the work, and make it visible again at the end.
+//! Reads a complete queue without consuming it: concurrent receivers return each message once, keep it hidden while the
+//! caller works on it, and make it visible again at the end.
 
 mod held;
 mod patience;
@@ -18,28 +18,29 @@ use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Recei
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-pub use held::HIDDEN;
 use held::HiddenMessages;
+pub use held::INITIAL_VISIBILITY_TIMEOUT;
 use patience::{make_visible, retry_request};
 
-/// Limit on concurrent requests of a kind. SQS responds within about 20 ms, so this allows thousands of messages per
-/// second.
+/// The maximum number of concurrent requests of one kind. SQS responds in about 20 ms, so this allows thousands of
+/// messages per second.
 pub(crate) const REQUESTS_MAX: usize = 16;
-const MESSAGES_OF_A_REQUEST: u8 = 10;
-/// Long polling, so that SQS queries all of its servers; short, since the last receives of a pass wait in vain.
+const MESSAGES_PER_REQUEST: u8 = 10;
+/// The wait time of a receive. Long polling makes SQS query all of its servers; the time is short because the last
+/// receives of each pass return nothing.
 const WAIT: Duration = Duration::from_secs(1);
-/// The SQS error while 120,000 messages are in flight ("ReceiveMessage", Amazon SQS API Reference).
+/// The SQS error code for a queue with 120,000 messages in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// Reads a queue. Received messages that were not deleted are hidden until [`DeadLetterReader::finish`]: for two
-/// minutes at a time, extended while [`DeadLetterReader::next_messages`] or [`DeadLetterReader::hold_during`] runs; for
-/// up to half an hour at a time if SQS responds too slowly to extend all of them in time.
+/// Reads a queue. Received messages that are not deleted stay hidden until [`DeadLetterReader::finish`]: for two
+/// minutes at a time, extended while [`DeadLetterReader::next_messages`] or [`DeadLetterReader::hold_during`] runs. If
+/// SQS responds too slowly to extend all of them in time, they are hidden for up to half an hour at a time.
 pub struct DeadLetterReader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, ReceiveAnswer>>,
-    /// Receivers that have not finished; some wait until held messages are extended.
+    /// The number of receivers that have not finished; some wait until held messages are extended.
     receivers_left: usize,
     /// New messages that [`DeadLetterReader::next_messages`] has not returned yet.
     answers: VecDeque<Result<Vec<ReceivedMessage>, EntryError>>,
@@ -48,12 +49,12 @@ pub struct DeadLetterReader<'a, Q, C> {
     seen: BTreeSet<String>,
     /// The ids of messages that could not be parsed.
     unreadable: BTreeSet<String>,
-    /// Messages received again since the last new one.
+    /// The number of messages received again since the last new message.
     repeated: u64,
     /// On a FIFO queue, the message groups of all held messages, by SQS message id.
     groups: BTreeMap<String, String>,
-    /// True if more messages of a group may have become available because others were deleted.
-    may_read_on: bool,
+    /// True if deletions may have made more messages of a group available.
+    may_have_more: bool,
 }
 
 /// The response to a receive, with its request.
@@ -63,8 +64,8 @@ type ReceiveAnswer = Result<(ReceiveRequest, Vec<ReceivedMessage>), EntryError>;
 #[derive(Clone, Copy)]
 struct ReceiveRequest {
     at: Timestamp,
-    /// The visibility timeout of its messages.
-    hidden: Duration,
+    /// The visibility timeout of the received messages.
+    visibility_timeout: Duration,
 }
 
 /// The messages of one receive.
@@ -81,8 +82,8 @@ struct ReceiveOutcome {
 pub struct DeletionAnswer {
     id: String,
     handle: String,
-    /// The end of the visibility timeout at the time of the deletion request. A later extension would be rejected, so
-    /// it has no effect on this.
+    /// The end of the visibility timeout, as known when the deletion was requested. SQS rejects extensions after the
+    /// deletion, so they do not change it.
     hidden_until: Option<Timestamp>,
     outcome: EntryOutcome<()>,
 }
@@ -91,16 +92,16 @@ pub struct DeletionAnswer {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Coverage {
     pub seen: u64,
-    /// Messages in the queue, as SQS counted them at the start. The count is approximate and may be a minute old
+    /// Messages in the queue, as SQS counted them at the start. The count is approximate, and can be a minute old
     /// ("GetQueueAttributes", Amazon SQS API Reference).
     pub approximate: u64,
     /// Messages that were received but could not be parsed. They remain in the queue.
     pub unreadable: u64,
-    /// True if all messages were read. Otherwise the rest is unreadable, in flight elsewhere, or exceeds the in-flight
-    /// limit.
+    /// True if all messages were read. Otherwise the remaining messages are unreadable, in flight elsewhere, or beyond
+    /// the in-flight limit.
     #[serde(skip)]
     pub complete: bool,
-    /// Messages that could not be made visible again; they become visible by themselves, within two minutes unless SQS
+    /// Messages that could not be made visible again. They become visible on their own, within two minutes unless SQS
     /// is slow.
     #[serde(skip)]
     pub still_hidden: u64,
@@ -108,26 +109,26 @@ pub struct Coverage {
     /// the extension.
     #[serde(skip)]
     pub reappeared: u64,
-    /// Message groups of a FIFO queue with ten held messages at the end. SQS returns no further messages of such a
-    /// group, so it may have more.
+    /// FIFO message groups with ten held messages at the end. SQS returns no further messages of such a group, so the
+    /// group may have more.
     #[serde(skip)]
     pub full_groups: u64,
 }
 
-/// The reason why a message was not deleted, or not certainly.
+/// The reason why a deletion failed or is uncertain.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotDeleted {
     /// SQS's last error, or the lack of a response.
     #[error("{0}")]
     Failed(EntryError),
-    /// SQS reported the message as deleted, but another program may have received it before, and then it was not
-    /// deleted.
+    /// SQS reported the message as deleted, but another program may have received it in the meantime, in which case SQS
+    /// deleted nothing.
     #[error("another program may have received it (VisibleToOthers)")]
     VisibleToOthers,
 }
 
 impl NotDeleted {
-    /// Advice for the user: a sentence without its full stop.
+    /// Returns advice for the user, as a sentence without its final period.
     #[must_use]
     pub fn remedy(&self) -> &'static str {
         match self {
@@ -144,7 +145,7 @@ impl Serialize for NotDeleted {
     }
 }
 
-/// An error that ends the reading of a queue.
+/// An error that stops a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("reading {url}: {}", explain_error(error, right, "kms:Decrypt"))]
 pub struct ReaderError {
@@ -170,22 +171,22 @@ pub fn explain_error(error: &EntryError, right: &str, key_right: &str) -> String
     format!("{error}: you need {right} on the queue")
 }
 
-/// True if a permission is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
+/// Returns true if a permission is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
 pub(crate) fn is_denied(error: &EntryError) -> bool {
     error.code.contains("AccessDenied")
 }
 
 impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
-    /// Starts reading.
+    /// Creates a reader, and starts to read.
     ///
     /// # Errors
-    /// If SQS does not return the number of messages in five tries within about 3 s, or denies access
+    /// If SQS has not returned the number of messages after five attempts in about 3 s, or denies access
     /// (`sqs:GetQueueAttributes`).
     pub async fn new(queue: &'a Q, clock: &'a C) -> Result<Self, ReaderError> {
         let depth = retry_request(clock, || queue.depth())
             .await
             .map_err(|error| reader_error(queue, error, "sqs:GetQueueAttributes"))?;
-        let requests = usize::try_from(depth.total() / u64::from(MESSAGES_OF_A_REQUEST) + 1);
+        let requests = usize::try_from(depth.total() / u64::from(MESSAGES_PER_REQUEST) + 1);
         let mut reader = Self {
             queue,
             clock,
@@ -198,19 +199,19 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
             unreadable: BTreeSet::new(),
             repeated: 0,
             groups: BTreeMap::new(),
-            may_read_on: false,
+            may_have_more: false,
         };
         reader.receive_more();
         Ok(reader)
     }
 
-    /// The number of messages according to SQS at the start.
+    /// Returns the number of messages according to SQS at the start.
     #[must_use]
     pub fn approximate_count(&self) -> u64 {
         self.approximate
     }
 
-    /// Returns more messages, each only once; `None` when there are no more. Cancel-safe.
+    /// Returns the next messages, each message only once, or `None` when there are no more. Cancel-safe.
     ///
     /// # Errors
     /// If SQS rejects a receive, or fails five times in a row.
@@ -222,8 +223,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
                 Some(Ok(new)) if !new.is_empty() => return Ok(Some(new)),
                 Some(Ok(_)) => {}
                 Some(Err(error)) => return Err(reader_error(self.queue, error, "sqs:ReceiveMessage")),
-                None if self.receivers_left == 0 && self.may_read_on => {
-                    self.may_read_on = false;
+                None if self.receivers_left == 0 && self.may_have_more => {
+                    self.may_have_more = false;
                     self.receivers_left = 1;
                 }
                 None if self.receivers_left == 0 => return Ok(None),
@@ -232,8 +233,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Runs a task on received messages, which stay hidden regardless of its duration. Pending receives are completed
-    /// and no new ones start: a response that is not read in time is lost, and its messages remain hidden.
+    /// Runs a task on received messages, and keeps them hidden until it completes. Pending receives are completed, and
+    /// no new ones start: a response that is not read in time is lost, and its messages remain hidden.
     pub async fn hold_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work.fuse());
         loop {
@@ -245,15 +246,15 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// True if no other program can have received the message since this reader did. A message that becomes visible
-    /// again is received again.
+    /// Returns true if no other program can have received the message since this reader received it. A message that has
+    /// become visible again will be received again.
     #[must_use]
     pub fn is_hidden(&self, message: &ReceivedMessage) -> bool {
         self.held.is_hidden(&message.sqs_message_id)
     }
 
-    /// Deletes received messages, and returns one outcome per message, in order. A message whose deletion is uncertain
-    /// counts as an error, remains held, and becomes visible again at the end.
+    /// Deletes received messages, and returns one outcome per message, in order. An uncertain deletion counts as an
+    /// error: the message remains held, and becomes visible again at the end.
     pub async fn delete_messages(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
         let deletion = self.start_deletion(messages);
         let answers = self.hold_during(deletion).await;
@@ -263,29 +264,29 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
     /// Starts a deletion like [`DeadLetterReader::delete_messages`], so that several can run concurrently with the
     /// reader. [`DeadLetterReader::confirm_deletions`] converts the responses to outcomes.
     pub fn start_deletion(&self, messages: &[&ReceivedMessage]) -> BoxFuture<'a, Vec<DeletionAnswer>> {
-        let asked: Vec<_> = messages.iter().map(|message| self.deletion_request(message)).collect();
+        let requests: Vec<_> = messages.iter().map(|message| self.deletion_request(message)).collect();
         let (queue, clock) = (self.queue, self.clock);
         async move {
-            let handles: Vec<_> = asked.iter().map(|asked| asked.handle.clone()).collect();
+            let handles: Vec<_> = requests.iter().map(|request| request.handle.clone()).collect();
             let outcomes = delete_receives(queue, clock, &handles).await;
-            asked
+            requests
                 .into_iter()
                 .zip(outcomes)
-                .map(|(asked, outcome)| DeletionAnswer { outcome, ..asked })
+                .map(|(request, outcome)| DeletionAnswer { outcome, ..request })
                 .collect()
         }
         .boxed()
     }
 
-    /// Decides which messages are deleted: one outcome per response. A message that was not deleted remains held, and
-    /// becomes visible again at the end like all others.
+    /// Decides which messages count as deleted, and returns one outcome per response. A message that was not deleted
+    /// remains held, and becomes visible again at the end like all others.
     pub fn confirm_deletions(&mut self, answers: Vec<DeletionAnswer>) -> Vec<Result<(), NotDeleted>> {
         answers.into_iter().map(|answer| self.confirm_deletion(answer)).collect()
     }
 
     /// Decides whether a success response means that the message is deleted. SQS also reports success for a handle that
-    /// a later receive has superseded, and then deletes nothing. So the response is trusted only if no other program
-    /// can have received the message before it arrived.
+    /// a later receive has superseded, but then deletes nothing. The response is therefore trusted only if no other
+    /// program can have received the message before it arrived.
     fn confirm_deletion(&mut self, answer: DeletionAnswer) -> Result<(), NotDeleted> {
         answer.outcome.map_err(NotDeleted::Failed)?;
         let DeletionAnswer { id, handle, hidden_until, .. } = answer;
@@ -293,7 +294,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
             self.held.is_hidden(&id) || hidden_until.is_some_and(|until| self.clock.now() < until);
         if self.held.newest_handle(&id) == Some(&handle) && is_hidden {
             self.held.release_message(&id);
-            self.may_read_on |= self.groups.remove(&id).is_some();
+            self.may_have_more |= self.groups.remove(&id).is_some();
             return Ok(());
         }
         Err(NotDeleted::VisibleToOthers)
@@ -309,14 +310,14 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         let reappeared = self.held.reappeared_count();
         let full_groups = count_full_groups(self.groups.values());
         let handles = self.held.into_handles().await;
-        // SQS's count at the start may be a minute old, so it may have been too high. Reading is also complete if the
-        // queue now has no messages except those that this reader holds.
+        // SQS's count at the start may have been a minute old, and so too high. Reading is also complete if the queue
+        // now contains only the messages that this reader holds.
         let depth = self.queue.depth().await;
-        let all_came_out = seen >= self.approximate
+        let is_all_read = seen >= self.approximate
             || depth.is_ok_and(|depth| {
                 depth.visible == 0 && depth.delayed == 0 && depth.in_flight <= handles.len() as u64
             });
-        let complete = all_came_out && unreadable == 0;
+        let complete = is_all_read && unreadable == 0;
         let still_hidden = make_visible(self.queue, self.clock, handles).await;
         Coverage {
             seen,
@@ -341,8 +342,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
             }
         };
         match answer {
-            Ok((asked, messages)) => {
-                let answer = self.hold_answer(asked, messages);
+            Ok((request, messages)) => {
+                let answer = self.hold_answer(request, messages);
                 if self.is_receiver_done(&answer) {
                     self.receivers_left -= 1;
                 } else {
@@ -361,32 +362,32 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Holds all messages of a response, including those received before, since only the newest handle is valid.
     /// Returns the new messages, and the number of repeated ones.
-    fn hold_answer(&mut self, asked: ReceiveRequest, messages: Vec<ReceivedMessage>) -> ReceiveOutcome {
-        let mut brought = ReceiveOutcome::default();
+    fn hold_answer(&mut self, request: ReceiveRequest, messages: Vec<ReceivedMessage>) -> ReceiveOutcome {
+        let mut outcome = ReceiveOutcome::default();
         for message in messages {
-            self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, asked);
+            self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, request);
             if self.seen.insert(message.sqs_message_id.clone()) {
                 if let Some(group) = message.message_group_id.clone().filter(|_| is_fifo(self.queue.arn())) {
                     self.groups.insert(message.sqs_message_id.clone(), group);
                 }
-                brought.new.push(message);
+                outcome.new.push(message);
             } else {
-                brought.repeated += 1;
+                outcome.repeated += 1;
             }
         }
         for message in self.queue.take_unreadable() {
-            self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, asked);
+            self.held.hold_message(&message.sqs_message_id, &message.receipt_handle, request);
             if self.unreadable.insert(message.sqs_message_id) {
-                brought.new_unreadable += 1;
+                outcome.new_unreadable += 1;
             } else {
-                brought.repeated += 1;
+                outcome.repeated += 1;
             }
         }
-        brought
+        outcome
     }
 
-    /// True if the receiver need not receive again: its response was empty, or had only known messages while all
-    /// messages are known, or while the whole queue has been received once more without a new one.
+    /// Returns true if the receiver is done: its response was empty, or it contained only known messages and either all
+    /// messages are known or the complete queue was received once more without a new message.
     fn is_receiver_done(&mut self, answer: &ReceiveOutcome) -> bool {
         if !answer.new.is_empty() || answer.new_unreadable > 0 {
             self.repeated = 0;
@@ -399,8 +400,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     fn deletion_request(&self, message: &ReceivedMessage) -> DeletionAnswer {
         let id = message.sqs_message_id.clone();
-        // The message may have been received again since. With an older handle, SQS reports success without deleting
-        // the message.
+        // The message may have been received again in the meantime. With an older handle, SQS reports success without
+        // deleting the message.
         let handle = self.held.newest_handle(&id).unwrap_or(&message.receipt_handle).to_owned();
         let hidden_until = self.held.hidden_until(&id);
         DeletionAnswer {
@@ -411,8 +412,8 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Restarts receivers whose responses have been returned. None restarts while extensions are late: new messages
-    /// would need extensions, too, and held ones would become visible and be received again.
+    /// Restarts receivers whose responses have been returned. Receivers are not restarted while extensions are late:
+    /// new messages would need extensions as well, and held messages would become visible and be received again.
     fn receive_more(&mut self) {
         while self.receivers.len() + self.answers.len() < self.receivers_left && !self.held.is_late() {
             self.receivers.push(self.start_receive());
@@ -420,29 +421,30 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
     }
 
     fn start_receive(&self) -> BoxFuture<'a, ReceiveAnswer> {
-        let (queue, clock, hidden) = (self.queue, self.clock, self.held.hide_duration());
+        let (queue, clock, visibility_timeout) = (self.queue, self.clock, self.held.hide_duration());
         let request = Receive {
-            max_messages: MESSAGES_OF_A_REQUEST,
+            max_messages: MESSAGES_PER_REQUEST,
             wait: WAIT,
-            visibility: VisibilitySeconds::new(hidden.as_secs()),
+            visibility: VisibilitySeconds::new(visibility_timeout.as_secs()),
         };
-        let ask = move || async move {
-            let asked = ReceiveRequest { at: clock.now(), hidden };
-            queue.receive(request).await.map(|messages| (asked, messages))
+        let receive = move || async move {
+            let sent = ReceiveRequest { at: clock.now(), visibility_timeout };
+            queue.receive(request).await.map(|messages| (sent, messages))
         };
-        async move { retry_request(clock, ask).await }.boxed()
+        async move { retry_request(clock, receive).await }.boxed()
     }
 }
 
 /// Counts the message groups with ten or more messages ("FIFO queue delivery logic", Amazon SQS Developer Guide: one
-/// receive returns up to ten of a group, and the next returns none until these are deleted or visible again).
+/// receive returns up to ten messages of a group, and the next returns none of it until they are deleted or visible
+/// again).
 fn count_full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
     let mut messages: BTreeMap<&str, u8> = BTreeMap::new();
     for group in groups {
         let count = messages.entry(group).or_default();
         *count = count.saturating_add(1);
     }
-    messages.values().filter(|count| **count >= MESSAGES_OF_A_REQUEST).count() as u64
+    messages.values().filter(|count| **count >= MESSAGES_PER_REQUEST).count() as u64
 }
 
 pub(crate) fn reader_error<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {

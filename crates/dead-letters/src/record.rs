@@ -1,4 +1,4 @@
-//! A dead letter as shown in reports and to filters.
+//! A dead letter as shown in reports and passed to filters.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -28,17 +28,17 @@ use crate::surrogates::read_lossy;
 /// The error type shown for a message without one: its writer is unknown, or the error type did not fit.
 pub const UNANNOTATED: &str = "UNANNOTATED";
 
-/// The attribute, or member of `metadata`, with the tenant.
+/// The name of the attribute, or of the member of `metadata`, that contains the tenant.
 const TENANT: &str = "tenant";
 
-/// Compiled once, since a DLQ may have a hundred thousand messages.
+/// Compiled once, since a DLQ can have a hundred thousand messages.
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
-/// Limit on the levels of a body that a filter can recurse into without a stack overflow; our own messages have at most
-/// 128.
+/// The number of levels of a body that a filter can recurse into without a stack overflow; our own messages have at
+/// most 128.
 const FILTERED_LEVELS_MAX: usize = 1000;
 
-/// A message in a DLQ, written by redeliver or not.
+/// A message in a DLQ, whether or not redeliver wrote it.
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
     pub message: ReceivedMessage,
@@ -53,10 +53,11 @@ pub struct DeadLetterRecord {
     pub foreign: Option<ForeignDeadLetter>,
     /// Our `DeadLetter` document, if there is one.
     pub dead_letter: Option<DeadLetter>,
-    /// The fingerprint of its error.
+    /// The fingerprint of the message's error.
     pub fingerprint: String,
-    /// The metadata in the body or the attribute `Redeliver`, if the message is ours. The generation is the higher one
-    /// of the metadata and the final record, since the body of a message that was given up without a re-send lacks it.
+    /// The metadata in the body or the attribute `Redeliver`, if the message is ours. The generation is the higher of
+    /// the metadata's and the final record's: it is missing from the body of a message that was given up without a
+    /// re-send.
     pub metadata: Option<Metadata>,
 }
 
@@ -85,7 +86,7 @@ enum DocumentBody<'a> {
 }
 
 impl DeadLetterRecord {
-    /// Reads a message of a DLQ. This never fails: missing or unreadable parts are left empty.
+    /// Reads a message from a DLQ. This never fails: missing or unreadable parts are left empty.
     #[must_use]
     pub fn new(message: ReceivedMessage) -> Self {
         let dead_letter = message.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
@@ -104,9 +105,9 @@ impl DeadLetterRecord {
             .or_else(|| verdict.as_ref().map(Verdict::full_explanation))
             .or_else(|| foreign.as_ref().map(ForeignDeadLetter::details))
             .unwrap_or_default();
-        let annotators = dead_letter.as_ref().map(|ours| &ours.fingerprint);
-        let fingerprint = if let Some(annotators) = annotators.filter(|text| is_fingerprint(text)) {
-            annotators.clone()
+        let annotator_fingerprint = dead_letter.as_ref().map(|ours| &ours.fingerprint);
+        let fingerprint = if let Some(known) = annotator_fingerprint.filter(|text| is_fingerprint(text)) {
+            known.clone()
         } else if let Some(foreign) = &foreign {
             foreign.fingerprint()
         } else if let Some(Verdict { case, .. }) = verdict {
@@ -120,71 +121,74 @@ impl DeadLetterRecord {
         Self { error_type, error_details, is_annotated, foreign, dead_letter, fingerprint, metadata, message }
     }
 
-    /// True if the message contains nothing written by redeliver: no envelope, no attribute `Redeliver`, and no
-    /// document of its functions.
+    /// Returns true if the message contains nothing written by redeliver: no envelope, no attribute `Redeliver`, and no
+    /// document from its functions.
     #[must_use]
     pub fn is_untouched(&self) -> bool {
         self.metadata.is_none() && !has_document(&self.message)
     }
 
-    /// The error in one line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
+    /// Returns the error on one line of at most 300 bytes: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at
+    /// orders.py:31`.
     #[must_use]
     pub fn headline(&self) -> String {
         format_headline(self)
     }
 
-    /// The failed version of the user's function, such as `orders:41`, if known; otherwise the function that gave the
-    /// message up: one of redeliver's by its role in the loop, any other by its name.
+    /// Returns the failed version of the user's function, such as `orders:41`, if known. Otherwise returns the function
+    /// that gave the message up: one of redeliver's by its role in the loop, any other by its name.
     #[must_use]
     pub fn failed_function(&self) -> Option<String> {
-        let failed = |ours: &DeadLetter| ours.cause.function.clone();
+        let function_in_cause = |ours: &DeadLetter| ours.cause.function.clone();
         let ours = self.dead_letter.as_ref();
-        let ours = ours.map(|ours| failed(ours).unwrap_or_else(|| ours.stage.as_str().to_owned()));
-        let foreign = || self.foreign.as_ref().map(|foreign| foreign.source_name().to_owned());
-        ours.or_else(foreign).filter(|name| !name.is_empty())
+        let ours = ours.map(|ours| function_in_cause(ours).unwrap_or_else(|| ours.stage.as_str().to_owned()));
+        let foreign_name = || self.foreign.as_ref().map(|foreign| foreign.source_name().to_owned());
+        ours.or_else(foreign_name).filter(|name| !name.is_empty())
     }
 
-    /// The value of the attribute or metadata member `tenant`; otherwise the message group, as for the circuit breaker.
+    /// Returns the value of the attribute or metadata member `tenant`, or else the message group, as for the circuit
+    /// breaker.
     #[must_use]
     pub fn tenant(&self) -> Option<String> {
         let message = &self.message;
-        let by_attribute =
+        let attribute_tenant =
             message.attributes.get(TENANT).and_then(|attribute| attribute.text()).map(str::to_owned);
         // Most bodies have no such member, so they are not parsed a second time.
-        let by_metadata = || {
+        let metadata_tenant = || {
             let body = message.body.contains("\"tenant\"").then_some(&message.body)?;
             read_lossy(body).ok().and_then(|body| body["metadata"][TENANT].as_str().map(str::to_owned))
         };
-        by_attribute.or_else(by_metadata).or_else(|| message.message_group_id.clone())
+        attribute_tenant.or_else(metadata_tenant).or_else(|| message.message_group_id.clone())
     }
 
-    /// True if the attribute's value is shown without `--reveal`: the tenant, by which dead letters are counted, and
-    /// attributes written by redeliver. All other values are masked like the body.
+    /// Returns true if the attribute's value is shown without `--reveal`: the tenant, since dead letters are counted by
+    /// it, and attributes that redeliver wrote. All other values are masked like the body.
     #[must_use]
     pub fn is_unmasked(&self, attribute: &str) -> bool {
         attribute == TENANT || self.is_own_attribute(attribute)
     }
 
-    /// True if the body's member `metadata` was written by redeliver, and so is shown without `--reveal`.
+    /// Returns true if the body's member `metadata` was written by redeliver, and so is shown without `--reveal`.
     #[must_use]
-    pub const fn has_open_metadata(&self) -> bool {
+    pub const fn can_show_metadata(&self) -> bool {
         self.metadata.is_some() || self.is_annotated
     }
 
-    /// True if redeliver wrote the attribute.
+    /// Returns true if redeliver wrote the attribute.
     #[must_use]
     pub fn is_own_attribute(&self, attribute: &str) -> bool {
         self.dead_letter.is_some() && [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS].contains(&attribute)
     }
 
-    /// The parts that the archive omitted: `/data/email, /data/name`, or `body`; empty if there are none.
+    /// Returns the parts that the archive omitted: `/data/email, /data/name`, or `body`; empty if there are none.
     #[must_use]
     pub fn omitted_places(&self) -> String {
-        let place = |pointer: &String| if pointer.is_empty() { "body".to_owned() } else { pointer.clone() };
-        self.message.omitted.iter().map(place).collect::<Vec<_>>().join(", ")
+        let place_name =
+            |pointer: &String| if pointer.is_empty() { "body".to_owned() } else { pointer.clone() };
+        self.message.omitted.iter().map(place_name).collect::<Vec<_>>().join(", ")
     }
 
-    /// The number of retries, if known.
+    /// Returns the number of retries, if known.
     #[must_use]
     pub fn attempts(&self) -> Option<u32> {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.attempts);
@@ -192,10 +196,10 @@ impl DeadLetterRecord {
         reported.or_else(|| self.foreign.as_ref()?.attempts)
     }
 
-    /// The duration of its holds while its target was down; 0 if it was never held.
+    /// Returns the number of seconds for which the message was held while its target was down; 0 if it was never held.
     #[must_use]
     pub fn held_seconds(&self) -> u32 {
-        // Our document omits a 0, and the body may still have the previous generation.
+        // Our document omits a zero, and the body may still have the previous generation.
         match &self.dead_letter {
             Some(ours) => ours.held_seconds.unwrap_or(0),
             None => {
@@ -204,7 +208,7 @@ impl DeadLetterRecord {
         }
     }
 
-    /// The number of times that the message returned after SQS had moved it.
+    /// Returns the number of times that the message returned after SQS had moved it.
     #[must_use]
     pub fn redrive_count(&self) -> u32 {
         match &self.dead_letter {
@@ -213,27 +217,27 @@ impl DeadLetterRecord {
         }
     }
 
-    /// The timestamp of the first send: from our document, otherwise from SQS.
+    /// Returns the timestamp of the first send, from our document or else from SQS.
     #[must_use]
     pub fn first_sent(&self) -> Timestamp {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
         ours.and_then(parse_rfc3339).unwrap_or(self.message.sent_at)
     }
 
-    /// The message's own id if it has one, otherwise [`Self::first_id`].
+    /// Returns the message's own id if it has one, or else [`Self::first_id`].
     #[must_use]
     pub fn message_id(&self) -> &str {
         self.metadata.as_ref().map_or_else(|| self.first_id(), |metadata| &metadata.message_id_text)
     }
 
-    /// The SQS message id of the delivery that failed last, which all copies of the dead letter share. If unknown, the
-    /// SQS message id of this message.
+    /// Returns the SQS message id of the delivery that failed last, which all copies of the dead letter share. If that
+    /// is unknown, returns the SQS message id of this message.
     #[must_use]
     pub fn first_id(&self) -> &str {
         first_id(&self.message, self.dead_letter.as_ref())
     }
 
-    /// The log lines of its last attempt: from our document, or from the verdict of a notice.
+    /// Returns the log lines of the last attempt, from our document or from the verdict of a notice.
     #[must_use]
     pub fn last_attempt_logs(&self) -> Option<AttemptLogs> {
         match &self.dead_letter {
@@ -242,7 +246,7 @@ impl DeadLetterRecord {
         }
     }
 
-    /// The trace context set by its producer.
+    /// Returns the trace context set by the producer.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
         let attributes = producers_attributes(self.message.attributes.clone()).attributes;
@@ -250,21 +254,21 @@ impl DeadLetterRecord {
         TraceContext::from_parts(&attributes, &self.message.body, trace_header.as_deref())
     }
 
-    /// The identity of the death in an archive. For a final record it is the annotator's: the time of the last failure,
-    /// the fingerprint, and SQS's id of the delivery that failed.
+    /// Returns the identity of the death in an archive. For a final record it is the annotator's: the time of the last
+    /// failure, the fingerprint, and the SQS message id of the failed delivery.
     ///
     /// Without the document, that time and that id are unknown, although an AWS service may record the time. They are
-    /// replaced by SQS's send timestamp and message id, which are the same at every receive.
+    /// replaced by SQS's send timestamp and message id, which are the same on every receive.
     #[must_use]
     pub fn death(&self) -> Death {
-        let ours = self.dead_letter.as_ref().and_then(|ours| ours.died_at.as_deref());
-        let foreign = || self.foreign.as_ref().and_then(|foreign| foreign.failed_at);
-        let at = ours.and_then(parse_rfc3339).or_else(foreign).unwrap_or(self.message.sent_at);
+        let died_at = self.dead_letter.as_ref().and_then(|ours| ours.died_at.as_deref());
+        let foreign_failed_at = || self.foreign.as_ref().and_then(|foreign| foreign.failed_at);
+        let at = died_at.and_then(parse_rfc3339).or_else(foreign_failed_at).unwrap_or(self.message.sent_at);
         Death::new(at, &self.fingerprint, self.first_id())
     }
 
-    /// The JSON document for `--where` and `--edit`: `{message_id, sent_at, error_type, error_details, attempts,
-    /// fingerprint, attributes, body}`. A body that is not JSON, or is nested too deeply, is a string.
+    /// Returns the JSON document for `--where` and `--edit`: `{message_id, sent_at, error_type, error_details,
+    /// attempts, fingerprint, attributes, body}`. A body that is not JSON, or is nested too deeply, is a string.
     #[must_use]
     pub fn filter_document(&self) -> String {
         let attributes = self.message.attributes.iter();
@@ -293,15 +297,15 @@ fn attribute_text<'a>(message: &'a ReceivedMessage, name: &str) -> Option<&'a st
     message.attributes.get(name).and_then(|attribute| attribute.text())
 }
 
-/// True if the message is not a final record, but a notice of a blocked group, or a verdict that the annotator could
-/// not handle.
+/// Returns true if the message is not a final record but a notice of a blocked group, or a verdict that the annotator
+/// could not handle.
 fn has_failure(message: &ReceivedMessage) -> bool {
     message.attributes.contains_key(FAILURE)
 }
 
-/// Our `ErrorType`. A producer can use the same attribute name: ours is a code, on a message that the annotator wrote
-/// and that no longer has a `Failure`. A code of a later version counts only next to a document that the annotator
-/// certainly wrote.
+/// Returns our `ErrorType`. A producer can use the same attribute name: ours is a code on a message that the annotator
+/// wrote and that no longer has a `Failure`. A code from a later version counts only together with a document that the
+/// annotator certainly wrote.
 fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     let code = attribute_text(message, ERROR_TYPE).filter(|_| !has_failure(message))?;
     let is_code = match ReasonCode::from_text(code)? {
@@ -311,7 +315,7 @@ fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     is_code.then_some(code)
 }
 
-/// The verdict in its `Failure` or in its trace header.
+/// Returns the verdict in the message's `Failure` or trace header.
 fn attached_verdict(message: &ReceivedMessage) -> Option<Verdict> {
     if has_failure(message) {
         Arrival::from_record(message.clone(), message.sent_at).take_verdict().ok()
@@ -331,7 +335,7 @@ fn read_metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) ->
     Some(Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata })
 }
 
-/// Formats an attribute's value as text; bytes as base64.
+/// Formats an attribute's value as text, with bytes in base64.
 #[must_use]
 pub fn format_value(value: &AttributeValue) -> String {
     match value {
@@ -347,13 +351,13 @@ fn first_id<'a>(message: &'a ReceivedMessage, ours: Option<&'a DeadLetter>) -> &
     ours.map_or(&message.sqs_message_id, |ours| &ours.sqs_message_id)
 }
 
-/// True for a fingerprint according to the schema of `DeadLetter`: 16 hexadecimal digits. Texts of other writers may
-/// have any length.
+/// Returns true for a fingerprint according to the schema of `DeadLetter`: 16 hexadecimal digits. Text from other
+/// writers can have any length.
 fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-/// True if a text has more levels than the limit for filters. jaq may read even invalid JSON as JSON, so each of its
+/// Returns true if a text is nested more deeply than filters allow. jaq may parse even invalid JSON, so each of its
 /// brackets counts.
 pub(crate) fn is_nested_too_deep(text: &str) -> bool {
     let levels = if is_json(text) {
@@ -364,7 +368,7 @@ pub(crate) fn is_nested_too_deep(text: &str) -> bool {
     levels > FILTERED_LEVELS_MAX
 }
 
-/// The nesting depth of JSON.
+/// Returns the nesting depth of JSON.
 fn nesting_depth(json: &str) -> usize {
     let (mut open, mut most) = (0_usize, 0);
     let (mut in_string, mut bytes) = (false, json.bytes());

@@ -14,5 +14,5 @@ mod task;
 pub use ending::RedriveEnding;
 pub use journal::{JournalCounts, JournalEntry, JournalError, RedriveJournal, plan_id};
 pub use plan::{BodyEdit, RedriveDecision, RedrivePlan, SendBack, Sources, StayReason};
-pub use report::{DiedAgain, EarlyEnd, EditExample, PilotResult, RedriveReport};
+pub use report::{EarlyEnd, EditExample, PilotResult, RedriveReport, RepeatFailure};
 pub use task::{RedriveJob, RedriveLimits, RedriveProgress};

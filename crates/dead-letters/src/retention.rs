@@ -10,38 +10,39 @@ use redeliver_core::message::Timestamp;
 pub struct Retention(TimeDelta);
 
 impl Retention {
-    /// Creates a retention from seconds; `None` if it exceeds the range of `TimeDelta`.
+    /// Creates a retention from seconds, or returns `None` if it exceeds the range of `TimeDelta`.
     #[must_use]
     pub fn from_seconds(seconds: u64) -> Option<Self> {
         TimeDelta::try_seconds(seconds.try_into().ok()?).map(Self)
     }
 
-    /// The time at which SQS deletes a message that was sent at `sent_at`; `None` beyond the range of timestamps.
+    /// Returns the time at which SQS deletes a message that was sent at `sent_at`; `None` beyond the range of
+    /// timestamps.
     #[must_use]
     pub fn ends_at(self, sent_at: Timestamp) -> Option<Timestamp> {
         sent_at.checked_add_signed(self.0)
     }
 
-    /// The last fifth of the retention: 2 days and 19 hours of 14 days, longer than a weekend. The alarm
-    /// `final-dlq-about-to-expire` has the same threshold (infra/lib/alarm.ts).
+    /// Returns the last fifth of the retention: 2 days and 19 hours for a retention of 14 days, which is longer than a
+    /// weekend. The alarm `final-dlq-about-to-expire` has the same threshold (infra/lib/alarm.ts).
     #[must_use]
     pub fn last_fifth(self) -> TimeDelta {
         self.0 / 5
     }
 
-    /// The age at which the last fifth of the retention begins.
+    /// Returns the age at which the last fifth of the retention begins.
     #[must_use]
     pub fn ends_soon_after(self) -> TimeDelta {
         self.0 - self.last_fifth()
     }
 
-    /// True if a message that SQS deletes at `ends_at` is in the last fifth of its retention.
+    /// Returns true if a message that SQS deletes at `ends_at` is in the last fifth of its retention.
     #[must_use]
     pub fn ends_soon(self, ends_at: Timestamp, now: Timestamp) -> bool {
         ends_at - now < self.last_fifth()
     }
 
-    /// True if a message of this age is in the last fifth of its retention.
+    /// Returns true if a message of this age is in the last fifth of its retention.
     #[must_use]
     pub fn ends_soon_at_age(self, age: TimeDelta) -> bool {
         self.0 - age < self.last_fifth()
@@ -60,12 +61,12 @@ mod tests {
             assert_eq!(retention.last_fifth(), TimeDelta::seconds(seconds_soon));
             let ends_at = retention.ends_at(sent_at).unwrap();
             assert_eq!((ends_at - sent_at).num_days(), i64::try_from(days).unwrap());
-            let left = |seconds| ends_at - TimeDelta::seconds(seconds);
-            assert!(!retention.ends_soon(ends_at, left(seconds_soon)));
-            assert!(retention.ends_soon(ends_at, left(seconds_soon - 1)));
-            assert!(retention.ends_soon(ends_at, left(-1)), "SQS is late");
-            assert!(!retention.ends_soon_at_age(left(seconds_soon) - sent_at));
-            assert!(retention.ends_soon_at_age(left(seconds_soon - 1) - sent_at));
+            let seconds_before_end = |seconds| ends_at - TimeDelta::seconds(seconds);
+            assert!(!retention.ends_soon(ends_at, seconds_before_end(seconds_soon)));
+            assert!(retention.ends_soon(ends_at, seconds_before_end(seconds_soon - 1)));
+            assert!(retention.ends_soon(ends_at, seconds_before_end(-1)), "SQS is late");
+            assert!(!retention.ends_soon_at_age(seconds_before_end(seconds_soon) - sent_at));
+            assert!(retention.ends_soon_at_age(seconds_before_end(seconds_soon - 1) - sent_at));
         }
     }
 

@@ -1,12 +1,12 @@
-//! Lone surrogates: half of a character, which JavaScript leaves when it cuts a string inside an emoji. JSON can
-//! contain one as an escape, and such a message is valid, but no UTF-8 text can represent it.
+//! Lone surrogates: halves of characters, which remain when JavaScript cuts a string inside an emoji. JSON can contain
+//! one as an escape, and a message with one is valid, but UTF-8 cannot represent it.
 
 use std::borrow::Cow;
 
 use redeliver_core::json::value;
 use serde_json::Value;
 
-/// Replaces the escape of each lone surrogate with that of U+FFFD, as jq and browsers do.
+/// Replaces the escape of each lone surrogate with the escape of U+FFFD, as jq and browsers do.
 pub(crate) fn replace_surrogates(json: &str) -> Cow<'_, str> {
     let lone: Vec<_> = lone_escapes(json).collect();
     if lone.is_empty() {
@@ -29,7 +29,7 @@ pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
     value::parse_value(&replace_surrogates(json))
 }
 
-/// True if the change would replace a lone surrogate in `before` with U+FFFD, which was not requested.
+/// Returns true if the change would replace a lone surrogate in `before` with U+FFFD, which was not requested.
 pub(crate) fn loses_surrogates(before: &str, after: &str) -> bool {
     let count = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
     lone_escapes(before).next().is_some() && count(after) > count(before)
@@ -38,7 +38,7 @@ pub(crate) fn loses_surrogates(before: &str, after: &str) -> bool {
 /// The length of an escape: `\u` and four digits.
 const ESCAPE_BYTES: usize = 6;
 
-/// The positions of escaped lone surrogates. In JSON, a backslash occurs only in strings, and starts an escape.
+/// Returns the positions of escaped lone surrogates. In JSON, a backslash occurs only in strings, and starts an escape.
 fn lone_escapes(json: &str) -> impl Iterator<Item = usize> {
     let unit = move |at: usize| {
         let escape = json.get(at..at + ESCAPE_BYTES)?;
@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn text_that_is_not_json_does_not_panic_the_surrogate_scan() {
         for text in ["\\", "\\u", "\\ud8", "\\ud800\\", "\\ud800é", "\\u+800"] {
-            let _whatever_it_is = replace_surrogates(text);
+            let _replaced = replace_surrogates(text);
         }
     }
 }

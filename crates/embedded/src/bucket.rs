@@ -12,7 +12,7 @@ use crate::Injection;
 /// Keys per page ("ListObjectsV2", Amazon S3 API Reference).
 const PAGE: usize = 1000;
 
-/// A request to the bucket: the key of an object, or the prefix of a listing.
+/// A request to the bucket, with the key of an object or the prefix of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BucketRequest {
     Create(String),
@@ -23,7 +23,7 @@ pub enum BucketRequest {
 /// Returns the fault for each request.
 type BucketFaults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
 
-/// An S3 bucket in memory, by default without objects and faults. Clones share one bucket.
+/// An S3 bucket in memory, by default without objects or faults. Clones share one bucket.
 #[derive(Clone, Default)]
 pub struct MemoryBucket {
     state: Arc<Mutex<BucketState>>,
@@ -37,26 +37,26 @@ struct BucketState {
 }
 
 impl MemoryBucket {
-    /// A bucket whose requests fail with the injection that `faults` returns for them; `None` lets a request succeed.
+    /// Creates a bucket whose requests fail with the injection returned by `faults`; `None` lets a request succeed.
     #[must_use]
     pub fn with_faults(faults: impl FnMut(&BucketRequest) -> Option<Injection> + Send + 'static) -> Self {
         let state = BucketState { faults: Some(Box::new(faults)), ..BucketState::default() };
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// All objects, by key.
+    /// Returns all objects, by key.
     #[must_use]
     pub fn objects(&self) -> BTreeMap<String, Vec<u8>> {
         lock(&self.state).objects.clone()
     }
 
-    /// All requests so far, including failed ones.
+    /// Returns all requests so far, including failed ones.
     #[must_use]
     pub fn requests(&self) -> Vec<BucketRequest> {
         lock(&self.state).requests.clone()
     }
 
-    /// Carries out a request unless its fault prevents it; a fault may also lose the response afterwards.
+    /// Carries out a request unless its fault prevents it. A fault can also lose the response afterwards.
     fn run_request<T>(
         &self,
         request: BucketRequest,

@@ -1,4 +1,4 @@
-//! The changes to messages inside the service, for an external audit.
+//! A log of the changes to messages in the service, for an external audit.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -8,7 +8,7 @@ use redeliver_core::message::{Content, Timestamp};
 /// A change to a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageChange {
-    /// The time of the change. As in SQS, a message is moved or expired only by a later request.
+    /// The time of the change. As in SQS, messages move or expire only when a later request is processed.
     pub at: Timestamp,
     /// The ARN of the message's queue, or of the queue it was sent to.
     pub queue_arn: String,
@@ -28,7 +28,7 @@ pub enum ChangeKind {
     },
     /// The message's visibility timeout was changed.
     Hidden {
-        /// From now.
+        /// The number of seconds from now.
         seconds: u16,
     },
     /// The redrive policy moved the message to the queue with this ARN.
@@ -38,14 +38,14 @@ pub enum ChangeKind {
     Expired,
 }
 
-/// The log of changes, which starts with the first call of `take_changes`.
+/// The log of changes, which starts at the first call of `take_changes`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeLog {
     changes: Arc<Mutex<Option<Vec<MessageChange>>>>,
 }
 
 impl ChangeLog {
-    /// The changes since the last call. The first call starts the log.
+    /// Returns the changes since the last call. The first call starts the log.
     pub(crate) fn take_changes(&self) -> Vec<MessageChange> {
         self.lock_changes().replace(Vec::new()).unwrap_or_default()
     }

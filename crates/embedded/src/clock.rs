@@ -12,8 +12,8 @@ use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::Clock;
 
-/// A clock that stands still until [`VirtualClock::run`] has nothing to do, and then jumps to the next timer. An hour
-/// of sleep takes no real time. Clones share one time.
+/// A clock that stops while [`VirtualClock::run`] has work to do and then jumps to the next timer. An hour of sleep
+/// takes no real time. Clones share the same time.
 #[derive(Clone, Debug)]
 pub struct VirtualClock {
     state: Arc<Mutex<ClockState>>,
@@ -34,16 +34,16 @@ struct ClockState {
 pub(crate) enum Advance {
     /// Time has advanced, and a timer was woken.
     Moved,
-    /// Time has not advanced: there is work to do now.
+    /// Time has not advanced: the future can make progress now.
     Woken,
-    /// Time is held: wait for a real event.
+    /// Time is held: the executor must wait for a real event.
     Held,
-    /// Neither a timer nor a hold exists: nothing can ever happen.
+    /// No timer and no hold exists: the future can never make progress.
     Nothing,
 }
 
 impl VirtualClock {
-    /// A clock that starts at `start`.
+    /// Creates a clock that starts at `start`.
     #[must_use]
     pub fn new(start: Timestamp) -> Self {
         let state =
@@ -51,21 +51,21 @@ impl VirtualClock {
         Self { state: Arc::new(Mutex::new(state)) }
     }
 
-    /// Keeps time from jumping while the guard exists: for work in real time, such as an HTTP call.
+    /// Keeps time from jumping while the guard exists, for work in real time such as an HTTP call.
     #[must_use = "time jumps again as soon as the guard is dropped"]
     pub fn hold_time(&self) -> TimeHold {
         self.lock_state().holds += 1;
         TimeHold { clock: self.clone() }
     }
 
-    /// Completes at `deadline`, or immediately if that is past.
+    /// Completes at `deadline`, or immediately if `deadline` has passed.
     #[must_use]
     pub fn sleep_until(&self, deadline: Timestamp) -> Sleep {
         Sleep { clock: self.clone(), deadline, timer: None }
     }
 
-    /// Jumps to the next timer and wakes it, unless time is held or there is work to do: another thread that drops a
-    /// hold wakes the executor first.
+    /// Jumps to the next timer and wakes it, unless time is held or `is_woken` returns true. A thread that drops the
+    /// last hold wakes the executor.
     pub(crate) fn advance_time(&self, is_woken: impl FnOnce() -> bool) -> Advance {
         let mut state = self.lock_state();
         if state.holds > 0 {
@@ -77,7 +77,7 @@ impl VirtualClock {
         let Some(((due, _), waker)) = state.timers.pop_first() else {
             return Advance::Nothing;
         };
-        // The timer may be overdue; time never runs backwards.
+        // The timer may be overdue, but time never runs backwards.
         state.now = state.now.max(due);
         // The waker may call back into this clock.
         drop(state);
@@ -114,7 +114,8 @@ pub(crate) fn add_duration(moment: Timestamp, duration: Duration) -> Timestamp {
         .unwrap_or(Timestamp::MAX_UTC)
 }
 
-/// Waits for a timestamp on a [`VirtualClock`]. Dropping it removes its timer, which then no longer advances time.
+/// A future that waits for a point in time on a [`VirtualClock`]. Dropping it removes its timer, which then no longer
+/// advances time.
 #[derive(Debug)]
 pub struct Sleep {
     clock: VirtualClock,
@@ -148,7 +149,7 @@ impl Drop for Sleep {
     }
 }
 
-/// Keeps time from jumping; see [`VirtualClock::hold_time`].
+/// A guard that keeps time from jumping; see [`VirtualClock::hold_time`].
 #[derive(Debug)]
 pub struct TimeHold {
     clock: VirtualClock,

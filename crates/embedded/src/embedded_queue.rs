@@ -22,7 +22,7 @@ use crate::service::EmbeddedSqs;
 const ARN_PREFIX: &str = "arn:aws:sqs:us-east-1:000000000000:";
 const URL_PREFIX: &str = "https://sqs.us-east-1.amazonaws.com/000000000000/";
 
-/// "Amazon SQS short and long polling": at most 20 seconds.
+/// The longest long poll ("Amazon SQS short and long polling").
 const WAIT_MAX: Duration = Duration::from_secs(20);
 
 /// The default sender: an IAM user.
@@ -49,15 +49,15 @@ impl EmbeddedQueue {
         }
     }
 
-    /// The same queue for another sender, whose id is the `SenderId` of its messages and whose requests are counted
-    /// separately. The default sender is the IAM user `AIDAPRODUCER000000000`.
+    /// Returns the same queue for another sender. `sender_id` becomes the `SenderId` of its messages, and its requests
+    /// are counted separately. The default sender is the IAM user `AIDAPRODUCER000000000`.
     #[must_use]
     pub fn sending_as(&self, sender_id: &str) -> Self {
         Self { sender_id: sender_id.into(), message_requests: Arc::default(), ..self.clone() }
     }
 
-    /// The number of this sender's requests: sends, visibility changes and deletes, and receives that returned a
-    /// message.
+    /// Returns the number of this sender's requests: sends, visibility changes and deletes, and receives that returned
+    /// a message.
     #[must_use]
     pub fn message_requests(&self) -> u64 {
         self.message_requests.load(Ordering::Relaxed)
@@ -143,7 +143,7 @@ impl Queue for EmbeddedQueue {
         fault.map_or(Ok(received), |fault| Err(fault.to_error()))
     }
 
-    /// Always empty: embedded records are always readable.
+    /// Returns no messages: embedded records are always readable.
     fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         Vec::new()
     }
@@ -170,7 +170,8 @@ impl Queue for EmbeddedQueue {
 impl QueueService for EmbeddedSqs {
     type Queue = EmbeddedQueue;
 
-    /// As in SQS, returns the existing queue if the settings are the same; a dead-letter queue must be created first.
+    /// Creates a queue. As in SQS, an existing queue with the same settings is returned, and a dead-letter queue must
+    /// be created first.
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
         let (arn, url) = (format!("{ARN_PREFIX}{name}"), format!("{URL_PREFIX}{name}"));
         let queue = EmbeddedQueue::new(self.clone(), arn, url);

@@ -13,27 +13,27 @@ use thiserror::Error;
 
 use crate::clock::{Advance, VirtualClock};
 
-/// The future waits for an event that can never happen.
+/// An error: the future waits for an event that can never happen.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "stuck at {at}: the future waits, but no timer is set and nothing holds the clock; \
-     if it waits for something real (a socket, a thread), keep a guard of VirtualClock::hold meanwhile"
+    "stuck at {at}: the future is waiting, but no timer is set and nothing holds the clock; \
+     if it waits for a real event (a socket, a thread), keep a VirtualClock::hold_time guard meanwhile"
 )]
 pub struct Stuck {
     pub at: Timestamp,
 }
 
 impl VirtualClock {
-    /// Runs `future` in this clock's time: whenever it waits and nothing has woken it, time jumps to the next timer.
+    /// Runs `future` on this clock: whenever the future waits and has not been woken, time jumps to the next timer.
     ///
-    /// Runs under any runtime. While a [`hold`](Self::hold_time) exists, it waits for the real wake-up like any other
-    /// future.
+    /// Works under any runtime. While a [`hold`](Self::hold_time) exists, the future waits for a real wake-up like any
+    /// other.
     ///
     /// # Errors
     /// [`Stuck`] if the future waits, no timer is set and no hold exists.
     ///
     /// # Panics
-    /// If this clock is already running a future: two executors would advance each other's time.
+    /// If this clock is already running a future, since two executors would advance each other's time.
     pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
         let flag = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&flag));
@@ -45,14 +45,14 @@ impl VirtualClock {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
                     return Poll::Ready(Ok(output));
                 }
-                // The future woke itself while it ran: there is work to do now, so time stands still.
+                // The future woke itself while it ran, so it can make progress and time must not advance.
                 if flag.is_woken() {
                     continue;
                 }
                 match self.advance_time(|| flag.is_woken()) {
                     Advance::Moved | Advance::Woken => {}
-                    // Registered before `Pending` is returned: otherwise a wake-up between the two would be lost, and
-                    // the run would hang.
+                    // Registered before `Pending` is returned: otherwise a wake-up in between would be lost, and the
+                    // run would hang.
                     Advance::Held if flag.register_outer(outer.waker()) => return Poll::Pending,
                     Advance::Held => {}
                     Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),
@@ -62,7 +62,7 @@ impl VirtualClock {
         .await
     }
 
-    /// [`run`](Self::run) on this thread, for tests.
+    /// Runs a future on this clock and the current thread, for tests; see [`run`](Self::run).
     ///
     /// # Panics
     /// Like [`run`](Self::run), and if the future is [`Stuck`].
@@ -84,7 +84,7 @@ impl<'a> ExecutorGuard<'a> {
         let other = clock.set_executor(Some(waker.clone()));
         assert!(
             other.is_none(),
-            "this VirtualClock is running a future already; give each run its own clock"
+            "this VirtualClock is already running a future; give each run its own clock"
         );
         Self { clock }
     }
@@ -96,7 +96,7 @@ impl Drop for ExecutorGuard<'_> {
     }
 }
 
-/// Records a wake-up, and wakes the outer executor if it is waiting.
+/// A flag that records a wake-up and wakes the outer executor if it is waiting.
 #[derive(Default)]
 struct WakeFlag {
     woken: AtomicBool,
@@ -113,9 +113,10 @@ impl WakeFlag {
         self.woken.load(Ordering::SeqCst)
     }
 
-    /// Registers the outer waker; false if a wake-up came first.
+    /// Registers the outer waker. Returns false if a wake-up came first.
     fn register_outer(&self, outer: &Waker) -> bool {
-        // Registers first, then checks; `wake` does so in reverse order, so at least one of them sees the other.
+        // Registers, then checks the flag. `wake` sets the flag, then wakes the registered waker, so no wake-up is
+        // lost.
         self.outer.register(outer);
         !self.is_woken()
     }

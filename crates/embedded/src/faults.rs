@@ -1,4 +1,4 @@
-//! Injected faults: for the n-th request, or for each request by a seeded chance.
+//! Injected faults, for selected requests by number, or for each request with a seeded probability.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -17,7 +17,7 @@ pub enum SqsAction {
 }
 
 impl SqsAction {
-    /// The action's name in the Amazon SQS API Reference.
+    /// Returns the action's name in the Amazon SQS API Reference.
     #[must_use]
     pub const fn api_name(self) -> &'static str {
         match self {
@@ -48,13 +48,13 @@ pub enum Injection {
 }
 
 impl Injection {
-    /// True if the request still takes effect.
+    /// Returns true if the request still takes effect.
     #[must_use]
     pub const fn takes_effect(self) -> bool {
         matches!(self, Self::LostAnswer)
     }
 
-    /// The error that the client receives.
+    /// Returns the error that the client receives.
     #[must_use]
     pub fn to_error(self) -> EntryError {
         let (fault, code) = match self {
@@ -75,12 +75,12 @@ pub enum FaultScope {
     Entry,
 }
 
-/// Selects the failing requests or entries among those that a rule matches.
+/// Selects the requests or entries that fail, among those that match a rule.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FaultTrigger {
-    /// The ones with these numbers; each rule counts from 1.
+    /// The requests or entries with these numbers; each rule counts from 1.
     Numbers(Vec<u64>),
-    /// Each one with this probability, 0.0..=1.0.
+    /// Each request or entry, with this probability, 0.0..=1.0.
     Chance(f64),
 }
 
@@ -103,20 +103,20 @@ pub struct FaultPlan {
 }
 
 impl FaultPlan {
-    /// A plan without rules; `seed` seeds the random faults.
+    /// Creates a plan without rules; `seed` seeds the random faults.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Adds a rule. If several rules match a request, the first one decides, but all of them count it.
+    /// Adds a rule. If several rules match a request, all of them count it, and the first one that triggers decides.
     #[must_use]
     pub fn with_rule(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));
         self
     }
 
-    /// The fault of the next request or entry of this kind, if any. Every matching rule counts it.
+    /// Returns the fault of the next request or entry of this kind, if any. Every matching rule counts it.
     pub(crate) fn next_fault(
         &mut self,
         scope: FaultScope,

@@ -1,12 +1,12 @@
 //! SQS in memory, in virtual time: a discrete-event engine behind the ports of `redeliver-core`.
 //!
-//! - [`VirtualClock`] is the time. It stands still while anything can run, and then jumps to the next timer: an hour of
-//!   waiting takes no time. [`VirtualClock::run`] drives a future on it, under any runtime.
-//! - [`EmbeddedSqs`] is the service, [`EmbeddedQueue`] one of its queues: delays, visibility, long polls, redrive and
-//!   retention as in SQS, plus message groups and deduplication if its name ends in `.fifo`. The same seed and the same
-//!   calls produce the same run.
+//! - [`VirtualClock`] provides the time. It stops while any task can run and then jumps to the next timer, so an hour
+//!   of waiting takes no real time. [`VirtualClock::run`] runs a future on this clock, under any runtime.
+//! - [`EmbeddedSqs`] is the service and [`EmbeddedQueue`] one of its queues, with delays, visibility timeouts, long
+//!   polls, redrive and retention as in SQS, plus message groups and deduplication if its name ends in `.fifo`. The
+//!   same seed and the same calls produce the same run.
 //! - [`MemoryBucket`] is an S3 bucket for the archive.
-//! - [`FaultPlan`] makes requests and entries fail as in SQS, by number or by chance.
+//! - [`FaultPlan`] injects failures of requests and batch entries as in SQS, by number or at random.
 //!
 //! ```
 //! use redeliver_core::message::{Content, OutgoingMessage, Timestamp};

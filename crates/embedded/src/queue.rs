@@ -1,4 +1,4 @@
-//! The state of a queue: a pure state machine that receives the time as a value.
+//! The state of a queue: a pure state machine that gets the time as a parameter.
 
 mod deduplication;
 mod groups;
@@ -20,14 +20,14 @@ use deduplication::Deduplication;
 use store::{ArrivalNumber, MessageStore, ReceiveLease};
 pub(crate) use store::{MessageKey, StoredMessage};
 
-/// "Amazon SQS standard queue quotas" and "Amazon SQS FIFO queue quotas": a queue has at most about 120,000 messages in
-/// flight.
+/// The maximum number of messages in flight, about 120,000 in SQS ("Amazon SQS standard queue quotas", "Amazon SQS FIFO
+/// queue quotas").
 const IN_FLIGHT_MAX: u64 = 120_000;
 
 /// The result of an attempt to receive.
 pub(crate) struct ReceiveOutput {
     pub(crate) messages: Vec<ReceivedMessage>,
-    /// Messages that have reached the `maxReceiveCount`, for the dead-letter queue.
+    /// Messages that have reached `maxReceiveCount`, to be moved to the dead-letter queue.
     pub(crate) exhausted: Vec<StoredMessage>,
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct QueueState {
 }
 
 impl QueueState {
-    /// An empty queue. `number` distinguishes its receipt handles from those of other queues.
+    /// Creates an empty queue. `number` distinguishes its receipt handles from those of other queues.
     pub(crate) fn new(arn: String, number: u32, settings: QueueSettings, log: ChangeLog) -> Self {
         let is_fifo = is_fifo(&arn);
         Self {
@@ -69,17 +69,17 @@ impl QueueState {
         self.deduplication.is_some()
     }
 
-    /// The settings with which the queue was created.
+    /// Returns the settings that the queue was created with.
     pub(crate) fn settings(&self) -> &QueueSettings {
         &self.settings
     }
 
-    /// Notified when another attempt to receive may return a message.
+    /// Returns a handle that is notified when another receive attempt may return a message.
     pub(crate) fn arrivals(&self) -> Arc<Notify> {
         Arc::clone(&self.arrivals)
     }
 
-    /// The SQS message id of the message that a FIFO queue accepted with this deduplication id in the last five
+    /// Returns the SQS message id of the message that a FIFO queue accepted with this deduplication id in the last five
     /// minutes.
     pub(crate) fn find_duplicate(
         &mut self,
@@ -120,11 +120,11 @@ impl QueueState {
         self.apply_time(now);
     }
 
-    /// Adds a message moved here by another queue's redrive policy: immediately visible, and with its original send
-    /// time.
+    /// Adds a message that another queue's redrive policy moves to this queue. It is immediately visible and keeps its
+    /// original send time.
     ///
-    /// "Setting-up dead-letter queue retention in Amazon SQS": "For FIFO queues, the enqueue timestamp resets when the message is
-    /// moved to a dead-letter queue"; for standard queues it is unchanged.
+    /// "For FIFO queues, the enqueue timestamp resets when the message is moved to a dead-letter queue"; for standard
+    /// queues, it does not change ("Setting-up dead-letter queue retention in Amazon SQS").
     pub(crate) fn add_redriven(&mut self, now: Timestamp, message: StoredMessage, source_arn: &str) {
         let redriven_from = Some(source_arn.to_owned());
         let enqueued_at = if self.is_fifo() { now } else { message.enqueued_at };
@@ -140,8 +140,8 @@ impl QueueState {
         self.apply_time(now);
     }
 
-    /// Up to `max` visible messages, in the order in which they became visible or of their groups. Messages that have
-    /// been received `redrive_limit` times are moved instead.
+    /// Returns up to `max` visible messages, in the order in which they became visible or, in a FIFO queue, in group
+    /// order. Messages that have already been received `redrive_limit` times are moved instead.
     pub(crate) fn receive_batch(
         &mut self,
         now: Timestamp,
@@ -153,19 +153,20 @@ impl QueueState {
         self.apply_time(now);
         let mut received = ReceiveOutput { messages: Vec::new(), exhausted: Vec::new() };
         if self.is_full() {
-            // "Amazon SQS FIFO queue quotas": "If this limit is reached, Amazon SQS does not return an error".
+            // For FIFO queues, "If this limit is reached, Amazon SQS does not return an error" ("Amazon SQS FIFO queue
+            // quotas").
             let over_limit = || EntryError::new(Fault::Throttled, "OverLimit");
             return if self.is_fifo() { Ok(received) } else { Err(over_limit()) };
         }
         let until = add_duration(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut scan = self.messages.begin_scan();
-        // Hidden only after the last one, since a receive may return several messages of one group.
+        // Hidden only after the loop, since a receive may return several messages of one group.
         let mut hidden = Vec::new();
         while received.messages.len() < max {
             let Some(mut message) = self.messages.take_visible(&mut scan) else {
                 break;
             };
-            // As in SQS, the message is moved by the receive after the last allowed one.
+            // As in SQS, the message is moved by the first receive beyond the limit.
             if redrive_limit.is_some_and(|limit| message.receive_count >= limit) {
                 let target_arn = self.settings.redrive.as_ref().map(|redrive| redrive.target_arn.clone());
                 self.log_change(now, &message.id, || ChangeKind::Moved(target_arn.unwrap_or_default()));
@@ -189,13 +190,12 @@ impl QueueState {
         Ok(received)
     }
 
-    /// Deletes by receipt handle.
-    /// According to "DeleteMessage" in the Amazon SQS API Reference, a delete with an old handle of a message that was
-    /// received again "succeeds, but the message will not be deleted"; so does one for a message that no longer exists.
-    /// A handle is valid until the next receive, even after the visibility timeout.
+    /// Deletes a message by receipt handle. If the message was received again, a delete with an old handle "succeeds,
+    /// but the message will not be deleted" ("DeleteMessage", Amazon SQS API Reference). Deleting a message that no
+    /// longer exists also succeeds. A handle is valid until the next receive, even after the visibility timeout.
     ///
-    /// FIFO queues differ. "ReceiveMessage": "if a consumer whose message processing time is longer than the visibility
-    /// timeout tries to delete the processed messages, the action fails with an error".
+    /// FIFO queues differ: "if a consumer whose message processing time is longer than the visibility timeout tries to
+    /// delete the processed messages, the action fails with an error" ("ReceiveMessage").
     pub(crate) fn delete_message(&mut self, now: Timestamp, handle: &str) -> Result<(), EntryError> {
         self.apply_time(now);
         let ReceiptHandle { key, nonce } = self.parse_handle(handle)?;
@@ -210,10 +210,10 @@ impl QueueState {
         Ok(())
     }
 
-    /// Hides an in-flight message for `visibility` from now on; zero makes it visible.
+    /// Hides an in-flight message for `visibility` from now; zero makes it visible.
     ///
-    /// According to "ChangeMessageVisibility": at most 12 hours from the receive, and only while the message is in
-    /// flight.
+    /// The new timeout must end within 12 hours of the receive, and the message must be in flight
+    /// ("ChangeMessageVisibility").
     pub(crate) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -225,7 +225,7 @@ impl QueueState {
         let lease =
             self.messages.current_lease(key, nonce).ok_or_else(|| sender_fault("InvalidParameterValue"))?;
         let until = add_duration(now, visibility.duration());
-        // Counted from the receive: repeated changes must not hide a message for longer than 12 hours.
+        // Measured from the receive: repeated changes must not hide a message for more than 12 hours.
         if until > add_duration(lease.received_at, VisibilitySeconds::MAX.duration()) {
             return Err(sender_fault("InvalidParameterValue"));
         }
@@ -240,7 +240,7 @@ impl QueueState {
         Ok(())
     }
 
-    /// The number of messages by state, at most `lag` old.
+    /// Returns the number of messages by state. The counts are at most `lag` old.
     pub(crate) fn lagged_depth(&mut self, now: Timestamp, lag: Duration) -> Depth {
         match self.last_counted {
             Some((at, depth)) if now < add_duration(at, lag) => depth,
@@ -257,7 +257,7 @@ impl QueueState {
         self.messages.depth()
     }
 
-    /// The time at which the next message becomes or became visible.
+    /// Returns the time at which the next message becomes or became visible.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
         if self.is_full() { self.messages.next_shown() } else { self.messages.next_visible() }
     }

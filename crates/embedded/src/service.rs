@@ -21,13 +21,13 @@ pub struct EmbeddedSqs {
 }
 
 impl EmbeddedSqs {
-    /// A service without queues, on the time of `clock`. `seed` seeds message ids and receipt handles.
+    /// Creates a service without queues that uses `clock` for its time. `seed` seeds message ids and receipt handles.
     #[must_use]
     pub fn new(clock: VirtualClock, seed: u64) -> Self {
         Self { clock, state: Arc::new(Mutex::new(ServiceState::new(seed))) }
     }
 
-    /// The number of requests so far, by action, including injected faults. A long poll is one request.
+    /// Returns the number of requests so far, by action, including injected faults. A long poll is one request.
     #[must_use]
     pub fn request_counts(&self) -> BTreeMap<&'static str, u64> {
         self.lock_state().requests.clone()
@@ -44,27 +44,28 @@ impl EmbeddedSqs {
         self.lock_state().counts_lag = lag;
     }
 
-    /// The exact number of visible messages; 0 if the queue does not exist. Not counted as a request.
+    /// Returns the exact number of visible messages, or 0 if the queue does not exist. This is not counted as a
+    /// request.
     #[must_use]
     pub fn visible_count(&self, arn: &str) -> u64 {
         let now = self.clock.now();
         self.lock_state().queue_mut(arn).map_or(0, |queue| queue.exact_depth(now).visible)
     }
 
-    /// The changes to messages since the last call, in order. The first call starts the log.
+    /// Returns the changes to messages since the last call, in order. The first call starts the log.
     #[must_use]
     pub fn take_changes(&self) -> Vec<MessageChange> {
         self.lock_state().log.take_changes()
     }
 
-    /// The time at which the next message of any queue became or becomes visible; `None` if all queues are empty. That
-    /// message may expire first.
+    /// Returns the time at which the next message of any queue became or becomes visible; `None` if all queues are
+    /// empty. That message may expire first.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.lock_state().next_visible()
     }
 
-    /// The clock of the service.
+    /// Returns the clock of the service.
     #[must_use]
     pub fn clock(&self) -> &VirtualClock {
         &self.clock
@@ -75,7 +76,7 @@ impl EmbeddedSqs {
         lock(&self.state)
     }
 
-    /// Runs `request` on the state, then wakes the affected long polls after the lock is released.
+    /// Runs `request` on the state, and wakes the affected long polls after the lock is released.
     pub(crate) fn run_request<T>(&self, request: impl FnOnce(&mut ServiceState) -> T) -> T {
         let mut state = self.lock_state();
         let answer = request(&mut state);

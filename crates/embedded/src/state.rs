@@ -1,4 +1,4 @@
-//! The state of the whole service; each request passes through the fault plan.
+//! The state of the service. Every request passes through the fault plan.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,11 +27,11 @@ pub(crate) struct ServiceState {
     /// The maximum age of a queue's counts.
     pub(crate) counts_lag: Duration,
     pub(crate) log: ChangeLog,
-    /// Queues with arrivals: their long polls are woken after the lock is released.
+    /// Queues with arrivals, whose long polls are woken after the lock is released.
     arrivals: Vec<Arc<Notify>>,
 }
 
-/// An attempt of a long poll to receive.
+/// The result of one receive attempt of a long poll.
 pub(crate) struct ReceiveAttempt {
     pub(crate) messages: Vec<ReceivedMessage>,
     /// The time at which another attempt may return a message.
@@ -70,7 +70,7 @@ impl ServiceState {
         self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))
     }
 
-    /// The queues with arrivals since the last call.
+    /// Returns the queues with arrivals since the last call.
     #[must_use]
     pub(crate) fn take_arrivals(&mut self) -> Vec<Arc<Notify>> {
         std::mem::take(&mut self.arrivals)
@@ -82,7 +82,7 @@ impl ServiceState {
         self.faults.next_fault(FaultScope::Request, action, arn)
     }
 
-    /// Carries out a request without entries.
+    /// Carries out a request without batch entries.
     pub(crate) fn apply_request<T>(
         &mut self,
         action: SqsAction,
@@ -93,7 +93,7 @@ impl ServiceState {
         apply_fault(fault, || apply(self))
     }
 
-    /// Carries out a batch request: one outcome per entry, in order.
+    /// Carries out a batch request. Returns one outcome per entry, in order.
     pub(crate) fn apply_batch<E, T>(
         &mut self,
         action: SqsAction,
@@ -104,14 +104,14 @@ impl ServiceState {
         if entries.is_empty() {
             return Vec::new();
         }
-        let whole = self.begin_request(action, arn);
+        let request_fault = self.begin_request(action, arn);
         if entries.len() > BATCH_ENTRIES_MAX {
             return entries.iter().map(|_| Err(sender_fault("TooManyEntriesInBatchRequest"))).collect();
         }
         entries
             .iter()
             .map(|entry| {
-                let fault = whole.or_else(|| self.faults.next_fault(FaultScope::Entry, action, arn));
+                let fault = request_fault.or_else(|| self.faults.next_fault(FaultScope::Entry, action, arn));
                 apply_fault(fault, || apply(self, entry))
             })
             .collect()
@@ -129,8 +129,8 @@ impl ServiceState {
             let is_same = existing.settings() == settings;
             return if is_same { Ok(()) } else { Err(sender_fault("QueueNameExists")) };
         }
-        // "Using dead-letter queues in Amazon SQS": the dead-letter queue of a FIFO queue must also be a FIFO queue,
-        // and that of a standard queue a standard queue.
+        // The dead-letter queue of a FIFO queue must also be a FIFO queue, and the dead-letter queue of a standard
+        // queue must be a standard queue ("Using dead-letter queues in Amazon SQS").
         let fits = |target: &str| self.has_queue(target) && is_fifo(target) == is_fifo(name);
         if settings.redrive.as_ref().is_some_and(|redrive| !fits(&redrive.target_arn)) {
             return Err(sender_fault("InvalidParameterValue"));
@@ -148,7 +148,7 @@ impl ServiceState {
         Ok(())
     }
 
-    /// Sends a message; returns its SQS message id, or that of the message it duplicates.
+    /// Sends a message. Returns its SQS message id, or the id of the message that it duplicates.
     pub(crate) fn send_message(
         &mut self,
         now: Timestamp,
@@ -183,7 +183,7 @@ impl ServiceState {
         Ok(())
     }
 
-    /// Changes a message's visibility timeout; a long poll may then see the message sooner.
+    /// Changes a message's visibility timeout, after which a long poll may receive the message sooner.
     pub(crate) fn change_visibility(
         &mut self,
         now: Timestamp,
@@ -198,8 +198,8 @@ impl ServiceState {
         Ok(())
     }
 
-    /// One attempt to receive. Exhausted messages are moved to the dead-letter queue, or are delivered if it was
-    /// deleted.
+    /// Makes one attempt to receive. Exhausted messages are moved to the dead-letter queue, or delivered if that queue
+    /// was deleted.
     pub(crate) fn receive_messages(
         &mut self,
         now: Timestamp,
@@ -226,7 +226,7 @@ impl ServiceState {
     }
 }
 
-/// Applies a request unless the fault prevents it; returns its result unless the fault replaces it.
+/// Applies a request unless the fault prevents it. Returns its result unless the fault replaces it.
 fn apply_fault<T>(
     fault: Option<Injection>,
     apply: impl FnOnce() -> Result<T, EntryError>,

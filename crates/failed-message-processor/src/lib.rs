@@ -19,15 +19,15 @@ use redeliver_core::trace::{Span, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
-/// The highest normal receive count. A message that SQS moved already has one receive from the source queue (a redrive
-/// does not reset the count), and a throttle or a slow start adds one or two; from the fourth on, something keeps
-/// failing.
+/// The highest normal receive count. A message moved by SQS already has one receive from the source queue (a redrive
+/// does not reset the count), and a throttle or a slow start adds one or two. From the fourth receive on, something
+/// keeps failing.
 const RECEIVES_EXPECTED: u32 = 3;
 
 /// The failed-message-processor with its dependencies.
 #[derive(Debug)]
 pub struct FailedMessageProcessor<Q, C, O> {
-    /// The queues for re-sends and hops. It consumes the intermediate DLQ itself.
+    /// The queues for re-sends and hops. The intermediate DLQ is also the queue that it consumes.
     pub redelivery: Redelivery<Q>,
     pub annotation_queue: Q,
     pub clock: C,
@@ -42,7 +42,7 @@ pub struct FailedMessageProcessor<Q, C, O> {
 
 impl<Q: QueueSender, C: Clock, O: Observer> Function for FailedMessageProcessor<Q, C, O> {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let _flushed_at_the_end = FlushOnDrop(&self.observer);
+        let _flush_guard = FlushOnDrop(&self.observer);
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let mut routes = Routes::default();
         let now = self.clock.now();
@@ -62,7 +62,7 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         let mut arrival = Arrival::from_record(record, now).resolve_origin(&self.resenders);
         self.report_arrival(&arrival.record, now);
         let HandedOffFailure { hand_off, due_at } = arrival.take_hand_off(now);
-        // Before the body is validated: it was valid at the first hop, and a message hops up to 48 times.
+        // Hops skip body validation: the body was valid at the first hop, and a message hops up to 48 times.
         if let Some(due_at) = next_hop(&self.policy, &hand_off, due_at, now) {
             return routes.add_hop(arrival.into_hop(hand_off, due_at));
         }
@@ -71,7 +71,7 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
             Ok(accepted) => {
                 let span = self.decision_span(&accepted, &hand_off, now);
                 let context = span.as_ref().map(|span| span.context);
-                // The error of a message that SQS moved is unknown; the message-processor has reported all others.
+                // If SQS moved the message, its error is unknown; the message-processor has reported all other errors.
                 let failed =
                     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: context };
                 let decision = routes.route_message(&self.policy, failed, now);
@@ -84,8 +84,8 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
         }
     }
 
-    /// The decision's span, as part of the failed attempt. If SQS moved the message, that attempt is unknown, so the
-    /// decision begins a new one; a message without a call gets no span.
+    /// Returns the span of the decision, as part of the failed attempt. If SQS moved the message, that attempt is
+    /// unknown, so the span starts a new one. A message without a call gets no span.
     fn decision_span(
         &self,
         accepted: &AcceptedMessage,
@@ -99,8 +99,8 @@ impl<Q, C, O: Observer> FailedMessageProcessor<Q, C, O> {
             (None, last) => {
                 let metadata = accepted.metadata();
                 let producer = TraceContext::from_message(&accepted.message(metadata.retry_attempt), record);
-                let unanswered = tracer.begin_attempt(producer, last.or(metadata.last_attempt), now);
-                (unanswered.context.span, unanswered.parent, unanswered.links())
+                let new_attempt = tracer.begin_attempt(producer, last.or(metadata.last_attempt), now);
+                (new_attempt.context.span, new_attempt.parent, new_attempt.links())
             }
             _ => return None,
         };

@@ -27,7 +27,7 @@ pub async fn run() -> ExitCode {
 }
 
 impl<O: Observer> FailedMessageProcessor<SqsQueue, SystemClock, O> {
-    /// A failed-message-processor with these settings, for Lambda or any other environment.
+    /// Creates a failed-message-processor with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(settings: FailedMessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);

@@ -72,7 +72,7 @@ impl Setup {
         }
     }
 
-    /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
+    /// Processes a batch with 30 s until the deadline. Returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         self.process_within(Duration::from_secs(30), records)
     }
@@ -81,14 +81,14 @@ impl Setup {
         self.world.invoke_function(&self.processor(), records, time)
     }
 
-    /// The `Failure` of the only verdict.
+    /// Returns the `Failure` of the only verdict.
     fn verdict(&self) -> Value {
-        assert!(self.source.sent_contents().is_empty(), "given up, so not sent again");
+        assert!(self.source.sent_contents().is_empty(), "given up, so it is not re-sent");
         attribute_document(&self.annotation.only_sent().attributes, FAILURE)
     }
 }
 
-/// The message-processor's document for a transient failure of record n.
+/// Returns the message-processor's document for a transient failure of record n.
 fn busy(n: usize) -> Value {
     json!({
         "type": "Db.Busy",
@@ -101,14 +101,14 @@ fn busy(n: usize) -> Value {
     })
 }
 
-/// `document` with members changed or added.
+/// Returns `document` with members changed or added.
 fn with(mut document: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
     document
 }
 
-/// The n-th record, handed off a second ago with this `Failure`.
+/// Returns the n-th record, handed off a second ago with this `Failure`.
 fn handed_off(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
@@ -118,7 +118,7 @@ fn handed_off(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMes
     }
 }
 
-/// The n-th record, moved by SQS.
+/// Returns the n-th record, moved by SQS.
 fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage {
         receive_count: 2,
@@ -128,7 +128,7 @@ fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
     }
 }
 
-/// The n-th body with additional metadata members.
+/// Returns the n-th body with additional metadata members.
 fn body_with(n: usize, metadata: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{metadata}}},"data":{{"n":{n}}}}}"#, nth_id(n))
 }

@@ -19,19 +19,19 @@ use redeliver_core::message::metadata::{Metadata, format_rfc3339};
 use redeliver_core::message::origin::Origin;
 use redeliver_core::message::schema::readable_metadata;
 use redeliver_core::message::{Confirmed, ReceivedMessage, Timestamp};
-use redeliver_core::notices::{DeathNotice, NOTICES_MAX, NoNotifier, Notices, Notifier, own_error_name};
+use redeliver_core::notices::{DeathNotice, NOTICES_TIME_MAX, NoNotifier, Notices, Notifier, own_error_name};
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, NoStore, ObjectStore, Observer, QueueSender};
 use redeliver_core::trace::messaging::ProcessSpan;
 use redeliver_core::trace::{SpanContext, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
-/// `ErrorDetails` of a message whose reason is missing.
+/// `ErrorDetails` of a message that SQS moved, whose reason is therefore unknown.
 const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
 
-/// Time at the end of an invocation that is reserved for the sends, so that a slow archive cannot use it up.
+/// Time reserved at the end of an invocation for the sends, so that a slow archive cannot use it up.
 const SEND_RESERVE: Duration = Duration::from_secs(5);
 
 /// The final-dlq-annotator with its dependencies.
@@ -39,16 +39,16 @@ const SEND_RESERVE: Duration = Duration::from_secs(5);
 pub struct FinalDlqAnnotator<Q, C, O, S = NoStore, N = NoNotifier> {
     /// The final DLQ, to which final records are sent.
     pub final_dlq: Q,
-    /// The archive, to which a final record is written before it is sent; `None` disables it.
+    /// The archive, to which each final record is written before it is sent; `None` disables archiving.
     pub archive: Option<Archive<S>>,
-    /// Notices about the causes of dead letters; `None` disables them.
+    /// The notices about causes of dead letters; `None` disables them.
     pub notices: Option<Notices<N>>,
     pub clock: C,
     pub observer: O,
 }
 
 impl<Q, C, O> FinalDlqAnnotator<Q, C, O> {
-    /// A final-dlq-annotator without an archive and without notices.
+    /// Creates a final-dlq-annotator without an archive or notices.
     #[must_use]
     pub fn new(final_dlq: Q, clock: C, observer: O) -> Self {
         Self { final_dlq, archive: None, notices: None, clock, observer }
@@ -59,7 +59,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
     for FinalDlqAnnotator<Q, C, O, S, N>
 {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let _flushed_at_the_end = FlushOnDrop(&self.observer);
+        let _flush_guard = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let annotated = records.into_iter().map(|record| self.annotate_record(record, now));
@@ -88,7 +88,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// Sends notices of the deaths whose records have reached the final DLQ.
+    /// Sends notices of deaths whose records have reached the final DLQ.
     async fn notify_deaths(
         &self,
         deaths: Vec<UnconfirmedDeath>,
@@ -99,7 +99,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let confirmed: HashSet<_> = confirmed.iter().map(Confirmed::sqs_message_id).collect();
         let is_confirmed = |death: &UnconfirmedDeath| confirmed.contains(death.sqs_message_id.as_str());
         let deaths: Vec<_> = deaths.into_iter().filter(is_confirmed).map(|death| death.notice).collect();
-        let end = answer_by.min(self.clock.now() + NOTICES_MAX);
+        let end = answer_by.min(self.clock.now() + NOTICES_TIME_MAX);
         notices.notify(&deaths, &self.clock, &self.observer, end).await;
     }
 
@@ -107,7 +107,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let received = record.without_content();
         let mut arrival = Arrival::from_record(record, now);
         let came_back = arrival.came_back_before_failure();
-        // Even an invalid body gets a final record, without its unreadable parts.
+        // A message with an invalid body also gets a final record, without the unreadable parts.
         let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
         let metadata = metadata.map(|metadata| in_current_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
@@ -127,7 +127,8 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// Records the span of the annotation: a child of the last attempt or, without one, the beginning of an attempt.
+    /// Records the span of the annotation: a child of the last attempt or, if there is none, the first span of a new
+    /// attempt.
     fn record_span(
         &self,
         record: &ReceivedMessage,
@@ -139,7 +140,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let (context, parent, links) = match annotation.record.last_attempt() {
             Some(attempt) => (tracer.child_span(attempt), Some(attempt), Vec::new()),
             None => {
-                let first = tracer.begin_attempt(producers_context(record), None, now);
+                let first = tracer.begin_attempt(producer_context(record), None, now);
                 (first.context.span, first.parent, first.links())
             }
         };
@@ -152,7 +153,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
     }
 }
 
-fn producers_context(record: &ReceivedMessage) -> Option<TraceContext> {
+fn producer_context(record: &ReceivedMessage) -> Option<TraceContext> {
     TraceContext::from_parts(&record.attributes, &record.body, record.trace_header.as_deref())
 }
 
@@ -169,7 +170,7 @@ struct UnconfirmedDeath {
     notice: DeathNotice,
 }
 
-/// The annotation of a given-up message, with the times of its first send and last failure.
+/// The annotation of a given-up message, and the times of its first send and last failure.
 struct Explained {
     annotation: Annotation,
     first_sent: Timestamp,
@@ -194,7 +195,7 @@ impl Explained {
         now: Timestamp,
     ) -> Event {
         let Annotation { reason, record, .. } = &self.annotation;
-        let producers = || producers_context(received).map(|context| context.span);
+        let producers = || producer_context(received).map(|context| context.span);
         Event::DeadLettered {
             trace_id: record.last_attempt().or_else(producers).map(|trace| trace.trace_id()),
             message_id: metadata.map(|metadata| metadata.message_id_text),
@@ -232,8 +233,8 @@ fn explain_death(
     let record = DeadLetter {
         stage: stage.unwrap_or(Stage::FinalDlqAnnotator.into()),
         attempts: attempts.or_else(|| {
-            // A message that stays on its queue has no retry count in its body, and the queue from which SQS moved this
-            // one is unknown.
+            // A message that stays on its queue has no retry count in its body, and SQS may have moved this message
+            // from such a queue.
             let made = metadata.map(|metadata| metadata.retry_attempt);
             made.filter(|attempts| !is_redriven || *attempts > 0)
         }),
@@ -255,7 +256,7 @@ fn explain_death(
     Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
 }
 
-/// The reason why a message is given up, as far as its verdict states it.
+/// The reason for giving up a message, as far as its verdict states it.
 struct GiveUpReason {
     code: ReasonCode,
     details: String,
@@ -279,8 +280,8 @@ impl GiveUpReason {
         Self { error, stage, attempts, delivery: Some(delivery), ..reason }
     }
 
-    /// The error of an untrusted document is still shown, marked as unverified: it may be correct, and a person can
-    /// judge.
+    /// Returns the reason for a message without a trusted verdict. The error of an untrusted document is still shown,
+    /// marked as unverified, since it may be correct and a person can judge it.
     fn without_verdict(error: Option<LastError>, is_redriven: bool) -> Self {
         let details = if is_redriven { MOVED_BY_SQS } else { WITHOUT_A_VERDICT };
         let reason = Self::new(DeadLetterReason::OrchestrationFailed.into(), details.to_owned());

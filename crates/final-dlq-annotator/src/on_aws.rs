@@ -30,7 +30,7 @@ pub async fn run() -> ExitCode {
 }
 
 impl<O: Observer> FinalDlqAnnotator<SqsQueue, SystemClock, O, S3Bucket, AwsNotifier> {
-    /// A final-dlq-annotator with these settings, for Lambda or any other environment.
+    /// Creates a final-dlq-annotator with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(settings: FinalDlqAnnotatorSettings, config: &SdkConfig, observer: O) -> Self {
         let FinalDlqAnnotatorSettings { final_dlq_url, archive, notify, .. } = settings;

@@ -37,7 +37,7 @@ impl Setup {
         self.world.clock.block_on(self.world.clock.sleep(Duration::from_secs(seconds)));
     }
 
-    /// Processes with 30 s until the deadline; returns the ids of the records reported as failed.
+    /// Processes a batch with 30 s until the deadline. Returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>) -> Vec<String> {
         let annotator =
             FinalDlqAnnotator::new(self.final_dlq.clone(), self.world.clock.clone(), self.world.seen.clone());
@@ -45,14 +45,14 @@ impl Setup {
     }
 }
 
-/// The final record of one message.
+/// Returns the final record of one message.
 fn final_record(record: ReceivedMessage) -> Content {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![record]), [""; 0]);
     setup.final_dlq.only_sent()
 }
 
-/// The document that the failed-message-processor writes when it gives up a message.
+/// Returns the document that the failed-message-processor writes when it gives up a message.
 fn failure(verdict: &str, more: Value) -> Value {
     let failure = json!({
         "type": "HttpStatus.503",
@@ -68,14 +68,14 @@ fn failure(verdict: &str, more: Value) -> Value {
     with(failure, more)
 }
 
-/// `document` with members changed or added.
+/// Returns `document` with members changed or added.
 fn with(mut document: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
     document
 }
 
-/// The n-th record with this verdict, sent a second ago.
+/// Returns the n-th record with this verdict, sent a second ago.
 fn given_up(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
@@ -85,7 +85,7 @@ fn given_up(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessa
     }
 }
 
-/// The n-th record, moved by SQS.
+/// Returns the n-th record, moved by SQS.
 fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage {
         receive_count: 101,
@@ -99,7 +99,7 @@ fn text<'a>(content: &'a Content, name: &str) -> &'a str {
     content.attributes.get(name).and_then(Attribute::text).unwrap_or_else(|| panic!("no {name}"))
 }
 
-/// The n-th body after five retries.
+/// Returns the n-th body after five retries.
 fn spent(n: usize) -> String {
     let first = format_moment(-3600);
     format!(

@@ -10,13 +10,14 @@ use crate::{Violation, pointer_to};
 
 /// Limit on reported violations: a hostile message can violate a rule half a million times.
 const VIOLATIONS_MAX: usize = 100;
-/// Limit on the bytes of violations, since a pointer can be as long as a message. The violation that exceeds it is the
-/// last one reported.
+/// Limit on the total size of violations, since a pointer can be as long as a message. The violation that exceeds it is
+/// the last one reported.
 const VIOLATION_BYTES_MAX: usize = 65_536;
-/// The violation of a value whose branches (of an `anyOf`) use up the budget before the first violation is complete.
+/// The violation that is reported if the branches of an `anyOf` use up the budget before the first violation is
+/// complete.
 const TOO_MANY: &str = "violates the schema in too many places to list";
 
-/// Returns the first hundred violations in `instance`; each pointer begins with `at`.
+/// Returns the first hundred violations in `instance`; each pointer starts with `at`.
 pub(super) fn find_violations(
     validator: &Validator<ValidatedJson>,
     instance: &Value,
@@ -61,9 +62,9 @@ impl ViolationList {
                 let name = property.as_str().unwrap_or_default();
                 self.push(pointer_to(&pointer, name), "is missing".to_owned());
             }
-            // `jsonschema` would name two options and count the others.
+            // `jsonschema` would list only two options and count the others.
             ValidationErrorKind::Enum { options } => self.push(pointer, describe_options(options)),
-            // The value is a member's name, which belongs in the pointer.
+            // Here, the value is a member's name, which belongs in the pointer.
             ValidationErrorKind::PropertyNames { error } => {
                 let name = error.instance().as_str().unwrap_or_default();
                 let rule = collapse_spaces(&error.masked_with("").to_string());
@@ -86,14 +87,14 @@ impl ViolationList {
     }
 }
 
-/// Limit on listed options: more would hide other violations.
+/// Limit on listed options: a longer list would hide other violations.
 const OPTIONS_MAX: usize = 20;
 
-/// Lists the options, which are values of the schema, not of the message.
+/// Lists the options, which are values from the schema rather than from the message.
 fn describe_options(options: &Value) -> String {
     let options: Vec<_> = options.as_array().into_iter().flatten().map(ToString::to_string).collect();
     match options.as_slice() {
-        [one] => format!("is not one of {one}"),
+        [only] => format!("is not one of {only}"),
         [others @ .., last] if options.len() <= OPTIONS_MAX => {
             format!("is not one of {} or {last}", others.join(", "))
         }
@@ -104,7 +105,7 @@ fn describe_options(options: &Value) -> String {
     }
 }
 
-/// Removes the space that a masked value leaves.
+/// Removes the extra space that a masked value leaves behind.
 fn collapse_spaces(message: &str) -> String {
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }

@@ -1,8 +1,9 @@
-//! Finds the parts that a text needs to be a `date-time` (RFC 3339, section 5.6).
+//! Finds the parts that a string lacks to be a `date-time` (RFC 3339, section 5.6).
 
 const NO_DATE_TIME: &str = "is not a date-time, such as 2030-01-01T00:00:00Z";
 
-/// The violated rule of a text that the validator rejected as `date-time`. It does not contain the text itself.
+/// Returns the violated rule of a string that the validator rejected as a `date-time`. The rule does not contain the
+/// string.
 pub(super) fn violated_rule(text: &str) -> String {
     let is_number = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));
     if is_number {
@@ -12,7 +13,7 @@ pub(super) fn violated_rule(text: &str) -> String {
     if missing.is_empty() { "is not a time that exists".to_owned() } else { missing.join("; ") }
 }
 
-/// The missing or differently spelled parts, from left to right; `None` if the text does not resemble a time.
+/// Lists the missing or misspelled parts, from left to right; `None` if the string does not resemble a time.
 fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     let mut missing = Vec::new();
     let rest = strip_shape(text, "0000-00-00")?;
@@ -66,7 +67,7 @@ fn missing_parts(text: &[u8]) -> Option<Vec<&'static str>> {
     Some(missing)
 }
 
-/// Strips a leading shape, in which `0` stands for any digit.
+/// Strips a leading shape, in which `0` matches any digit.
 fn strip_shape<'t>(text: &'t [u8], shape: &str) -> Option<&'t [u8]> {
     let (start, rest) = text.split_at_checked(shape.len())?;
     let fits = |(byte, shape): (&u8, u8)| if shape == b'0' { byte.is_ascii_digit() } else { *byte == shape };
@@ -77,9 +78,9 @@ fn strip_shape<'t>(text: &'t [u8], shape: &str) -> Option<&'t [u8]> {
 mod tests {
     use super::*;
 
-    /// The producer learns which part to change, not the name of a rule.
+    /// The rule shows the producer which part to change.
     #[test]
-    fn an_incomplete_time_names_its_missing_parts() {
+    fn the_missing_parts_of_an_incomplete_time_are_named() {
         for (text, rule) in [
             ("2030-01-01T00:00:00", "has no time zone: add Z or +00:00"),
             ("2030-01-01T00:00:00.123456", "has no time zone: add Z or +00:00"),

@@ -1,13 +1,14 @@
-//! Exact JSON numbers, in time linear in their text, with any number of digits and any exponent.
+//! Exact JSON numbers with any number of digits and any exponent. All operations take linear time in the length of the
+//! number.
 
 use std::cmp::Ordering;
 
 use serde_json::Number;
 
-/// Limit on exponents; larger ones are treated as this one.
+/// Limit on exponents; larger exponents are capped at it.
 const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
 
-/// `digits * 10^exponent`, without zeros at either end of the digits; zero has no digits.
+/// A number, `digits * 10^exponent`, without zeros at either end of the digits; zero has no digits.
 #[derive(Clone, Copy, Debug)]
 pub struct Decimal<'a> {
     is_negative: bool,
@@ -18,7 +19,7 @@ pub struct Decimal<'a> {
 }
 
 impl<'a> Decimal<'a> {
-    /// The value of a JSON number.
+    /// Parses a JSON number.
     #[must_use]
     pub fn from_number(number: &'a Number) -> Self {
         let text = number.as_str().as_bytes();
@@ -61,14 +62,14 @@ impl<'a> Decimal<'a> {
         divisor.digits == 1 || digits.fold(0, remainder) == 0
     }
 
-    /// The number of zeros to append for the divisor's exponent; `None` if the exponent is smaller, since a number that
-    /// does not end in a zero is not a multiple of ten. More than 124 make no difference: a divisor below 2^124 has no
-    /// more factors of 2 or 5.
+    /// Returns the number of zeros to append for the divisor's exponent; `None` if this number's exponent is smaller,
+    /// since a number that does not end in a zero is not a multiple of ten. More than 124 zeros make no difference: a
+    /// divisor below 2^124 has at most that many factors of 2 or 5.
     fn zeros_for(&self, divisor: &Divisor) -> Option<usize> {
         usize::try_from(self.exponent - divisor.exponent).ok().map(|zeros| zeros.min(124))
     }
 
-    /// Writes the canonical form.
+    /// Appends the canonical form to `key`.
     pub(crate) fn write_into(&self, key: &mut Vec<u8>) {
         key.push(if self.is_negative { b'-' } else { b'+' });
         key.extend(self.digits());
@@ -80,7 +81,7 @@ impl<'a> Decimal<'a> {
         self.whole.iter().chain(self.fraction).copied()
     }
 
-    /// The position of the first digit.
+    /// Returns the decimal position of the first digit.
     fn magnitude(&self) -> i64 {
         digit_count(self.whole) + digit_count(self.fraction) + self.exponent
     }
@@ -130,7 +131,7 @@ pub(crate) struct Divisor {
 }
 
 impl Divisor {
-    /// Parses the operand; `None` for zero, and for more than 37 digits, not counting zeros at either end.
+    /// Parses the operand; `None` for zero and for more than 37 digits, not counting zeros at either end.
     pub(crate) fn from_number(number: &Number) -> Option<Self> {
         let decimal = Decimal::from_number(number);
         let digits = decimal.digits().take(38).fold(0, |value, digit| value * 10 + u128::from(digit - b'0'));
@@ -139,7 +140,7 @@ impl Divisor {
     }
 }
 
-/// The parts before and after the first separator.
+/// Returns the parts before and after the first separator.
 fn split_at_separator(text: &[u8], is_separator: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
     match text.iter().position(|byte| is_separator(*byte)) {
         Some(at) => (&text[..at], &text[at + 1..]),
@@ -155,7 +156,7 @@ fn trim_trailing_zeros(digits: &[u8]) -> &[u8] {
     &digits[..digits.len() - digits.iter().rev().take_while(|digit| **digit == b'0').count()]
 }
 
-/// The exponent; 0 without digits.
+/// Parses the exponent; 0 without digits.
 fn exponent_of(text: &[u8]) -> i64 {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
@@ -166,7 +167,7 @@ fn exponent_of(text: &[u8]) -> i64 {
     if is_negative { -value } else { value }
 }
 
-#[expect(clippy::cast_possible_wrap, reason = "no text is that long")]
+#[expect(clippy::cast_possible_wrap, reason = "no number is that long")]
 fn digit_count(text: &[u8]) -> i64 {
     text.len() as i64
 }

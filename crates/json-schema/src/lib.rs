@@ -1,7 +1,7 @@
 //! JSON Schema validation whose violations contain JSON Pointers, but no values.
 //!
-//! The validator's code is generic, and compiled in the crate that uses it. A separate crate allows it to be optimized
-//! for size, while the core, which reads every message, is optimized for speed.
+//! The validator's code is generic, and therefore compiled in the crate that uses it. As a separate crate, it can be
+//! optimized for size, whereas the core, which reads every message, is optimized for speed.
 //!
 //! ```
 //! # #[cfg(feature = "validator")] {
@@ -39,10 +39,10 @@ pub use decimal::Decimal;
 pub use schema::Schema;
 pub use violation::{Violation, join_violations, pointer_to};
 
-/// The reason for rejecting a schema, as a phrase about it.
+/// The reason for rejecting a schema, as a phrase that describes the schema.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SchemaError {
-    /// The text is not JSON; contains the parser's message.
+    /// The text is not JSON. Contains the parser's message.
     #[error("not JSON: {0}")]
     NotJson(String),
     /// The JSON is not a valid schema, or has a dangling reference.

@@ -1,4 +1,4 @@
-//! The schema type of programs without the validator.
+//! The schema type in programs without the validator.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ impl Schema {
     /// Refuses every schema.
     ///
     /// # Errors
-    /// Always [`SchemaError::NoValidator`].
+    /// Always fails with [`SchemaError::NoValidator`].
     pub fn from_value(_: &Value) -> Result<Self, SchemaError> {
         Err(SchemaError::NoValidator)
     }

@@ -1,6 +1,6 @@
-//! The numeric keywords, in time linear in the number of digits. The validator's own implementations take quadratic
-//! time, even in the digits that an exponent implies: for `"minimum": 0` and an item `1e-999`, half a million
-//! instructions.
+//! The numeric keywords, checked in linear time in the number of digits. The validator's own implementations take
+//! quadratic time, even in the digits that an exponent implies: half a million instructions for `"minimum": 0` and the
+//! item `1e-999`.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::schema::SchemaOptions;
 
 /// Replaces the validator's numeric keywords.
 pub(crate) fn with_keywords<'a>(options: SchemaOptions<'a>, schema: &Value) -> SchemaOptions<'a> {
-    // Not for other constants, which the validator uses to find the branch of a `oneOf`.
+    // Other constants keep the validator's keyword, which it uses to find the branch of a `oneOf`.
     let options = if has_number_as_const(schema) {
         options.with_keyword("const", |_, expected, _| Ok(Box::new(Constant(expected.clone()))))
     } else {
@@ -36,9 +36,9 @@ type AnyKeyword = Box<dyn for<'i> Keyword<'i, ValidatedJson>>;
 struct RangeEnd {
     /// The ordering of an invalid number relative to the limit.
     beyond: Ordering,
-    /// The member that in older drafts excludes the limit itself if `true`.
+    /// The member that, if `true`, excludes the limit itself in older drafts.
     exclusive: &'static str,
-    /// The text of the violation for an inclusive and for an exclusive limit.
+    /// The phrases for violations of an inclusive and of an exclusive limit.
     phrases: [&'static str; 2],
 }
 
@@ -60,7 +60,7 @@ fn inclusive_bound(end: RangeEnd, parent: &Map<String, Value>, limit: &Value) ->
     })
 }
 
-/// An exclusive limit. In draft 4 it is a boolean, which [`bound`] reads.
+/// Creates an exclusive limit. In draft 4 the keyword is a boolean, which [`inclusive_bound`] reads.
 fn exclusive_bound(end: RangeEnd, limit: &Value) -> AnyKeyword {
     limit.as_number().map_or_else(any_value, |limit| {
         Box::new(Numeric { rule: NumericRule::Within { end, is_exclusive: true }, operand: limit.clone() })
@@ -79,13 +79,13 @@ fn multiple_of<'a>(
         Some(divisor) => {
             Ok(Box::new(Numeric { rule: NumericRule::MultipleOf(divisor), operand: number.clone() }))
         }
-        // This includes zero: the meta-schema rejects it, but does not check referenced schemas under names that are
-        // not keywords.
+        // This includes zero: the meta-schema rejects it, except in a referenced schema under a name that is not a
+        // keyword.
         None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
     }
 }
 
-/// Allows everything, for values that the meta-schema has already rejected.
+/// Allows every number, for operands that the meta-schema has already rejected.
 fn any_value() -> AnyKeyword {
     Box::new(Numeric { rule: NumericRule::Any, operand: Number::from(0) })
 }
@@ -133,7 +133,8 @@ impl<'i> Keyword<'i, ValidatedJson> for Numeric {
     }
 }
 
-/// Also true if `const` is the name of a property or part of other data, which is harmless.
+/// True if the schema has a number as `const`. Also true if `const` is the name of a property or part of other data,
+/// which is harmless.
 fn has_number_as_const(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {

@@ -1,8 +1,8 @@
-//! A view of a document that supports numbers of any length, and stops the validator after enough violations.
+//! A view of a document that supports numbers of any length and stops the validator after enough violations.
 //!
-//! The validator creates all violations before it returns the first, including those of each branch of an `anyOf`: half
-//! a million for a hostile message, or twice as many at each level. When their budget is spent, the view reads as null,
-//! so that the validator soon finishes, and all later violations are marked by [`UNREAD`].
+//! The validator creates all violations before it returns the first, including those of each branch of an `anyOf`. A
+//! hostile message can cause half a million violations, or twice as many at each level. Once the budget for violations
+//! is spent, the view reads as null, so that the validator finishes soon, and [`UNREAD`] marks all later violations.
 
 mod containers;
 
@@ -16,18 +16,19 @@ use serde_json::{Number, Value};
 use crate::decimal::Decimal;
 use containers::{ItemsView, MembersView};
 
-/// Limit on the bytes of violations: each takes about half a kilobyte plus its pointer.
+/// Limit on the memory for violations: each takes about half a kilobyte plus its pointer.
 const VIOLATION_BYTES_MAX: usize = 8 << 20;
 const VIOLATION_BYTES: usize = 500;
-/// Bytes of an index and its slash in a pointer.
+/// Size of an index and its slash in a pointer.
 const INDEX_BYTES: usize = 8;
 
-/// The value of violations after the end of the budget.
+/// The value in violations that are created after the budget is spent.
 pub(crate) static UNREAD: Value = Value::Null;
-/// The value of other violations by an array or object. It is never shown, and a copy could be as large as the message.
+/// The value in other violations of an array or object. The real value is never shown, and a copy of it could be as
+/// large as the message.
 static CONTAINER: Value = Value::Null;
 
-/// The budget of the violations of one check.
+/// The budget for the violations of one check.
 pub(crate) struct ViolationBudget(Cell<usize>);
 
 impl Default for ViolationBudget {
@@ -53,9 +54,9 @@ pub(crate) struct ValidatedJson;
 #[derive(Clone, Copy)]
 pub(crate) struct InstanceView<'a> {
     value: &'a Value,
-    /// The budget; `None` where no violations are created.
+    /// The budget; `None` if no violations are created.
     budget: Option<&'a ViolationBudget>,
-    /// Bytes of its pointer, which each of its violations contains.
+    /// Size of the value's pointer, which each of its violations contains.
     pointer_bytes: usize,
 }
 
@@ -64,12 +65,12 @@ impl<'a> InstanceView<'a> {
         Self { value, budget, pointer_bytes: 0 }
     }
 
-    /// The value, or null after the end of the budget.
+    /// Returns the value, or null once the budget is spent.
     pub(crate) fn value(self) -> &'a Value {
         if self.is_budget_spent() { &UNREAD } else { self.value }
     }
 
-    /// True after the end of the budget.
+    /// True once the budget is spent.
     pub(crate) fn is_budget_spent(self) -> bool {
         self.budget.is_some_and(ViolationBudget::is_spent)
     }
@@ -84,7 +85,7 @@ impl Json for ValidatedJson {
     type PreparedKey = String;
     type StringBuffer = Value;
 
-    // A `Map` is a tree, where a lookup compares several names.
+    // A `Map` is a tree, in which a lookup compares several names.
     const KEYS_PER_LOOKUP: usize = 2;
 
     fn prepare_key(key: &str) -> String {
@@ -151,7 +152,7 @@ impl<'a> Node<'a, ValidatedJson> for InstanceView<'a> {
     }
 }
 
-/// Equality as defined by JSON Schema, which compares numbers by value.
+/// Compares values as JSON Schema does: numbers are equal if their values are.
 pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
@@ -168,7 +169,7 @@ pub(crate) fn are_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// A number. The validator only checks if it is an integer; [`crate::numeric`] reads its value.
+/// A number. The validator checks only whether it is an integer; [`crate::numeric`] reads its value.
 pub(crate) struct NumberView<'a>(&'a Number);
 
 impl JsonNumber for NumberView<'_> {

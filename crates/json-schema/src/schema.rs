@@ -1,4 +1,4 @@
-//! A compiled schema.
+//! Compiled schemas.
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::reading::ValidatedJson;
 use crate::{SchemaError, Violation, check, numeric};
 
-/// The limit on a compiled pattern: the default of `regex::RegexBuilder::size_limit`.
+/// Size limit of a compiled pattern: the default of `regex::RegexBuilder::size_limit`.
 const PATTERN_MIB_MAX: usize = 10;
 /// The longest value or pointer that an error quotes in full, in bytes.
 const QUOTED_BYTES_MAX: usize = 200;
 
-/// Options to compile a schema.
+/// Options for compiling a schema.
 pub(crate) type SchemaOptions<'a> = ValidationOptions<'a, Arc<dyn Retrieve>, ValidatedJson>;
 
 /// A compiled JSON Schema.
@@ -31,33 +31,33 @@ impl Schema {
         Self::from_value(&parse_json(text)?)
     }
 
-    /// Compiles any schema, like [`Schema::new`]. The caller's parser must have rejected names that `serde_json`
+    /// Compiles any schema, like [`Schema::new`]. The caller must have rejected member names that `serde_json`
     /// reserves.
     ///
     /// # Errors
-    /// As [`Schema::new`].
+    /// Same as [`Schema::new`].
     pub fn from_value(schema: &Value) -> Result<Self, SchemaError> {
         Self::compile_schema(schema, jsonschema::options_for())
     }
 
-    /// Compiles a schema like [`Schema::new`], with checks of each `format`, which are optional since draft 2019-09.
+    /// Compiles a schema like [`Schema::new`], and also checks each `format`, which is optional since draft 2019-09.
     ///
     /// # Errors
-    /// As [`Schema::new`].
+    /// Same as [`Schema::new`].
     pub fn with_formats(text: &str) -> Result<Self, SchemaError> {
         Self::compile_schema(&parse_json(text)?, jsonschema::options_for().should_validate_formats(true))
     }
 
     fn compile_schema(schema: &Value, options: SchemaOptions<'_>) -> Result<Self, SchemaError> {
-        // An engine that never backtracks, so the cost of matching a text follows from its length.
+        // This engine never backtracks, so the cost of a match is proportional to the string's length.
         let patterns = PatternOptions::regex().size_limit(PATTERN_MIB_MAX << 20);
         let options = options.with_retriever(NoRemoteReferences).with_pattern_options(patterns);
         let validator = numeric::with_keywords(options, schema).build(schema);
         validator.map(Self).map_err(|error| SchemaError::NotASchema(describe_error(&error)))
     }
 
-    /// The violations in `instance`, at most 100 and about 64 KiB of text; each pointer begins with `at`. Empty if the
-    /// instance is valid.
+    /// Returns the violations in `instance`, at most 100 and about 64 KiB of text. Each pointer starts with `at`. Empty
+    /// if the instance is valid.
     #[must_use]
     pub fn violations(&self, instance: &Value, at: &str) -> Vec<Violation> {
         check::find_violations(&self.0, instance, at)
@@ -90,28 +90,28 @@ fn describe_error(error: &ValidationError<'_>) -> String {
     if pointer.is_empty() { rule } else { format!("{pointer}: {rule}") }
 }
 
-/// The reason why the engine rejects a regular expression, other than a syntax error.
+/// Explains why the engine rejects a regular expression, except for a syntax error.
 fn explain_regex_error(error: &ValidationError<'_>) -> Option<String> {
     let pattern = error.instance().as_str()?;
     if may_backtrack(pattern) {
         let why = "look-around and back-references are not supported; write \"(?!x)\" as \"not\"";
         return Some(why.to_owned());
     }
-    let is_of_regex =
+    let is_regex_error =
         matches!(error.kind(), ValidationErrorKind::Format { format } if format.as_str() == "regex");
-    // The validator only reports that it is not a regular expression.
+    // The validator reports only that the pattern is not a regular expression.
     let compiled = || RegexBuilder::new(pattern).size_limit(PATTERN_MIB_MAX << 20).build();
-    (is_of_regex && matches!(compiled(), Err(regex::Error::CompiledTooBig(_)))).then(|| {
+    (is_regex_error && matches!(compiled(), Err(regex::Error::CompiledTooBig(_)))).then(|| {
         format!("it needs more than {PATTERN_MIB_MAX} MiB when compiled; write long counts as maxLength")
     })
 }
 
-/// True if a pattern appears to use regular expression features that the engine does not support.
+/// True if a pattern appears to use look-around or back-references, which the engine does not support.
 fn may_backtrack(pattern: &str) -> bool {
-    ["(?=", "(?!", "(?<=", "(?<!", r"\1", r"\2", r"\k<"].iter().any(|sign| pattern.contains(sign))
+    ["(?=", "(?!", "(?<=", "(?<!", r"\1", r"\2", r"\k<"].iter().any(|token| pattern.contains(token))
 }
 
-/// Truncates a text.
+/// Truncates a string to [`QUOTED_BYTES_MAX`].
 fn shorten_text(text: &str) -> String {
     if text.len() <= QUOTED_BYTES_MAX {
         return text.to_owned();

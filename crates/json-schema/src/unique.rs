@@ -1,5 +1,5 @@
-//! `uniqueItems` in linear time. The validator's own implementation compares all items with equal hashes, which a
-//! sender can provoke.
+//! `uniqueItems` in linear time. The validator's own implementation compares all items with equal hashes, and a sender
+//! can provoke collisions.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::decimal::Decimal;
 
-/// True if no two items are equal as defined by JSON Schema.
+/// True if no two items are equal by the rules of JSON Schema.
 pub(crate) fn are_unique(items: &[Value]) -> bool {
     let mut seen = HashSet::with_capacity(items.len());
     items.iter().all(|item| {
@@ -17,7 +17,7 @@ pub(crate) fn are_unique(items: &[Value]) -> bool {
     })
 }
 
-/// Writes a key that is the same only for equal values: the kind and end of each part are marked.
+/// Appends a key that is the same only for equal values: it marks the kind and the end of each part.
 fn write_key(value: &Value, key: &mut Vec<u8>) {
     match value {
         Value::Null => key.push(b'n'),

@@ -1,18 +1,18 @@
-//! A violated rule and its location, without the value.
+//! Violations: the violated rule and its location, without the value.
 
 use std::fmt;
 
 /// A violated rule and its location. Displayed as `/data/cents is not of type "integer"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// JSON Pointer (RFC 6901) of the violating value; empty for the whole document.
+    /// JSON Pointer (RFC 6901) to the violating value; empty for the whole document.
     pub pointer: String,
     /// The rule, as a phrase that follows the pointer.
     pub rule: String,
 }
 
 impl Violation {
-    /// A violation of a rule that a schema cannot express.
+    /// Creates a violation, for example of a rule that a schema cannot express.
     #[must_use]
     pub fn new(pointer: impl Into<String>, rule: impl Into<String>) -> Self {
         Self { pointer: pointer.into(), rule: rule.into() }
@@ -26,13 +26,13 @@ impl fmt::Display for Violation {
     }
 }
 
-/// All violations in one line, separated by `; `.
+/// Joins all violations in one line, separated by `; `.
 #[must_use]
 pub fn join_violations(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// The JSON Pointer (RFC 6901) of a member of the object at `parent`, with `~` and `/` in its name escaped.
+/// Returns the JSON Pointer (RFC 6901) to a member of the object at `parent`, with `~` and `/` in its name escaped.
 #[must_use]
 pub fn pointer_to(parent: &str, name: &str) -> String {
     format!("{parent}/{}", name.replace('~', "~0").replace('/', "~1"))

@@ -38,8 +38,8 @@ pub(crate) async fn run_at_endpoint(
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
     let requests = || sent.counts_by_action();
     let backend = Backend {
-        // Emulators have their own format of sender ids.
-        of_functions: Topology::clone,
+        // Emulators use their own format for sender ids.
+        for_functions: Topology::clone,
         service: &service,
         clock: &SystemClock,
         is_virtual: false,

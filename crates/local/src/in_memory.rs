@@ -16,7 +16,7 @@ use crate::target::LocalTarget;
 use redeliver_operator::CommandFailure;
 use redeliver_operator::terminal::signals::stop_on_signal;
 
-/// Runs the loop in virtual time, which is paused during calls of a real target.
+/// Runs the loop in virtual time, which is paused during calls to a real target.
 pub(crate) async fn run_in_memory(
     setup: LocalSetup,
     bar: &ProgressBar,
@@ -32,7 +32,7 @@ pub(crate) async fn run_in_memory(
             .collect::<BTreeMap<_, _>>()
     };
     let backend = Backend {
-        of_functions: Topology::for_functions,
+        for_functions: Topology::for_functions,
         service: &sqs,
         clock: &clock,
         is_virtual: true,

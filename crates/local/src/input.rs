@@ -16,7 +16,7 @@ use redeliver_operator::message_file::{
 pub(crate) struct Chunk {
     pub(crate) messages: Vec<OutgoingMessage>,
     pub(crate) refused: Vec<RefusedLine>,
-    /// The first line of the whole input that is a dead letter, with a hint for the user.
+    /// The number of the input's first line that is a dead letter, with a hint for the user.
     pub(crate) dead_letter: Option<(usize, String)>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct RefusedLine {
     pub(crate) reason: String,
 }
 
-/// The largest size of a chunk.
+/// The maximum size of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkSize {
     pub(crate) messages: usize,
@@ -79,7 +79,7 @@ pub struct Chunks {
 }
 
 impl Chunks {
-    /// Opens the input and reads its first chunk, so that unreadable input fails before the run begins.
+    /// Opens the input and reads its first chunk, so that unreadable input fails before the run starts.
     ///
     /// # Errors
     /// If the input cannot be read.
@@ -107,14 +107,14 @@ impl Chunks {
         Ok(chunks)
     }
 
-    /// Returns the next chunk and reads ahead by one; `None` at the end.
+    /// Returns the next chunk, and reads ahead by one. Returns `None` at the end.
     pub(crate) fn next_chunk(&mut self) -> Result<Option<Chunk>, FileError> {
         let following = self.read_chunk().map_err(|error| input_error(&self.path, &error))?;
         let is_empty = following.messages.is_empty() && following.refused.is_empty();
         Ok(std::mem::replace(&mut self.next, (!is_empty).then_some(following)))
     }
 
-    /// The chunk that [`next_chunk`](Self::next_chunk) will return.
+    /// Returns the chunk that [`next_chunk`](Self::next_chunk) will return.
     pub(crate) fn peek_chunk(&self) -> Option<&Chunk> {
         self.next.as_ref()
     }
@@ -209,22 +209,22 @@ mod tests {
         );
     }
 
-    /// Body, group and deduplication id of each message for a FIFO queue.
+    /// Returns the body, group and deduplication id of each message for a FIFO queue, and the refused lines.
     fn grouped(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
         let groups = InputGroups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
         let form = LineForm::Anything;
         let mut input =
             Chunks::new(Path::new("-"), Box::new(text), form, Some(groups), ChunkSize::WHOLE).unwrap();
         let Chunk { messages, refused, .. } = input.next_chunk().unwrap().unwrap();
-        let of = |message: OutgoingMessage| {
+        let fields = |message: OutgoingMessage| {
             let Content { body, message_group_id, deduplication_id, .. } = message.into_content();
             [body, message_group_id.unwrap(), deduplication_id.unwrap()]
         };
-        (messages.into_iter().map(of).collect(), refused)
+        (messages.into_iter().map(fields).collect(), refused)
     }
 
     #[test]
-    fn a_fifo_queue_gets_equal_lines_twice_and_no_line_without_its_group() {
+    fn a_fifo_queue_receives_equal_lines_twice_and_no_line_without_a_group() {
         let (messages, refused) = grouped(b"{\"a\":7}\n{}\n{\"a\":7}\n{\"a\":\"b\"}", Some("/a"));
         assert_eq!(
             messages,

@@ -1,4 +1,4 @@
-//! The producer of a run: it announces the input to the tracker, chunk by chunk, and warns about rejected lines.
+//! Provides the input of a run chunk by chunk, announces it to the tracker, and warns about rejected lines.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -14,7 +14,8 @@ use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::input_name;
 use redeliver_operator::terminal::stderr;
 
-/// Each chunk is announced before the previous one is sent: otherwise the run could settle between the two.
+/// The source of a run's messages. Each chunk is announced before the previous one is sent: otherwise the run could
+/// settle between the two.
 pub(crate) struct Producer<'a> {
     chunks: Chunks,
     tracker: &'a Mutex<Tracker>,
@@ -30,7 +31,7 @@ impl<'a> Producer<'a> {
         producer
     }
 
-    /// The chunk to send now, or `None` at the end of the input.
+    /// Returns the chunk to send now, or `None` at the end of the input.
     pub(crate) fn next_chunk(&mut self) -> Result<Option<Chunk>, FileError> {
         let chunk = self.chunks.next_chunk()?;
         self.announce_next();
@@ -50,8 +51,8 @@ impl<'a> Producer<'a> {
     }
 }
 
-/// Completes when no message is visible. While the number falls, the functions are making progress without waiting;
-/// otherwise they wait for something external, so this sleeps.
+/// Completes when no message is visible. While the number falls, the functions are making progress without waiting.
+/// Otherwise they are waiting for something external, so this function sleeps.
 pub(crate) async fn wait_until_drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {

@@ -16,7 +16,7 @@ pub struct RunReport {
     pub sent: u64,
     /// Lines that SQS would reject.
     pub refused: u64,
-    /// Successful calls of the target.
+    /// Successful calls to the target.
     pub processed: u64,
     /// Delayed re-sends, or messages hidden for a delay.
     pub retries: u64,
@@ -62,12 +62,12 @@ pub struct DelayBucket {
     pub count: u64,
 }
 
-/// The largest number of bars in the histogram.
+/// The maximum number of bars in the histogram.
 const BUCKETS: u16 = 10;
 /// The length of the longest bar, in characters.
 const BAR: u64 = 40;
 
-/// Divides the delays from 0 to the longest into at most ten buckets of equal width; `counts[s]` is the number of
+/// Divides the range from 0 to the longest delay into at most ten buckets of equal width; `counts[s]` is the number of
 /// re-sends with a delay of `s` seconds.
 fn build_histogram(counts: &[u64]) -> Vec<DelayBucket> {
     let Some(longest) = counts.iter().rposition(|count| *count > 0) else {
@@ -106,7 +106,7 @@ impl RunReport {
         }
     }
 
-    /// A hint with the last error if no call succeeded; `None` otherwise, and for the built-in target.
+    /// Returns a hint with the last error if no call succeeded; `None` otherwise, and for the built-in target.
     #[must_use]
     pub fn failure_hint(&self) -> Option<String> {
         let failure = self.last_failure.as_ref().filter(|_| self.processed == 0)?;
@@ -116,14 +116,14 @@ impl RunReport {
         ))
     }
 
-    /// A hint about responses that look like failure reports but that Lambda counts as successes; `None` if there are
-    /// none.
+    /// Returns a hint about responses that look like failure reports but that Lambda counts as successes; `None` if
+    /// there are none.
     #[must_use]
     pub fn success_hint(&self) -> Option<String> {
         let shapes = &self.taken_as_success;
         (!shapes.is_empty()).then(|| {
             format!(
-                "answers of the function look like reports of failures ({}); as in Lambda, they are successes, and \
+                "responses of the function look like failure reports ({}); as in Lambda, they count as successes, and \
                  their messages are done: to report a failure, throw, or return \
                  {{\"batchItemFailures\": [{{\"itemIdentifier\": \"…\"}}]}}",
                 shapes.join(", ")
@@ -131,13 +131,13 @@ impl RunReport {
         })
     }
 
-    /// The reasons why the run failed; empty if all lines were sent and all messages finished.
+    /// Returns the reasons why the run failed; empty if all lines were sent and all messages finished.
     #[must_use]
     pub fn problems(&self) -> Vec<String> {
         let mut problems = Vec::new();
         if self.interrupted {
-            let what = if self.all_sent { "message came out" } else { "line was sent" };
-            problems.push(format!("interrupted before every {what}"));
+            let goal = if self.all_sent { "message finished" } else { "line was sent" };
+            problems.push(format!("interrupted before every {goal}"));
         }
         if self.unaccounted > 0 {
             problems.push(format!("{} unaccounted for", format_count(self.unaccounted, "message")));
@@ -151,7 +151,7 @@ impl RunReport {
         problems
     }
 
-    /// The report as a table, with a histogram of the delays.
+    /// Returns the report as a table, with a histogram of the delays.
     #[must_use]
     pub fn format_table(&self) -> String {
         let mut rows: Vec<Vec<String>> = Vec::new();
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn short_delays_have_buckets_of_a_second() {
+    fn short_delays_have_one_second_buckets() {
         assert_eq!(build_histogram(&[0, 5, 0, 0]), [bucket(0, 0, 0), bucket(1, 1, 5)]);
         assert_eq!(build_histogram(&[0; 901]), []);
     }

@@ -31,11 +31,11 @@ use crate::report::RunReport;
 use crate::target::TrackedTarget;
 use redeliver_operator::CommandFailure;
 
-/// An in-memory SQS in virtual time, or an endpoint in real time.
+/// The backend of a run: an in-memory SQS in virtual time, or an endpoint in real time.
 pub(crate) struct Backend<'a, S: QueueService, C> {
     pub(crate) service: &'a S,
-    /// The queues as the functions use them.
-    pub(crate) of_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
+    /// Returns the queues as the functions use them.
+    pub(crate) for_functions: fn(&Topology<S::Queue>) -> Topology<S::Queue>,
     pub(crate) clock: &'a C,
     /// True if the clock is virtual.
     pub(crate) is_virtual: bool,
@@ -45,9 +45,9 @@ pub(crate) struct Backend<'a, S: QueueService, C> {
     pub(crate) prefix: String,
     /// The wait time of a long poll.
     pub(crate) wait: Duration,
-    /// The exact number of messages that are visible in the queue with this ARN.
+    /// Returns the exact number of messages that are visible in the queue with this ARN.
     pub(crate) visible: &'a dyn Fn(&str) -> u64,
-    /// The number of requests so far, by action.
+    /// Returns the number of requests so far, by action.
     pub(crate) requests: &'a dyn Fn() -> BTreeMap<String, u64>,
 }
 
@@ -106,7 +106,7 @@ async fn run_on_topology<S: QueueService, C: Clock>(
                 |body| body
             },
         },
-        queues: &(backend.of_functions)(topology),
+        queues: &(backend.for_functions)(topology),
         target: TrackedTarget {
             target: &setup.target,
             tracker,
@@ -154,7 +154,7 @@ async fn build_report<S: QueueService, C: Clock>(
         missing => topology
             .count_waiting()
             .await
-            .map_err(LoopError::while_doing("counting what waits"))?
+            .map_err(LoopError::while_doing("counting the waiting messages"))?
             .min(missing),
     };
     let interrupted_at = interrupted_at.filter(|_| !tracker.is_settled());
@@ -194,7 +194,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
         }
     }
 
-    /// `async-retry`: invokes the function with each message, then retries the failed invocations.
+    /// Runs `async-retry`: invokes the function with each message, then retries the failed invocations.
     async fn retry_invocations<F: Future<Output = ()>>(
         &self,
         producer: &mut Producer<'_>,
@@ -212,7 +212,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
         Ok(engine.run_functions(&functions, output, stop()).await?)
     }
 
-    /// All strategies: sends messages while the functions run.
+    /// Runs the loop of a strategy: sends messages while the functions run.
     async fn retry_messages<F: Future<Output = ()>>(
         &self,
         producer: &mut Producer<'_>,

@@ -17,7 +17,7 @@ use redeliver_operator::{CommandFailure, Interrupted};
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
-/// The target of a run: one that fails at random, an HTTP endpoint, or the function of `--exec`.
+/// The target of a run: a built-in one that fails at random, an HTTP endpoint, or the function of `--exec`.
 #[derive(Debug)]
 pub enum LocalTarget {
     BuiltIn(BuiltInTarget),
@@ -26,7 +26,7 @@ pub enum LocalTarget {
 }
 
 impl LocalTarget {
-    /// Starts the user's own function, unless a signal comes first.
+    /// Starts the user's own function, unless a signal arrives first.
     pub(crate) async fn start_function(&self) -> Result<(), CommandFailure> {
         let Self::OwnFunction(function) = self else { return Ok(()) };
         let mut signals = Signals::listen()?;
@@ -36,7 +36,7 @@ impl LocalTarget {
         }
     }
 
-    /// [`OwnFunction::taken_as_success`].
+    /// Returns [`OwnFunction::taken_as_success`]; empty for other targets.
     pub(crate) fn taken_as_success(&self) -> Vec<&'static str> {
         match self {
             Self::BuiltIn(_) | Self::Http(_) => Vec::new(),
@@ -44,7 +44,7 @@ impl LocalTarget {
         }
     }
 
-    /// The number of concurrent calls.
+    /// Returns the number of concurrent calls.
     pub(crate) fn max_concurrency(&self) -> NonZeroUsize {
         match self {
             Self::BuiltIn(_) | Self::Http(_) => MAX_CONCURRENCY,
@@ -53,7 +53,7 @@ impl LocalTarget {
     }
 }
 
-/// A target that tracks its successes and keeps its last failure.
+/// A target that tracks its successes and records its last failure.
 #[derive(Clone, Debug)]
 pub(crate) struct TrackedTarget<'a, C> {
     pub(crate) target: &'a LocalTarget,
@@ -63,7 +63,7 @@ pub(crate) struct TrackedTarget<'a, C> {
     pub(crate) clock: C,
     /// The clock to pause during real calls, if time is virtual.
     pub(crate) hold: Option<VirtualClock>,
-    /// Cancels calls of the user's own function, which may hang. Calls of an endpoint are awaited, since they cannot be
+    /// Cancels calls to the user's own function, which may hang. Calls to an endpoint are awaited, since they cannot be
     /// undone.
     pub(crate) stop: &'a Stop,
 }
@@ -79,7 +79,8 @@ impl<C: Clock> TrackedTarget<'_, C> {
         })
     }
 
-    /// Dropping the call kills the function. Its message is received again without having used an attempt.
+    /// Makes a call until a stop is requested. Dropping the call kills the function, and its message is received again
+    /// without having used an attempt.
     async fn call_until_stop(
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,

@@ -1,11 +1,11 @@
-//! A message processor of your own: charges an order, and classifies each failure.
+//! A custom message-processor: charges for an order and classifies each failure.
 //!
-//! Runs wherever Lambda's runtime does. To try it without Lambda, pass it a body:
+//! Runs wherever Lambda's runtime does. To try it without Lambda, pass a message body as its argument:
 //!
 //! ```sh
 //! cargo run --example custom_handler -- '{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"order":"A-1","cents":1250}}'
 //! ```
-#![allow(clippy::print_stdout, reason = "without Lambda its answer is for a human")]
+#![allow(clippy::print_stdout, reason = "without Lambda, the output is for a human")]
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -25,23 +25,23 @@ impl Handler for Charge {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let Order { order, cents } = message.data()?;
         match cents {
-            // Will never work: straight to the final DLQ, explained.
+            // Can never succeed: sent straight to the final DLQ, with the reason.
             0 => Err(HandlerError::permanent("NothingToCharge", format_args!("order {order} costs nothing"))),
-            // Down: retried by the policy's backoff, but not within two minutes.
+            // Provider down: retried with the policy's backoff, but no sooner than in two minutes.
             1..100 => {
                 Err(HandlerError::transient("ProviderDown", "HTTP 503").retry_after(Duration::from_secs(120)))
             }
-            // Not yet: spends no attempt.
+            // Not ready yet: retried in ten minutes without spending an attempt.
             100_000.. => {
-                Err(HandlerError::snooze("InReview", "a person looks at it", Duration::from_secs(600)))
+                Err(HandlerError::snooze("InReview", "awaiting manual review", Duration::from_secs(600)))
             }
-            // `message.message_id` is the idempotency key: the same message may come twice.
+            // `message.message_id` is the idempotency key: a message can be delivered more than once.
             _ => Ok(()),
         }
     }
 }
 
-#[expect(clippy::print_stdout, reason = "without Lambda the answer is for a human")]
+#[expect(clippy::print_stdout, reason = "without Lambda, the output is for a human")]
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let Some(body) = std::env::args().nth(1) else {

@@ -19,9 +19,9 @@ use redeliver_core::ports::{Clock, Observer};
 use crate::MessageProcessor;
 use crate::outcome::{AttemptOutcome, timeout_error};
 
-/// The time after a re-send during which the held message's outage report is trusted: twice the maximum delay, since it
-/// may wait as long again on the queue.
-const HELD_MOMENTS_AGO: Duration = Duration::from_secs(1800);
+/// The time after a re-send during which a held message's outage report is trusted: twice the maximum delay, since the
+/// message may wait on the queue for as long as it was delayed.
+const REPORT_TRUSTED_FOR: Duration = Duration::from_secs(1800);
 
 /// The circuit breaker, shared by the calls of a batch and by concurrent batches of one process. Clones share its
 /// state.
@@ -29,7 +29,8 @@ const HELD_MOMENTS_AGO: Duration = Duration::from_secs(1800);
 pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
 
 impl SharedBreaker {
-    /// A closed breaker with the settings of the policy's `circuit_breaker`. Without it, every call is permitted.
+    /// Creates a closed breaker with the settings of the policy's `circuit_breaker`. Without it, every call is
+    /// permitted.
     #[must_use]
     pub fn from_policy(policy: &Policy) -> Self {
         Self(policy.circuit_breaker.as_ref().map(|_| Arc::default()))
@@ -43,7 +44,7 @@ impl SharedBreaker {
 /// The breaker's decision for one message.
 pub(super) enum BreakerAnswer<'a, H, Q, C: Clock, O: Observer> {
     Call(Permitted<'a, H, Q, C, O>),
-    /// A probe in progress will decide, or the rate limit may soon permit a call.
+    /// A probe in progress will settle the question, or the rate limit may soon permit a call.
     Wait,
     Hold(Hold),
 }
@@ -56,13 +57,13 @@ pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
 }
 
 impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// Reports the outages that held messages carry to the breaker: a new environment has no evidence yet.
-    pub(super) fn learn_outages(&self, accepted: &[AcceptedMessage], now: Timestamp) {
+    /// Applies the outages reported by held messages to the breaker, since a new environment has no evidence yet.
+    pub(super) fn apply_reported_outages(&self, accepted: &[AcceptedMessage], now: Timestamp) {
         let Some(mut breaker) = self.breaker.lock_breaker() else { return };
         for message in accepted {
             let recent = message
                 .reported_outage()
-                .filter(|outage| time_until(outage.reported_at, now) < HELD_MOMENTS_AGO);
+                .filter(|outage| time_until(outage.reported_at, now) < REPORT_TRUSTED_FOR);
             if let Some(ReportedOutage { outage, reported_at }) = recent {
                 breaker.apply_report(self.circuit_key(message), outage, reported_at, now);
             }
@@ -79,7 +80,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// The key of the message's circuit.
+    /// Returns the key of the message's circuit.
     pub(super) fn circuit_key(&self, accepted: &AcceptedMessage) -> Option<CircuitKey> {
         let record = accepted.record();
         let per = &self.policy.circuit_breaker.as_ref()?.per;
@@ -98,7 +99,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         let now = self.clock.now();
         let caller = self.breaker_caller(accepted, now);
-        // At its hold limit, a message is processed in any state of the circuit.
+        // A message at its hold limit is processed regardless of the circuit's state.
         let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
             breaker.request_overdue_call(caller, hold_grace(&self.policy, caller.held_seconds), now)
         } else {
@@ -111,15 +112,14 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// The hold for a message whose call failed with this error; `None` if the call spends an attempt.
+    /// Returns the hold for a message whose call failed with this error, or `None` if the call spends an attempt.
     fn decide_hold(&self, accepted: &AcceptedMessage, error: &HandlerError) -> Option<Hold> {
-        let met = call_outcome(&self.policy, error);
+        let outcome = call_outcome(&self.policy, error);
         let now = self.clock.now();
-        self.breaker.lock_breaker()?.hold_after_call(self.breaker_caller(accepted, now), met, now)
+        self.breaker.lock_breaker()?.hold_after_call(self.breaker_caller(accepted, now), outcome, now)
     }
 
-    /// Holds the message, without spending an attempt, if the response to its call was "not now" or indicated an
-    /// outage.
+    /// Holds the message without spending an attempt if its call failed with "not now" or indicated an outage.
     pub(super) fn held_or_failed(&self, accepted: &AcceptedMessage, error: HandlerError) -> AttemptOutcome {
         match self.decide_hold(accepted, &error) {
             Some(hold) => AttemptOutcome::Held { hold, error: Some(error) },
@@ -127,12 +127,12 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         }
     }
 
-    /// Records an outcome. Returns true if the message may be held.
+    /// Records the outcome of a call. Returns true if the message may be held.
     fn record_outcome(&self, permit: Permit, error: Option<&HandlerError>) -> bool {
         let Some(mut breaker) = self.breaker.lock_breaker() else { return false };
-        let met = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
-        let may_be_held = permit.may_be_held(met);
-        let change = breaker.record_outcome(permit, met, self.clock.now());
+        let outcome = error.map_or(CallOutcome::Answer, |error| call_outcome(&self.policy, error));
+        let may_be_held = permit.may_be_held(outcome);
+        let change = breaker.record_outcome(permit, outcome, self.clock.now());
         drop(breaker);
         if let Some(change) = change {
             let error_type =
@@ -144,29 +144,29 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
 }
 
 impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
-    /// True if the message may be held when its call has this outcome and the circuit is open.
-    pub(super) fn may_be_held(&self, met: CallOutcome) -> bool {
-        self.permit.as_ref().is_some_and(|permit| permit.may_be_held(met))
+    /// Returns true if the message may be held when its call has this outcome and the circuit is open.
+    pub(super) fn may_be_held(&self, outcome: CallOutcome) -> bool {
+        self.permit.as_ref().is_some_and(|permit| permit.may_be_held(outcome))
     }
 
-    /// True if the call is a probe, which checks whether the target has recovered.
+    /// Returns true if the call is a probe, which checks whether the target has recovered.
     pub(super) fn is_probe(&self) -> bool {
         self.permit.as_ref().is_some_and(Permit::is_probe)
     }
 
     /// Records the outcome of the call.
-    pub(super) fn record_call(mut self, met: Result<(), HandlerError>) -> AttemptOutcome {
+    pub(super) fn record_call(mut self, result: Result<(), HandlerError>) -> AttemptOutcome {
         let permit = self.permit.take();
         let may_be_held =
-            permit.is_some_and(|permit| self.processor.record_outcome(permit, met.as_ref().err()));
-        match met {
+            permit.is_some_and(|permit| self.processor.record_outcome(permit, result.as_ref().err()));
+        match result {
             Ok(()) => AttemptOutcome::Success,
             Err(error) if may_be_held => AttemptOutcome::Trouble(error),
             Err(error) => AttemptOutcome::Failure(error),
         }
     }
 
-    /// Returns the permit without a call.
+    /// Returns the permit unused.
     pub(super) fn give_back(mut self) {
         if let (Some(permit), Some(mut breaker)) = (self.permit.take(), self.processor.breaker.lock_breaker())
         {

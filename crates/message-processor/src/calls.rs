@@ -1,4 +1,4 @@
-//! Calls to the target: bounded concurrency, a circuit breaker, isolation of panics, immediate retries after a blip,
+//! Calls to the target, with bounded concurrency, a circuit breaker, panic isolation, immediate retries after a blip,
 //! and a cutoff before the deadline.
 
 use std::panic::AssertUnwindSafe;
@@ -22,15 +22,15 @@ use redeliver_core::trace::SpanContext;
 use crate::MessageProcessor;
 use crate::breaker::{BreakerAnswer, Permitted};
 use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
-use crate::spans::{BatchSpans, CallUnderWay, TracedAttempt};
+use crate::spans::{BatchSpans, InFlightCall, TracedAttempt};
 use crate::turns::{Turn, Turns};
 
-/// Time before all calls are cut off at which an immediate retry is abandoned.
+/// An immediate retry is abandoned this long before the cutoff of all calls.
 const CUT_OFF: Duration = Duration::from_millis(100);
 /// Interval between checks of the breaker while another batch's call blocks it.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Diagnostics of a call: its log lines and its span.
+/// The diagnostics of a call: its log lines and its span.
 #[derive(Clone, Copy)]
 struct Reports<'a> {
     logs: &'a CallLogs,
@@ -38,7 +38,7 @@ struct Reports<'a> {
 }
 
 impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
-    /// The location of each call's log lines: this invocation's, unless the handler sets another.
+    /// Returns the location of each call's log lines: this invocation's, unless the handler sets a different one.
     pub(super) fn call_logs(&self, calls: usize) -> Vec<CallLogs> {
         let own = self.observer.log_location();
         (0..calls).map(|_| CallLogs::new(own.clone())).collect()
@@ -46,8 +46,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
 
     /// Calls the handler for every message that the circuit breaker permits, at most `max_concurrency` at a time. A
     /// failing, panicking or hanging call does not affect the others. At `end`, running calls are cut off as `Timeout`
-    /// and no more are started: a handler that blocks its thread cannot be cut off, but must not use up the time for
-    /// the hand-offs.
+    /// and no more are started. A handler that blocks its thread cannot be cut off, but must not use up the time
+    /// reserved for the hand-offs.
     pub(super) async fn call_all(
         &self,
         end: Timestamp,
@@ -55,7 +55,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         logs: &[CallLogs],
         spans: Option<&BatchSpans<'_>>,
     ) -> Vec<FinishedCall> {
-        // A custom loop, since `buffer_unordered` does not report which calls had started when time ran out.
+        // A hand-written loop, since `buffer_unordered` does not report which calls had started when time ran out.
         let clock = &self.clock;
         let start = |Turn { index, permitted }| async move {
             let started = clock.now();
@@ -85,10 +85,10 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
                 let Some(turn) = turns.next_turn(&mut pass, patience) else { break };
                 running.push(start(turn));
             }
-            if running.is_empty() && turns.are_over() {
+            if running.is_empty() && turns.none_waiting() {
                 break;
             }
-            // The outcome of another batch's call may decide, but its end does not wake this loop.
+            // Another batch's call may settle the breaker's state, but its end does not wake this loop.
             let checks_again = if pass.is_kept_waiting() {
                 Either::Right(clock.sleep(CHECK_INTERVAL))
             } else {
@@ -96,7 +96,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             };
             let checks_again = checks_again.fuse();
             pin_mut!(checks_again);
-            // A call that completes at the very end still counts: results are checked before the time.
+            // A call that completes just in time still counts: results are polled before the timer.
             select_biased! {
                 (index, call) = running.select_next_some() => turns.end_call(index, call),
                 () = time_is_up => break,
@@ -108,7 +108,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         turns.into_calls()
     }
 
-    /// The events for held messages, one per reason: an outage, a "not now" response, or the rate limit.
+    /// Returns the events for held messages, one per reason: an outage, a "not now" response, or the rate limit.
     pub(super) fn held_events(
         &self,
         accepted: &[AcceptedMessage],
@@ -118,8 +118,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let event = move |reason| {
             let held = summarize_held(reason, calls.iter().map(|call| &call.outcome))?;
             let is_held = |call: &FinishedCall| matches!(&call.outcome, AttemptOutcome::Held { hold, .. } if hold.reason == reason);
-            let of_reason = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
-            let held_seconds = of_reason.map(|(message, _)| self.on_failure.held_seconds(message, now));
+            let held_for_reason = accepted.iter().zip(calls).filter(|(_, call)| is_held(call));
+            let held_seconds = held_for_reason.map(|(message, _)| self.on_failure.held_seconds(message, now));
             let longest_hold_seconds = held_seconds.max().unwrap_or(0);
             let messages = held.count;
             let seconds = time_until(held.since, now).as_secs_f64();
@@ -136,7 +136,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         [HoldReason::Down, HoldReason::NotNow, HoldReason::RateLimited].into_iter().filter_map(event)
     }
 
-    /// Settles a call: the record is done, or its message has failed.
+    /// Settles a call: confirms the record if the call succeeded, and otherwise returns the failed message.
     pub(super) fn settle_call(
         &self,
         accepted: AcceptedMessage,
@@ -186,7 +186,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     }
 
     /// Calls the target until it succeeds, the policy's immediate retries are used up, or no time remains. An immediate
-    /// retry that is cut off does not count: its `Timeout` would replace the known error.
+    /// retry that is cut off does not count, since its `Timeout` would replace the known error.
     async fn call_with_retries(
         &self,
         accepted: &AcceptedMessage,
@@ -195,26 +195,26 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         reports: Reports<'_>,
     ) -> AttemptOutcome {
         let end = end - CUT_OFF;
-        // A call started too late would be cut off at once and waste an attempt.
+        // A call started too late would be cut off immediately and waste an attempt.
         if self.clock.now() >= end {
             permitted.give_back();
             return AttemptOutcome::NotStarted;
         }
         let own_logs = reports.logs.location();
         let mut outcome = self.call_once(accepted, permitted, end, reports).await;
-        // For this delivery only: an immediate retry is not recorded in the message and spends no attempt.
+        // Counted for this delivery only: an immediate retry is not recorded in the message and spends no attempt.
         let mut made = 0;
         loop {
             let (AttemptOutcome::Failure(error) | AttemptOutcome::Trouble(error)) = &outcome else {
                 return outcome;
             };
-            // Checked for each error: the last one may not be a blip.
+            // Checked after every call: the latest error may not be a blip.
             let again = immediate_retries(&self.policy, error).filter(|again| made < again.max_attempts);
             let Some(again) = again.filter(|again| self.clock.now() + again.delay < end) else {
                 return outcome;
             };
             self.clock.sleep(again.delay).await;
-            // The target has gone down or reached its rate limit: report the known error rather than wait.
+            // The target has since gone down or reached its rate limit: report the known error instead of waiting.
             let BreakerAnswer::Call(permitted) = self.ask_breaker(accepted, Patience::OthersRun) else {
                 return outcome;
             };
@@ -225,7 +225,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
             });
             made += 1;
             let logs = reports.logs.location();
-            // If no function is reached, the only log lines are this invocation's.
+            // If the retry reaches no function, the only log lines are this invocation's.
             reports.logs.set_location(own_logs.clone());
             let time_is_up = self.clock.sleep(time_until(self.clock.now(), end)).fuse();
             let call = self.call_once(accepted, permitted, end, reports).fuse();
@@ -242,8 +242,8 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         }
     }
 
-    /// Makes one call and records its outcome in the breaker. A panic fails only this call. Its text is not read, since
-    /// it may contain payload.
+    /// Makes one call and records its outcome in the breaker. A panic fails only this call. The panic message is not
+    /// read, since it may contain payload data.
     async fn call_once(
         &self,
         accepted: &AcceptedMessage,
@@ -257,17 +257,17 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         let invocation =
             Invocation { message: &message, record: accepted.record(), end, trace, logs: Some(logs) };
         let call = AssertUnwindSafe(async { self.handler.invoke(invocation).await });
-        let met = call.catch_unwind().await;
-        let met = met.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));
-        if met.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
-            // The target was not called, so the breaker gets no outcome.
+        let result = call.catch_unwind().await;
+        let result = result.unwrap_or_else(|_| Err(HandlerError::transient("Panic", "the handler panicked")));
+        if result.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
+            // The target was not called, so there is no outcome for the breaker.
             permitted.give_back();
-            span.into_iter().for_each(CallUnderWay::not_made);
+            span.into_iter().for_each(InFlightCall::not_made);
             return AttemptOutcome::NotStarted;
         }
         if let Some(span) = span {
-            span.end_call(&met);
+            span.end_call(&result);
         }
-        permitted.record_call(met)
+        permitted.record_call(result)
     }
 }

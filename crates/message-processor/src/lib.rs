@@ -19,7 +19,7 @@
 //! }
 //! ```
 
-#![warn(missing_docs)] // public API for authors of handlers
+#![warn(missing_docs)] // public API for handler authors
 
 mod breaker;
 mod calls;
@@ -88,7 +88,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
     for MessageProcessor<H, Q, C, O>
 {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
-        let _flushed_at_the_end = FlushOnDrop(&self.observer);
+        let _flush_guard = FlushOnDrop(&self.observer);
         let now = self.clock.now();
         let mut unsent = Unsent::default();
         let mut accepted = Vec::with_capacity(records.len());
@@ -98,9 +98,9 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
                 Err(given_up) => unsent.given_up.push(*given_up),
             }
         }
-        // Fixed before the calls begin: even if the target hangs, time must remain to forward its messages.
+        // Fixed before the calls start: even if the target hangs, enough time must remain to forward its messages.
         let calls_end = stop_time(SEND_RESERVE, now, deadline);
-        self.learn_outages(&accepted, now);
+        self.apply_reported_outages(&accepted, now);
         let spans = BatchSpans::begin_batch(self, &accepted, now);
         let logs = self.call_logs(accepted.len());
         let calls = self.call_all(calls_end, &accepted, &logs, spans.as_ref()).await;
@@ -121,7 +121,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
                 Err(message) => unsent.failed.push(*message),
             }
         }
-        // Before the sends: these messages are done, regardless of the others.
+        // Reported before the sends: these messages are done, regardless of the others.
         self.observer.observe_all(&events);
         let context = SendContext {
             policy: &self.policy,
@@ -146,7 +146,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
-    /// Returns the accepted message, or a verdict if the target must not be called for it.
+    /// Accepts a message, or gives it up if the target must not be called for it.
     fn accept_record(
         &self,
         record: ReceivedMessage,
@@ -154,9 +154,9 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
     ) -> Result<AcceptedMessage, Box<GivenUp>> {
         let received = ReceiveTimes::new(&record, now);
         let no_resenders = Resenders::empty();
-        // If failed messages stay on their queue, nothing is re-sent.
+        // No message is re-sent if failed messages stay on their queue.
         let resenders = if self.on_failure.stays_on_queue() { &no_resenders } else { &self.resenders };
-        // On the source queue, a `Failure` comes from the producer, so it is not trusted.
+        // A `Failure` on the source queue was set by the producer, so it is not trusted.
         let arrival = Arrival::from_record(record, now).resolve_origin(resenders);
         let accepted = match arrival.accept(&self.schema, None) {
             Ok(accepted) => self.on_failure.check_receives(&self.policy, accepted, now),

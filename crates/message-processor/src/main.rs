@@ -1,4 +1,4 @@
-//! The message-processor in Lambda: calls `TARGET` or, as a layer, runs the function whose command line it gets as
+//! The message-processor in Lambda: calls `TARGET` or, as a layer, runs the function whose command line is passed as
 //! arguments.
 
 use std::env;

@@ -33,7 +33,7 @@ pub async fn run(handler: impl Handler) -> ExitCode {
     .await
 }
 
-/// [`run`] with a handler that calls `TARGET`, an HTTP endpoint or a Lambda function.
+/// Runs a message-processor that calls `TARGET`, an HTTP endpoint or a Lambda function; otherwise like [`run`].
 pub async fn run_with_target() -> ExitCode {
     start::run(NAME, async {
         let (settings, target) = MessageProcessorSettings::with_target_from_env()?;
@@ -50,14 +50,15 @@ pub async fn run_with_target() -> ExitCode {
     .await
 }
 
-/// [`run`] with the user's own function, in any language: `command` starts its runtime as a child process.
+/// Runs a message-processor around the user's own function, in any language: `command` starts the function's runtime as
+/// a child process. Otherwise like [`run`].
 pub async fn run_around(command: RuntimeCommand) -> ExitCode {
     start::run_beside(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
         let lines =
             Arc::new(JsonLinesObserver::for_stdout(NAME, settings.logging).with_schema(&settings.schema));
         let observer: Arc<dyn Observer> = lines;
-        // Run concurrently, since both take time.
+        // Both take time, so they run concurrently.
         let started = start::start_own_function(command, own, Arc::clone(&observer));
         let (function, config) = join!(started, start::sdk_config());
         let function = function?;
@@ -68,7 +69,7 @@ pub async fn run_around(command: RuntimeCommand) -> ExitCode {
 }
 
 impl<H, O: Observer> MessageProcessor<H, SqsQueue, SystemClock, O> {
-    /// A message-processor with these settings, for Lambda or any other environment.
+    /// Creates a message-processor with these settings, for Lambda or any other environment.
     #[must_use]
     pub fn on_aws(handler: H, settings: MessageProcessorSettings, config: &SdkConfig, observer: O) -> Self {
         let client = start::sqs_client(config);

@@ -8,8 +8,8 @@ use crate::MessageProcessor;
 use crate::outcome::AttemptOutcome;
 
 /// The message groups of a batch. The target is called for a message only after it has processed all earlier messages
-/// of the group: after the first failure or hold, the rest of the group returns to the queue. A message without a group
-/// waits for no other.
+/// of the same group: after the first failure or hold, the rest of the group returns to the queue. A message without a
+/// group never waits for another message.
 pub(super) struct GroupOrder<'a> {
     /// The group of each message, by index in the batch.
     groups: Vec<Option<&'a str>>,
@@ -25,7 +25,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
 }
 
 impl<'a> GroupOrder<'a> {
-    /// The groups with a call in progress. The caller adds each group whose message it skips.
+    /// Returns the groups with a call in progress. The caller adds each group whose message it skips.
     pub(super) fn running_groups(&self) -> BTreeSet<&'a str> {
         self.running.clone()
     }
@@ -34,12 +34,12 @@ impl<'a> GroupOrder<'a> {
         self.groups[index]
     }
 
-    /// True if an earlier message of the group failed, was held or was not started.
+    /// Returns true if an earlier message of the group failed, was held or was not started.
     pub(super) fn is_stopped(&self, index: usize) -> bool {
         self.group_at(index).is_some_and(|group| self.stopped.contains(group))
     }
 
-    /// True if an earlier message of the group was not processed in time.
+    /// Returns true if an earlier message of the group was not processed in time.
     pub(super) fn is_unfinished(&self, index: usize) -> bool {
         self.is_stopped(index) || self.group_at(index).is_some_and(|group| self.running.contains(group))
     }

@@ -11,19 +11,19 @@ use redeliver_core::message::Timestamp;
 pub(super) enum AttemptOutcome {
     Success,
     Failure(HandlerError),
-    /// A failure that means "not now", or that may be an outage: the message is held if the circuit is open when all
-    /// calls have ended.
+    /// A failure that means "not now" or that might indicate an outage: the message is held if the circuit is open once
+    /// all calls have ended.
     Trouble(HandlerError),
     /// Time ran out before the call was started.
     NotStarted,
-    /// The call was not made, or its response was "not now" or indicated an outage.
+    /// The call was not made, or its outcome was "not now" or indicated an outage.
     Held {
         hold: Hold,
         error: Option<HandlerError>,
     },
 }
 
-/// An outcome, and the duration of the call, including immediate retries.
+/// The outcome of a call, with its start time and its duration, including immediate retries.
 #[derive(Debug)]
 pub(super) struct FinishedCall {
     pub(super) outcome: AttemptOutcome,
@@ -42,7 +42,7 @@ impl FinishedCall {
     }
 }
 
-/// The error of a call that was cut off at the invocation's end.
+/// Returns the error of a call that was cut off at the invocation's end.
 pub(super) fn timeout_error() -> HandlerError {
     HandlerError::transient("Timeout", "the target did not answer before the invocation's end")
 }

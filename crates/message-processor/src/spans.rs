@@ -57,7 +57,7 @@ impl<'a> BatchSpans<'a> {
             }
         };
         let attempts: Vec<_> = accepted.iter().map(attempt).collect();
-        // A batch without a sampled message is not recorded either.
+        // A batch without any sampled message is not recorded.
         let is_sampled = attempts.iter().any(|attempt| attempt.context.span.is_sampled);
         let batch = tracer.begin_trace(now, is_sampled);
         tracer.batch_began(batch);
@@ -68,7 +68,7 @@ impl<'a> BatchSpans<'a> {
         TracedAttempt { tracer: self.tracer, attempt: &self.attempts[index] }
     }
 
-    /// The span of a message's attempt, if a call was made.
+    /// Returns the span of a message's attempt, if a call was made.
     pub(super) fn attempt_span(&self, index: usize, call: &FinishedCall) -> Option<SpanContext> {
         call.started.map(|_| self.attempts[index].context.span)
     }
@@ -107,7 +107,7 @@ impl<'a> BatchSpans<'a> {
     }
 }
 
-/// Adds the attributes of an attempt and its outcome to its span.
+/// Adds the attributes and the outcome of an attempt to its span.
 fn describe_attempt<'a>(
     span: &mut Span<'a>,
     accepted: &AcceptedMessage,
@@ -132,7 +132,7 @@ fn describe_attempt<'a>(
     span.error = error.map(|error| error.error_type.loggable_name());
 }
 
-/// Span events for the messages held without a call, one per reason.
+/// Returns the span events for messages held without a call, one per reason.
 fn held_span_events(calls: &[FinishedCall], now: Timestamp) -> Vec<SpanEvent> {
     let is_without_call =
         |outcome: &&AttemptOutcome| matches!(outcome, AttemptOutcome::Held { error: None, .. });
@@ -148,13 +148,13 @@ fn held_span_events(calls: &[FinishedCall], now: Timestamp) -> Vec<SpanEvent> {
 }
 
 /// A call in progress. Dropping it before its outcome means that the end of the invocation cut it off.
-pub(super) struct CallUnderWay<'a, H: Handler, C: Clock> {
+pub(super) struct InFlightCall<'a, H: Handler, C: Clock> {
     traced: TracedAttempt<'a>,
     handler: &'a H,
     clock: &'a C,
     pub(super) context: TraceContext,
     start: Timestamp,
-    /// True once it is recorded, or if the call was not made.
+    /// True once the span is recorded, or if the call was not made.
     is_over: bool,
     events: Vec<SpanEvent>,
 }
@@ -165,10 +165,10 @@ impl<'a> TracedAttempt<'a> {
         handler: &'a H,
         clock: &'a C,
         is_probe: bool,
-    ) -> CallUnderWay<'a, H, C> {
+    ) -> InFlightCall<'a, H, C> {
         let start = clock.now();
         let probe = || SpanEvent { name: "redeliver.probe", at: start, attributes: Vec::new() };
-        CallUnderWay {
+        InFlightCall {
             traced: self,
             handler,
             clock,
@@ -180,9 +180,9 @@ impl<'a> TracedAttempt<'a> {
     }
 }
 
-impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
-    pub(super) fn end_call(mut self, met: &Result<(), HandlerError>) {
-        let error = met.as_ref().err().map(|error| error.error_type.loggable_name());
+impl<H: Handler, C: Clock> InFlightCall<'_, H, C> {
+    pub(super) fn end_call(mut self, result: &Result<(), HandlerError>) {
+        let error = result.as_ref().err().map(|error| error.error_type.loggable_name());
         self.record_span(error.as_deref());
     }
 
@@ -200,7 +200,7 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
         let status = error.filter(|_| is_http).and_then(|error| error.strip_prefix("HttpStatus."));
         let code = status.and_then(|status| status.parse::<u32>().ok());
         attributes.extend(code.map(|code| ("http.response.status_code", code.into())));
-        // As the semantic conventions for HTTP require.
+        // Required by the semantic conventions for HTTP.
         let error = status.filter(|_| code.is_some()).or(error).map(Cow::Borrowed);
         self.traced.tracer.record_span(Span {
             context: self.context.span,
@@ -217,7 +217,7 @@ impl<H: Handler, C: Clock> CallUnderWay<'_, H, C> {
     }
 }
 
-impl<H: Handler, C: Clock> Drop for CallUnderWay<'_, H, C> {
+impl<H: Handler, C: Clock> Drop for InFlightCall<'_, H, C> {
     fn drop(&mut self) {
         self.record_span(Some("Timeout"));
     }

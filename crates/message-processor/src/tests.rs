@@ -87,7 +87,7 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    /// Scripts the behaviour for the n-th message; all others succeed.
+    /// Scripts the behaviour for the n-th message. Messages without a script succeed.
     fn on(mut self, n: usize, step: Step) -> Self {
         self.handler.steps.insert(nth_id(n), step);
         self
@@ -100,7 +100,8 @@ impl Setup {
     fn processor(&self) -> MessageProcessor<Scripted, SpyQueue, VirtualClock, EventRecorder> {
         MessageProcessor {
             handler: self.handler.clone(),
-            on_failure: OnFailure::from_wiring(self.strategy, self).expect("it has a message-processor"),
+            on_failure: OnFailure::from_wiring(self.strategy, self)
+                .expect("every strategy has a message-processor"),
             breaker: self.breaker.get_or_init(|| SharedBreaker::from_policy(&self.policy)).clone(),
             policy: self.policy.clone(),
             annotation_queue: self.annotation.clone(),
@@ -112,7 +113,7 @@ impl Setup {
         }
     }
 
-    /// Processes with `seconds` until the deadline; returns the ids of the records reported as failed.
+    /// Processes a batch with `seconds` until the deadline. Returns the ids of the records reported as failed.
     fn process(&self, records: Vec<ReceivedMessage>, seconds: u64) -> Vec<String> {
         self.world.invoke_function(&self.processor(), records, Duration::from_secs(seconds))
     }
@@ -147,12 +148,12 @@ impl Wiring for &Setup {
     }
 }
 
-/// The same record, sent by redeliver.
+/// Returns the same record, sent by redeliver.
 fn resent(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some(format!("{RESENDER}:failed-message-processor")), ..record }
 }
 
-/// The same record, sent by anyone else.
+/// Returns the same record, sent by a producer.
 fn produced(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some("AROAPRODUCER000000000:web".to_owned()), ..record }
 }
@@ -165,7 +166,7 @@ enum Step {
     Blip(usize),
     FailThenHang,
     FailThenNotStart,
-    /// Fails twice; the second call does not reach the function.
+    /// Fails twice. The second call does not reach the function.
     FailThenUnreached,
     /// Panics before it returns a future.
     PanicAtOnce,
@@ -207,7 +208,7 @@ impl From<&Message<'_>> for Seen {
     }
 }
 
-/// A handler scripted by message id; succeeds without a script.
+/// A handler scripted by message id. Messages without a script succeed.
 #[derive(Clone)]
 struct Scripted {
     clock: VirtualClock,

@@ -1,4 +1,5 @@
-//! Schedules the calls of a batch: selects the next message, and collects an outcome for each.
+//! Schedules the calls of a batch: selects the next message to call the target for, and collects one outcome per
+//! message.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +18,8 @@ use crate::outcome::{AttemptOutcome, FinishedCall, timeout_error};
 /// A message of the batch, from its turn to its outcome.
 enum Slot {
     Waiting,
-    /// A call that is cut off may have had an effect, so it spends an attempt; one that never started spends none.
+    /// A call in progress. If it is cut off, it might have had an effect, so it spends an attempt; a call that never
+    /// started does not.
     Running {
         since: Timestamp,
         may_be_held: bool,
@@ -53,7 +55,7 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// True if a message also waits for another batch's calls.
+    /// Returns true if a message waits for a call in progress, which may belong to another batch.
     pub(super) fn is_kept_waiting(&self) -> bool {
         !self.keys.is_empty()
     }
@@ -79,8 +81,8 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         Pass { next: self.front, keys: BTreeSet::new(), groups: self.order.running_groups() }
     }
 
-    /// The next message of the pass for which the target may be called now. Earlier messages are held, left for a later
-    /// pass, or not started because their group has stopped.
+    /// Returns the next message of the pass for which the target may be called now. The messages before it are held,
+    /// left for a later pass, or not started because their group has stopped.
     pub(super) fn next_turn(
         &mut self,
         pass: &mut Pass<'a>,
@@ -131,18 +133,18 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         self.slots[index] = Slot::Ended(call);
     }
 
-    pub(super) fn are_over(&self) -> bool {
+    pub(super) fn none_waiting(&self) -> bool {
         !self.slots[self.front..].iter().any(|slot| matches!(slot, Slot::Waiting))
     }
 
-    /// The calls, once none is running or time is up. Those that ran out of time count as cut off or not started.
+    /// Returns the calls once none is running or time is up. Unfinished calls count as cut off or not started.
     pub(super) fn into_calls(mut self) -> Vec<FinishedCall> {
         let now = self.processor.clock.now();
         let slots = std::mem::take(&mut self.slots);
-        slots.into_iter().enumerate().map(|(index, slot)| self.call_of(index, slot, now)).collect()
+        slots.into_iter().enumerate().map(|(index, slot)| self.finish_slot(index, slot, now)).collect()
     }
 
-    fn call_of(&mut self, index: usize, slot: Slot, now: Timestamp) -> FinishedCall {
+    fn finish_slot(&mut self, index: usize, slot: Slot, now: Timestamp) -> FinishedCall {
         let accepted = &self.accepted[index];
         match slot {
             Slot::Ended(FinishedCall { outcome: AttemptOutcome::Trouble(error), started, seconds }) => {

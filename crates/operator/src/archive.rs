@@ -1,4 +1,4 @@
-//! `s3://BUCKET[/PREFIX]`: an archive of dead letters that is read like a file.
+//! An archive of dead letters, `s3://BUCKET[/PREFIX]`, which is read like a file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -21,19 +21,19 @@ use crate::terminal::stderr;
 use crate::terminal::units::{format_count, group_digits};
 use crate::{CommandFailure, UsageError};
 
-/// Maximum number of bad objects named in warnings; further ones are only counted.
+/// Maximum number of bad objects named in warnings; the rest are only counted.
 const NAMED_MAX: usize = 20;
 
-/// The period of an archive to read.
+/// The options that select the part of an archive to read.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct PeriodArgs {
-    /// With s3://: only what died then or later, such as 2026-11-27 or 2d
+    /// With s3://: only deaths at or after this time, such as 2026-11-27 or 2d
     ///
-    /// A day (UTC), a time such as 2026-11-27T08:30:00Z, or a span back from now, such as 2d.
-    #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = moment)]
+    /// A day (UTC), a time such as 2026-11-27T08:30:00Z, or a time span before now, such as 2d.
+    #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = parse_time)]
     pub since: Option<TimeArg>,
-    /// With s3://: only what died before this time, as for --since
-    #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = moment)]
+    /// With s3://: only deaths before this time, as for --since
+    #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = parse_time)]
     pub until: Option<TimeArg>,
     #[command(flatten)]
     pub owner: BucketOwnerArgs,
@@ -42,16 +42,17 @@ pub struct PeriodArgs {
 /// The owner of an archive's bucket.
 #[derive(Clone, Copy, Debug, Default, Args)]
 pub struct BucketOwnerArgs {
-    /// With s3://: the account that owns the bucket, 12 digits
+    /// With s3://: the 12-digit id of the account that owns the bucket
     ///
-    /// A bucket of another account is refused. The default is the queue's account when writing, and your own when reading.
+    /// A bucket of another account is rejected. The default is the queue's account when writing, and your own when
+    /// reading.
     #[arg(long, help_heading = CONNECT, value_name = "ACCOUNT")]
     pub bucket_owner: Option<AccountId>,
 }
 
 impl BucketOwnerArgs {
-    /// The named account, otherwise the caller's; `None` if STS does not respond.
-    async fn or_own_account(self, connection: &AwsConnection) -> Option<AccountId> {
+    /// Returns the named account, or else the caller's. `None` if STS does not respond.
+    async fn resolve_account(self, connection: &AwsConnection) -> Option<AccountId> {
         match self.bucket_owner {
             Some(account) => Some(account),
             None => account::own_account(connection).await,
@@ -67,7 +68,7 @@ pub enum TimeArg {
 }
 
 /// Parses a date, a timestamp, or a duration before now.
-fn moment(text: &str) -> Result<TimeArg, String> {
+fn parse_time(text: &str) -> Result<TimeArg, String> {
     let day = text.parse::<NaiveDate>().ok().and_then(|day| day.and_hms_opt(0, 0, 0));
     let at = day.map(|midnight| midnight.and_utc()).or_else(|| parse_rfc3339(text));
     let span = || humantime::parse_duration(text).ok().and_then(|span| TimeDelta::from_std(span).ok());
@@ -77,31 +78,31 @@ fn moment(text: &str) -> Result<TimeArg, String> {
 }
 
 impl PeriodArgs {
-    /// True if no option is given.
+    /// Returns true if no option is given.
     pub const fn is_default(&self) -> bool {
-        self.is_everything() && self.owner.bucket_owner.is_none()
+        self.selects_all() && self.owner.bucket_owner.is_none()
     }
 
-    const fn is_everything(&self) -> bool {
+    const fn selects_all(&self) -> bool {
         self.since.is_none() && self.until.is_none()
     }
 
     fn resolve_period(&self, now: Timestamp) -> Result<Period, CommandFailure> {
-        let at = |moment| match moment {
+        let at = |time| match time {
             TimeArg::At(at) => at,
             TimeArg::Ago(span) => now.checked_sub_signed(span).unwrap_or(Timestamp::UNIX_EPOCH),
         };
         let (since, until) = (self.since.map(at), self.until.map(at));
         match (since, until) {
             (Some(since), Some(until)) if since >= until => {
-                Err(UsageError::new("--since is not before --until: nothing is in between").into())
+                Err(UsageError::new("--since is not before --until, so the period is empty").into())
             }
             _ => Ok(Period { since, until }),
         }
     }
 }
 
-/// `s3://BUCKET[/PREFIX]`, or a deployment's folder in an archive.
+/// The address of an archive, `s3://BUCKET[/PREFIX]`, or of a deployment's folder in an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveUri {
     uri: String,
@@ -112,7 +113,7 @@ pub struct ArchiveUri {
 }
 
 impl ArchiveUri {
-    /// `None` if it is a file name.
+    /// Parses an address. Returns `None` if the path is a file name.
     pub fn from_path(path: &Path) -> Option<Result<Self, CommandFailure>> {
         let uri = path.to_str().filter(|uri| uri.starts_with("s3://"))?;
         Some(
@@ -134,12 +135,12 @@ impl ArchiveUri {
         Ok(Self { uri: uri.to_owned(), bucket: bucket.to_owned(), prefix, deployment })
     }
 
-    /// The address as it was written.
+    /// Returns the address as the user wrote it.
     pub fn as_str(&self) -> &str {
         &self.uri
     }
 
-    /// Opens the archive in the connection's region, and in a bucket of this account if one is named.
+    /// Opens the archive in the connection's region. If `owner` is given, the bucket must belong to that account.
     pub async fn open(
         &self,
         connection: &AwsConnection,
@@ -153,18 +154,18 @@ impl ArchiveUri {
         })
     }
 
-    /// Opens the archive for reading. After a bucket is deleted, another account can create one with its name and fill
-    /// it with forged dead letters, which `audit --save` would pass on. The bucket must therefore belong to the caller,
-    /// unless the options name another owner.
+    /// Opens the archive for reading. After a bucket is deleted, another account can create one with the same name and
+    /// fill it with forged dead letters, which `audit --save` would pass on. The bucket must therefore belong to the
+    /// caller, unless the options name another owner.
     async fn open_to_read(
         &self,
         connection: &AwsConnection,
         owner: BucketOwnerArgs,
     ) -> Result<ArchiveBucket<S3Bucket, SystemClock>, CommandFailure> {
-        self.open(connection, owner.or_own_account(connection).await).await
+        self.open(connection, owner.resolve_account(connection).await).await
     }
 
-    /// Rejects an address without an archive, such as a misspelt prefix.
+    /// Rejects an address that has no archive, for example because its prefix is misspelt.
     pub async fn check_exists(
         &self,
         connection: &AwsConnection,
@@ -177,14 +178,14 @@ impl ArchiveUri {
         Ok(())
     }
 
-    /// Checks that a file of its dead letters can be sent: the bucket's owner is known, and all dead letters belong to
-    /// one deployment, whose queue they are sent back to.
+    /// Checks that the dead letters of this archive can be sent from a saved file: the bucket's owner is known, and all
+    /// dead letters belong to one deployment, whose queue they are sent back to.
     pub async fn check_single_deployment(
         &self,
         connection: &AwsConnection,
         owner: BucketOwnerArgs,
     ) -> Result<(), CommandFailure> {
-        let Some(account) = owner.or_own_account(connection).await else {
+        let Some(account) = owner.resolve_account(connection).await else {
             return Err(format!(
                 "{}: could not determine your account from STS, and --save needs the bucket's owner: name it with --bucket-owner \
                  (the account of the deployment, unless its variable ARCHIVE_BUCKET_OWNER names another)",
@@ -203,7 +204,7 @@ impl ArchiveUri {
         };
         let addresses: Vec<_> = deployments.iter().map(address).collect();
         Err(format!(
-            "{}: it has the dead letters of several deployments; name one of {}",
+            "{}: the archive contains dead letters of several deployments; name one of {}",
             self.uri,
             addresses.join(", ")
         )
@@ -219,11 +220,11 @@ impl ArchiveUri {
         )
     }
 
-    /// Reads the dead letters of a period into a temporary file. Objects that are not dead letters are skipped with a
-    /// warning each, 20 at most.
+    /// Reads the dead letters of a period into a temporary file. Skips objects that are not dead letters, and warns
+    /// about each of the first 20.
     ///
     /// # Errors
-    /// S3 rejects a request, `--since` is not before `--until`, or the address contains no archive.
+    /// If S3 rejects a request, `--since` is not before `--until`, or the address has no archive.
     pub async fn read_period(
         &self,
         period: PeriodArgs,
@@ -239,7 +240,7 @@ impl ArchiveUri {
             return Err(self.not_found_error());
         }
         let objects = format_count(deaths.len() as u64, "object");
-        let hint = if period.is_everything() { "; --since and --until read only a part" } else { "" };
+        let hint = if period.selects_all() { "; --since and --until read only a part" } else { "" };
         stderr::remark(format_args!("reading {objects} of {}{hint}", self.uri));
         let bar = ProgressBar::new(deaths.len() as u64);
         let bar = stderr::show_progress(bar, "{bar:40} {human_pos}/{human_len} objects read, {elapsed}");
@@ -251,7 +252,7 @@ impl ArchiveUri {
         let bad = read.map_err(|error| self.archive_error(error))?;
         let not_ours = not_ours
             .into_iter()
-            .map(|key| SkippedObject { key, why: "its key is not one of an archive".to_owned() });
+            .map(|key| SkippedObject { key, why: "its key does not match the archive layout".to_owned() });
         let left_out: Vec<_> = not_ours.chain(bad).collect();
         for SkippedObject { key, why } in left_out.iter().take(NAMED_MAX) {
             stderr::warning(format_args!("s3://{}/{key}: left out: {why}", self.bucket));
@@ -267,7 +268,7 @@ impl ArchiveUri {
     fn archive_error(&self, error: impl std::fmt::Display) -> CommandFailure {
         let error = error.to_string();
         let hint = if error.contains("AccessDenied") {
-            "; if the bucket is another account's, name that with --bucket-owner"
+            "; if the bucket belongs to another account, name that account with --bucket-owner"
         } else {
             ""
         };
@@ -275,14 +276,14 @@ impl ArchiveUri {
     }
 
     fn not_found_error(&self) -> CommandFailure {
-        let place = ArchiveLayout::deployments_folder(&self.prefix);
-        let (place, what) = match &self.deployment {
+        let folder = ArchiveLayout::deployments_folder(&self.prefix);
+        let (folder, suspect) = match &self.deployment {
             Some(deployment) => {
-                (format!("{place}deployment={deployment}/"), "deployment's name: the final DLQ's".to_owned())
+                (format!("{folder}deployment={deployment}/"), "name, which is the final DLQ's".to_owned())
             }
-            None => (place, "prefix, which is the part before dead-letters/".to_owned()),
+            None => (folder, "prefix, which is the part before dead-letters/".to_owned()),
         };
-        format!("{}: no archive found: {place} has no objects; check the {what}", self.uri).into()
+        format!("{}: no archive found: {folder} has no objects; check the {suspect}", self.uri).into()
     }
 }
 
@@ -297,36 +298,39 @@ mod tests {
 
     #[test]
     fn an_address_has_a_bucket_and_optional_prefix_and_deployment() {
-        let of = |bucket: &str, prefix: &str, deployment: Option<&str>| {
+        let parts = |bucket: &str, prefix: &str, deployment: Option<&str>| {
             Ok((bucket.to_owned(), prefix.to_owned(), deployment.map(str::to_owned)))
         };
         for same in ["s3://kept", "s3://kept/"] {
-            assert_eq!(uri(same), of("kept", "", None));
+            assert_eq!(uri(same), parts("kept", "", None));
         }
         for same in ["s3://kept/a/b", "s3://kept/a/b/"] {
-            assert_eq!(uri(same), of("kept", "a/b/", None));
+            assert_eq!(uri(same), parts("kept", "a/b/", None));
         }
         let orders = Some("orders-final-dlq");
         let folder = "dead-letters/deployment=orders-final-dlq";
-        assert_eq!(uri(&format!("s3://kept/a/{folder}/")), of("kept", "a/", orders));
-        assert_eq!(uri(&format!("s3://kept/{folder}")), of("kept", "", orders));
+        assert_eq!(uri(&format!("s3://kept/a/{folder}/")), parts("kept", "a/", orders));
+        assert_eq!(uri(&format!("s3://kept/{folder}")), parts("kept", "", orders));
         assert_eq!(uri("s3://"), Err("has no bucket".to_owned()));
         assert!(uri("s3://kept/a b").unwrap_err().starts_with("the prefix has a character other than"));
         assert!(ArchiveUri::from_path(Path::new("dead.jsonl")).is_none());
     }
 
     #[test]
-    fn a_time_is_a_day_a_moment_or_a_span() {
+    fn a_time_is_a_day_a_timestamp_or_a_span() {
         let at = |text| Ok(TimeArg::At(parse_rfc3339(text).unwrap()));
-        assert_eq!(moment("2026-11-27"), at("2026-11-27T00:00:00Z"));
-        assert_eq!(moment("2026-11-27T08:30:00Z"), at("2026-11-27T08:30:00Z"));
-        assert_eq!(moment("2d"), Ok(TimeArg::Ago(TimeDelta::days(2))));
+        assert_eq!(parse_time("2026-11-27"), at("2026-11-27T00:00:00Z"));
+        assert_eq!(parse_time("2026-11-27T08:30:00Z"), at("2026-11-27T08:30:00Z"));
+        assert_eq!(parse_time("2d"), Ok(TimeArg::Ago(TimeDelta::days(2))));
         for wrong in ["", "yesterday", "2026-13-01", "27.11.2026"] {
-            assert!(moment(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
+            assert!(parse_time(wrong).unwrap_err().starts_with("write a day such as"), "{wrong}");
         }
-        let backwards =
-            PeriodArgs { since: moment("1d").ok(), until: moment("2d").ok(), ..PeriodArgs::default() };
+        let backwards = PeriodArgs {
+            since: parse_time("1d").ok(),
+            until: parse_time("2d").ok(),
+            ..PeriodArgs::default()
+        };
         let error = backwards.resolve_period(Timestamp::UNIX_EPOCH + TimeDelta::days(9)).unwrap_err();
-        assert_eq!(error.to_string(), "--since is not before --until: nothing is in between");
+        assert_eq!(error.to_string(), "--since is not before --until, so the period is empty");
     }
 }

@@ -1,5 +1,5 @@
-//! An audit of dead letters: each one passes from the queue through the filter to the tally, the file of `--save` and
-//! the view. The resulting report has a bounded size. Commands open an [`AuditRequest`].
+//! Audits dead letters: each one passes from the queue through the filter to the tally, the `--save` file and the view.
+//! The size of the resulting report is bounded. Commands start with an [`AuditRequest`].
 
 mod age;
 mod attempts;

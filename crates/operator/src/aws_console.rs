@@ -1,6 +1,6 @@
 //! URLs of the AWS console.
 
-/// The region of an ARN; `None` if it is not a valid region name.
+/// Returns the region of an ARN, or `None` if it is not a valid region name.
 pub(crate) fn region_of_arn(arn: &str) -> Option<&str> {
     let region = arn.strip_prefix("arn:")?.split(':').nth(2)?;
     let is_allowed = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
@@ -9,7 +9,8 @@ pub(crate) fn region_of_arn(arn: &str) -> Option<&str> {
     is_region.then_some(region)
 }
 
-/// The CloudWatch page in the console of an ARN's partition and region, up to its `#`; `None` if either is unknown.
+/// Returns the URL of the CloudWatch console for the partition and region of an ARN, up to the `#`, or `None` if either
+/// is unknown.
 pub(crate) fn cloudwatch_url(arn: &str) -> Option<String> {
     let host = match arn.split(':').nth(1)? {
         "aws" => "console.aws.amazon.com",

@@ -1,4 +1,4 @@
-//! `--backup`: where messages are saved before they are deleted.
+//! The destination of `--backup`. Messages are saved there before they are deleted.
 
 use std::path::Path;
 
@@ -21,14 +21,14 @@ pub enum BackupPlace {
     Bucket(ArchiveUri),
 }
 
-/// An open backup. Messages are deleted from the queue only after they are saved in it.
+/// An open backup. Messages are deleted from the queue only after they have been saved to the backup.
 pub enum OpenBackup {
     File(ArchiveFile),
     Bucket(Box<BucketBackup<S3Bucket, SystemClock>>),
 }
 
 impl BackupPlace {
-    /// Rejects a file that already exists.
+    /// Parses the destination of a backup. Rejects a file that already exists.
     pub fn new(path: &Path) -> Result<Self, CommandFailure> {
         Ok(match ArchiveUri::from_path(path) {
             None => Self::File(ArchiveFile::on_demand(path)?),
@@ -36,8 +36,8 @@ impl BackupPlace {
         })
     }
 
-    /// Opens the backup for messages of this queue. A bucket of a different account than the queue's is rejected,
-    /// unless `--bucket-owner` names it: any account may create a bucket with a deleted one's name.
+    /// Opens the backup for messages of `queue`. The bucket must belong to the queue's account, or to the one named by
+    /// `--bucket-owner`: any account can create a bucket with the name of a deleted one.
     pub async fn open(
         self,
         connection: &AwsConnection,
@@ -70,9 +70,9 @@ mod tests {
 
     use super::*;
 
-    /// Any account may create a bucket with the name of a deleted one, and would receive the payloads.
+    /// Any account can create a bucket with the name of a deleted one, and would receive the payloads.
     #[tokio::test]
-    async fn a_backup_bucket_belongs_to_the_queues_or_the_named_account() {
+    async fn a_backup_bucket_must_belong_to_the_queues_account_or_the_named_one() {
         let endpoint = "http://127.0.0.1:9".to_owned();
         let connection = AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint));
         let client = sqs_client(&connection.sdk_config(None).await.unwrap());

@@ -1,4 +1,4 @@
-//! The checks of `redeliver check`: messages, retry policies and data schemas, before anything is deployed.
+//! Checks messages, retry policies and data schemas before a deployment, for `redeliver check`.
 
 use std::fmt::Display;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,8 @@ pub struct FileCheck {
     pub name: PathBuf,
     /// `None` if the file is a policy or a schema.
     pub messages: Option<MessageCounts>,
-    /// Empty if the file is valid. Of dead letters, only the first is a finding; the others are counted.
+    /// Empty if the file is valid. Only the first dead letter is a separate finding; the others are counted in one
+    /// finding.
     pub findings: Vec<String>,
 }
 
@@ -34,7 +35,7 @@ pub struct MessageCounts {
     pub all: u64,
     pub invalid: u64,
     pub plain: u64,
-    /// Plain messages that only have the SQS id.
+    /// Plain messages that have no id except the SQS message id.
     pub without_id: u64,
 }
 
@@ -45,13 +46,13 @@ impl FileCheck {
     }
 }
 
-/// Checks a retry policy. A valid but surprising policy causes warnings and remarks on standard error, see
-/// [`remark_on_policy`], but no finding.
+/// Checks a retry policy. A valid but surprising policy causes warnings and remarks on standard error (see
+/// [`remark_on_policy`]), but no findings.
 pub fn check_policy(path: &Path, text: &str) -> FileCheck {
     match Policy::from_json(text) {
         Ok(policy) => {
             remark_on_policy(path, &policy);
-            if let Some(sentence) = thin_traffic(&policy) {
+            if let Some(sentence) = describe_thin_traffic(&policy) {
                 stderr::remark(format_args!("{}: {sentence}", path.display()));
             }
             FileCheck::for_file(path, None::<String>)
@@ -69,40 +70,40 @@ pub fn check_data_schema(path: &Path, text: &str) -> FileCheck {
 /// Warns about properties of a valid policy that are easily overlooked: retries that never happen because of
 /// `max_age_seconds`, and full jitter, the default.
 pub fn remark_on_policy(path: &Path, policy: &Policy) {
-    if let Some(sentence) = no_retry(policy) {
+    if let Some(sentence) = no_retry_warning(policy) {
         stderr::warning(format_args!("{}: {sentence}", path.display()));
     }
-    if let Some(sentence) = full_jitter(policy) {
+    if let Some(sentence) = full_jitter_remark(policy) {
         stderr::remark(format_args!("{}: {sentence}", path.display()));
     }
 }
 
-/// Messages whose first calls must fail before errors that may be the message's fault are evidence of an outage
-/// (`core::decide::breaker`).
+/// The number of messages whose first calls must fail before errors that might be a message's own fault count as
+/// evidence of an outage (see `core::decide::breaker`).
 const FIRST_FAILURES: u64 = 10;
 
-/// The consequence of thin traffic for a policy: `check` and `simulate` print it after the names of the errors.
+/// The consequence of low traffic for a policy. `check` and `simulate` print it after the names of the errors.
 pub const THIN_TRAFFIC: &str = "attempts until the first calls of ten messages have failed";
 
-/// The remedy for thin traffic.
+/// The remedy for low traffic.
 pub const THIN_TRAFFIC_REMEDY: &str = "plan more or longer retries, or name the error in opens_on";
 
-/// Errors that may be the message's own fault, unless a policy says otherwise.
+/// Errors that might be a message's own fault, unless a policy classifies them differently, and their names in remarks.
 const FAULTS: [(ErrorType, &str); 3] = [
     (ErrorType::HttpStatus(500), "500s"),
     (ErrorType::Named("Http.Timeout"), "timeouts"),
     (ErrorType::Named("Lambda.FunctionError"), "function errors"),
 ];
 
-/// True if calls that fail with this error are evidence of an outage, and use up attempts until there is enough of it.
-/// The policy's lists can make the error "not now" or permanent instead.
+/// Returns true if calls that fail with this error count as evidence of an outage, but spend attempts until there is
+/// enough evidence. The policy's lists can classify the error as "not now" or permanent instead.
 #[must_use]
 pub fn needs_evidence(policy: &Policy, error_type: ErrorType) -> bool {
     call_outcome(policy, &HandlerError::transient(error_type, "")) == CallOutcome::Fault
 }
 
-/// A remark on the minimum traffic at which the circuit opens in time.
-fn thin_traffic(policy: &Policy) -> Option<String> {
+/// Returns a remark on the minimum traffic at which the circuit opens in time.
+fn describe_thin_traffic(policy: &Policy) -> Option<String> {
     let EvidenceTime { attempts_seconds, interval_seconds } = EvidenceTime::for_policy(policy)?;
     let faults = FAULTS.into_iter().filter(|(error_type, _)| needs_evidence(policy, error_type.clone()));
     let names: Vec<_> = faults.map(|(_, name)| name).collect();
@@ -124,15 +125,20 @@ fn thin_traffic(policy: &Policy) -> Option<String> {
 pub struct EvidenceTime {
     /// The average time from the first call to the last retry.
     pub attempts_seconds: u64,
-    /// If messages are further apart than this, the attempts run out before the circuit opens; 0 if less than a second.
+    /// The longest interval between messages at which the circuit opens before the attempts run out; 0 if less than a
+    /// second.
     pub interval_seconds: u64,
 }
 
 impl EvidenceTime {
-    /// `None` if it makes no difference: without retries, or without a circuit breaker.
+    /// Computes the time for a policy. Returns `None` if it is irrelevant, that is, without retries or without a
+    /// circuit breaker.
     #[must_use]
     pub fn for_policy(policy: &Policy) -> Option<Self> {
-        policy.circuit_breaker.as_ref().filter(|_| policy.max_attempts > 0 && no_retry(policy).is_none())?;
+        policy
+            .circuit_breaker
+            .as_ref()
+            .filter(|_| policy.max_attempts > 0 && no_retry_warning(policy).is_none())?;
         let bounds = (1..=policy.max_attempts).map(|attempt| bounds(policy, attempt).into_inner());
         let twice = bounds.map(|(low, high)| u64::from(low.get()) + u64::from(high.get())).sum::<u64>();
         let attempts_seconds = (twice / 2).min(policy.max_age_seconds.map_or(u64::MAX, u64::from));
@@ -140,8 +146,8 @@ impl EvidenceTime {
     }
 }
 
-/// A remark on a policy that looks as if its delays were exact.
-fn full_jitter(policy: &Policy) -> Option<String> {
+/// Returns a remark on a policy with full jitter whose delays look exact.
+fn full_jitter_remark(policy: &Policy) -> Option<String> {
     let (Backoff::Fixed { jitter, .. } | Backoff::Schedule { jitter, .. }) = &policy.backoff else {
         return None;
     };
@@ -155,8 +161,8 @@ fn full_jitter(policy: &Policy) -> Option<String> {
     })
 }
 
-/// A warning if messages are too old before their first retry is due.
-fn no_retry(policy: &Policy) -> Option<String> {
+/// Returns a warning if messages exceed the maximum age before their first retry is due.
+fn no_retry_warning(policy: &Policy) -> Option<String> {
     let age = policy.max_age_seconds.filter(|_| policy.max_attempts > 0)?;
     let first = u32::from(bounds(policy, 1).start().get());
     (first > age).then(|| {
@@ -166,17 +172,17 @@ fn no_retry(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Checks the messages of a file, each line as `send` would. Ids shared by several messages are warnings on standard
-/// error, not findings; of dead letters only the first is a finding of its own.
+/// Checks the messages of a file, each line as `send` would. Repeated ids cause warnings on standard error, not
+/// findings. Only the first dead letter is a separate finding.
 ///
 /// # Errors
-/// The file cannot be read. Invalid lines are findings, not errors.
+/// If the file cannot be read. Invalid lines are findings, not errors.
 pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, FileError> {
     let name = input_name(path);
     let form = LineForm::Body(Box::new(schema));
     let (mut findings, mut counts, mut seen) = (Vec::new(), MessageCounts::default(), SeenIds::default());
     let (mut unread_ids, mut dead_letters) = (0_u64, 0_u64);
-    let envelope_id = Pointer::new("/metadata/message_id").expect("it is a pointer");
+    let envelope_id = Pointer::new("/metadata/message_id").expect("the pointer is valid");
     let mut lines = form.read_lines(open_input(path)?);
     for line in lines.by_ref() {
         let line = line.map_err(|error| input_error(path, &error))?;
@@ -197,7 +203,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, F
                 if is_dead_letter(&found) {
                     dead_letters += 1;
                     if dead_letters > 1 {
-                        continue; // the same sentence on each line would hide all others
+                        continue; // repeating the same sentence for each line would hide the other findings
                     }
                 }
                 let at_line = |finding| format!("{}:{number}: {finding}", name.display());
@@ -208,13 +214,13 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, F
     remark_on_recognized(path, &lines);
     if dead_letters > 1 {
         let more = format_count(dead_letters - 1, "more line");
-        let be = if dead_letters == 2 { "is a dead letter" } else { "are dead letters" };
-        findings.push(format!("{}: {more} {be}", name.display()));
+        let kind = if dead_letters == 2 { "is a dead letter" } else { "are dead letters" };
+        findings.push(format!("{}: {more} {kind}", name.display()));
     }
     if unread_ids > 0 {
         stderr::warning(format_args!(
-            "{}: {} with a metadata.message_id that is not a UUID, which makes it plain: --message-id-pointer \
-             /metadata/message_id (MESSAGE_ID_POINTER) makes that its id",
+            "{}: {} with a metadata.message_id that is not a UUID, and therefore plain; to use that id, set \
+             --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER)",
             name.display(),
             format_count(unread_ids, "message")
         ));
@@ -230,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_of_dead_letters_is_named_once_and_its_other_lines_are_counted() {
+    fn only_the_first_dead_letter_is_described_and_the_others_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead.jsonl");
         let line = r#"{"body":"{}","attributes":{"ErrorType":"X"}}"#;
@@ -240,8 +246,8 @@ mod tests {
             let checked = check_messages(&path, MessageSchema::default()).unwrap();
             let name = path.display().to_string();
             assert_eq!(checked.messages.unwrap().invalid, lines as u64 + 1);
-            let words = |finding: &String| finding.strip_prefix(&name).unwrap().to_owned();
-            checked.findings.iter().map(words).collect::<Vec<_>>()
+            let without_name = |finding: &String| finding.strip_prefix(&name).unwrap().to_owned();
+            checked.findings.iter().map(without_name).collect::<Vec<_>>()
         };
         let one = findings(1);
         assert!(one.len() == 2 && one[0].starts_with(":1: a dead letter, not a message: "), "{one:?}");
@@ -252,25 +258,26 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_whose_first_retry_comes_too_late_makes_none() {
-        let no_retry = |age: u32, delay: u32| {
+    fn a_policy_whose_first_retry_is_due_too_late_never_retries() {
+        let no_retry_warning = |age: u32, delay: u32| {
             let backoff = format!(r#"{{"kind":"fixed","delay_seconds":{delay},"jitter":"none"}}"#);
-            no_retry(
+            no_retry_warning(
                 &Policy::from_json(&format!(r#"{{"max_age_seconds":{age},"backoff":{backoff}}}"#)).unwrap(),
             )
         };
         assert_eq!(
-            no_retry(60, 600).unwrap(),
+            no_retry_warning(60, 600).unwrap(),
             "the first retry comes after 600 s at the earliest, but max_age_seconds is 60: no retry is ever made"
         );
-        assert_eq!((no_retry(600, 600), no_retry(601, 600)), (None, None));
-        let none_wanted = r#"{"max_attempts":0,"max_age_seconds":60}"#;
-        assert_eq!(super::no_retry(&Policy::from_json(none_wanted).unwrap()), None);
+        assert_eq!((no_retry_warning(600, 600), no_retry_warning(601, 600)), (None, None));
+        let without_retries = r#"{"max_attempts":0,"max_age_seconds":60}"#;
+        assert_eq!(super::no_retry_warning(&Policy::from_json(without_retries).unwrap()), None);
     }
 
-    /// Messages of a thin queue would otherwise die, without warning, in an outage that a busy queue survives.
+    /// Otherwise, messages of a low-traffic queue would die without warning in an outage that those of a busy queue
+    /// survive.
     #[test]
-    fn evidence_takes_a_tenth_of_the_time_of_the_attempts() {
+    fn the_evidence_interval_is_a_tenth_of_the_attempts_time() {
         let evidence = |policy| {
             let evidence = EvidenceTime::for_policy(&Policy::from_json(policy).unwrap());
             evidence.map(|evidence| (evidence.attempts_seconds, evidence.interval_seconds))
@@ -286,7 +293,7 @@ mod tests {
 
     #[test]
     fn only_errors_that_spend_attempts_are_named_with_a_remedy() {
-        let remark = |policy| thin_traffic(&Policy::from_json(policy).unwrap());
+        let remark = |policy| describe_thin_traffic(&Policy::from_json(policy).unwrap());
         assert_eq!(
             remark("{}").unwrap(),
             "500s, timeouts and function errors spend attempts until the first calls of ten messages have failed: with \
@@ -299,13 +306,13 @@ mod tests {
         let not_now =
             r#"{"circuit_breaker":{"opens_on":["HttpStatus.500","Http.Timeout","Lambda.FunctionError"]}}"#;
         let quick = r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":4,"jitter":"none"}}"#;
-        assert_eq!((remark(not_now), remark(quick)), (None, None), "errors; no \"in 0s\"");
+        assert_eq!((remark(not_now), remark(quick)), (None, None), "no such errors; an interval of 0");
     }
 
     #[test]
-    fn full_jitter_on_seemingly_exact_delays_is_remarked() {
+    fn full_jitter_on_seemingly_exact_delays_causes_a_remark() {
         let reported = |backoff: &str| {
-            full_jitter(&Policy::from_json(&format!(r#"{{"backoff":{{{backoff}}}}}"#)).unwrap())
+            full_jitter_remark(&Policy::from_json(&format!(r#"{{"backoff":{{{backoff}}}}}"#)).unwrap())
         };
         assert_eq!(
             reported(r#""kind":"fixed","delay_seconds":30"#).unwrap(),

@@ -7,11 +7,11 @@ mod json_text;
 mod story;
 mod timeline;
 
-pub use body::body_for_people;
+pub use body::readable_body;
 pub use edit_lines::{EditLine, edit_lines};
 pub use edit_of_invalid::edit_of_invalid;
-pub use json_text::{JsonLayout, LaidOut, Mask, lay_out};
-pub use story::{STYLE, Showing, is_long, render_details, render_story};
+pub use json_text::{FormattedText, JsonLayout, Mask, lay_out};
+pub use story::{STYLE, ShowOptions, is_long, render_details, render_story};
 pub use timeline::{Timeline, TimelineEvent, TimelineEventKind, skipped_attempts};
 
 #[cfg(test)]

@@ -36,7 +36,7 @@ const FILE: &str = "file:";
 pub struct DeadLetterSource {
     /// A file of dead letters, or `-` for standard input; for `audit` also s3://BUCKET[/PREFIX]
     ///
-    /// The file is one of `audit --save`, `purge --backup` or `local --final-dlq`, or the output of `aws sqs
+    /// The file was written by `audit --save`, `purge --backup` or `local --final-dlq`, or is the output of `aws sqs
     /// receive-message`. s3://BUCKET[/PREFIX] is an archive.
     #[arg(
         help_heading = None::<&str>,
@@ -53,13 +53,13 @@ pub struct DeadLetterSource {
 #[derive(Debug)]
 pub struct OpenSource {
     pub dead_letters: DeadLetters,
-    /// The display name: the queue's or the file's.
+    /// The display name of the queue or the file.
     pub name: String,
     /// The queue's retention, if it is known.
     pub retention: Option<Retention>,
 }
 
-/// The dead letters of a queue, of a file, or copied from an archive.
+/// The dead letters in a queue or a file. Those of an archive are copied to a file.
 #[derive(Debug)]
 pub enum DeadLetters {
     Queue(SqsQueue),
@@ -67,7 +67,7 @@ pub enum DeadLetters {
 }
 
 impl DeadLetters {
-    /// The lines read from a file or an archive.
+    /// Returns the file with the dead letters, unless they are in a queue.
     pub fn as_file(&self) -> Option<&FileQueue> {
         match self {
             Self::Queue(_) => None,
@@ -75,8 +75,8 @@ impl DeadLetters {
         }
     }
 
-    /// The source's name in a journal. A file's journal lies beside it and moves with it, so it does not contain the
-    /// path.
+    /// Returns the source's name in a journal. A file and its journal are moved together, so the name does not include
+    /// the path.
     pub fn name_in_journal(&self) -> &str {
         match self {
             Self::File(file) if file.arn().starts_with(FILE) => FILE,
@@ -86,12 +86,13 @@ impl DeadLetters {
 }
 
 impl DeadLetterSource {
-    /// The archive, if it is one.
+    /// Returns the address of the archive if the source is one.
     pub fn archive_uri(&self) -> Result<Option<ArchiveUri>, CommandFailure> {
         self.file.as_deref().and_then(ArchiveUri::from_path).transpose()
     }
 
-    /// The options that select it, as command-line arguments; `None` for standard input, which can be read only once.
+    /// Returns the command-line arguments that select this source. `None` for standard input, which can be read only
+    /// once.
     pub fn to_arguments(&self) -> Option<Vec<String>> {
         match self.file.as_deref() {
             None => Some(self.queue.to_arguments()),
@@ -103,17 +104,17 @@ impl DeadLetterSource {
         }
     }
 
-    /// The file, if it can be read again and therefore has its own journal.
+    /// Returns the file if it can be read again and therefore has its own journal.
     pub fn regular_file(&self) -> Option<&Path> {
         self.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
     }
 
-    /// Opens a queue or a file, or reads the period of an archive.
+    /// Opens a queue or a file, or reads a period of an archive.
     pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, CommandFailure> {
         let archive = self.archive_uri()?;
         if archive.is_none() && !period.is_default() {
             return Err(UsageError::new(
-                "--since, --until and --bucket-owner are for an archive, s3://BUCKET[/PREFIX]; for others select by \
+                "--since, --until and --bucket-owner require an archive, s3://BUCKET[/PREFIX]; for other sources, use \
                  `--where '.sent_at >= \"2026-11-27\"'`",
             )
             .into());
@@ -125,7 +126,7 @@ impl DeadLetterSource {
         }
         if let Some(path) = &self.file {
             let queue = open_file(path)?;
-            warn_left_out(&queue);
+            warn_about_skipped_lines(&queue);
             let name = queue.name().to_owned();
             return Ok(OpenSource { dead_letters: DeadLetters::File(queue), name, retention: None });
         }
@@ -149,7 +150,7 @@ pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     };
     let now = SystemClock.now();
     let mut file = open_seekable(path)?;
-    if let Some(lines) = export_lines(&file, path, now).map_err(failed)? {
+    if let Some(lines) = convert_export(&file, path, now).map_err(failed)? {
         file = lines;
     }
     let queue = FileQueue::open(file, &name, &arn, now).map_err(failed)?;
@@ -165,11 +166,11 @@ pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     Ok(queue)
 }
 
-/// The messages of backups without duplicates: a killed run leaves messages in the queue that the next run backs
-/// up again. Only the user's own files are read. `arn` is the queue they were deleted from.
+/// Reads the messages of several backups, without duplicates: a killed run leaves messages in the queue that the next
+/// run backs up again. Only the user's own files are read. `arn` is the queue that the messages were deleted from.
 ///
 /// # Errors
-/// If a file cannot be read, or may have been written by another user, or another command has started to send it.
+/// If a file cannot be read or might have been written by another user, or if another command has started to send it.
 pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, CommandFailure> {
     for path in backups {
         check_not_begun(&send_journal_path(path), "redeliver send --backup")?;
@@ -178,7 +179,7 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Command
     for path in backups {
         let mut input = BufReader::new(open_own(path, false).map_err(|error| read_error(path, &error))?);
         let mut line = Vec::new();
-        // An incomplete last line means that nothing was deleted after it.
+        // A run that left an incomplete last line did not delete its message.
         while input.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
             all.write_all(&line)?;
             line.clear();
@@ -187,11 +188,11 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Command
     Ok(FileQueue::open(all, "the backups", arn, SystemClock.now())?)
 }
 
-/// Starts a restore's journals beside the backups after the first, whose journal covers the whole restore: neither
-/// `send --backup` nor `redrive` then sends one of them again.
+/// Starts a journal next to each backup of a restore except the first, whose journal covers the entire restore. These
+/// journals prevent `send --backup` and `redrive` from sending one of the backups again.
 ///
 /// # Errors
-/// Another redrive has started to send one, or its journal cannot be written.
+/// If another redrive has started to send a backup, or a journal cannot be written.
 pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Result<(), CommandFailure> {
     for path in backups.iter().skip(1) {
         let journal = RedriveJournal::open(&redrive_journal_path(path), id, from, to);
@@ -200,11 +201,11 @@ pub fn claim_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> Res
     Ok(())
 }
 
-/// Removes the journals that [`claim_backups`] created for a restore that sends nothing. Those of other redrives
-/// remain.
+/// Removes the journals that [`claim_backups`] created, for a restore that sends nothing. Journals of other redrives
+/// are kept.
 ///
 /// # Errors
-/// A file cannot be removed.
+/// If a file cannot be removed.
 pub fn release_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> io::Result<()> {
     for journal in backups.iter().skip(1).map(|path| redrive_journal_path(path)) {
         if let Ok(Some(_)) = RedriveJournal::read_existing(&journal, id, from, to) {
@@ -214,7 +215,7 @@ pub fn release_backups(backups: &[PathBuf], id: &str, from: &str, to: &str) -> i
     Ok(())
 }
 
-fn warn_left_out(queue: &FileQueue) {
+fn warn_about_skipped_lines(queue: &FileQueue) {
     let (name, BadLines { count, first }) = (queue.name(), queue.bad_lines());
     for (line, why) in first {
         stderr::warning(format_args!("{name}:{line}: left out: {why}"));
@@ -225,8 +226,9 @@ fn warn_left_out(queue: &FileQueue) {
     repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
 }
 
-/// The messages of an export as lines of dead letters, in an anonymous file; `None` if the file is not an export.
-fn export_lines(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
+/// Converts the messages of an export to lines of dead letters in an anonymous file. Returns `None` if the file is not
+/// an export.
+fn convert_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
     file.seek(SeekFrom::Start(0))?;
     let mut lines = InputLines::for_dead_letters(BufReader::new(file), now);
     let mut next = lines.next().transpose()?;
@@ -251,17 +253,17 @@ fn export_lines(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Opti
     Ok(Some(dead_letters.into_inner()?))
 }
 
-/// True if a line of dead letters includes message attributes.
+/// Returns true if the dead letter in a line has message attributes.
 fn has_attributes(line: &[u8]) -> bool {
     serde_json::from_slice::<ArchivedMessage>(line).is_ok_and(|message| !message.attributes.is_empty())
 }
 
-/// A sentence about an export whose messages all lack the attributes that explain them.
+/// Returns a warning if all messages of an export lack the attributes that explain their deaths.
 fn describe_missing_attributes(all: u64, without_attributes: u64) -> Option<String> {
     (all > 0 && without_attributes == all).then(|| {
-        let none = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", format_count(all, "message")) };
+        let subject = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", format_count(all, "message")) };
         format!(
-            "{none} attributes, which hold the reason and the time of death; `aws sqs receive-message` leaves them \
+            "{subject} attributes, which hold the reason and the time of death; `aws sqs receive-message` leaves them \
              out without `--message-attribute-names All --message-system-attribute-names All`"
         )
     })
@@ -355,7 +357,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_export_without_attributes_says_how_to_get_them() {
+    fn an_export_without_attributes_causes_a_hint_on_how_to_get_them() {
         let mut message = redeliver_testing::dead_letters::retried_record("NON_RETRYABLE_ERROR", "x", 1);
         let line = |message: &ReceivedMessage| serde_json::to_vec(&ArchivedMessage::new(message)).unwrap();
         assert!(has_attributes(&line(&message)));

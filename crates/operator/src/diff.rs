@@ -1,8 +1,9 @@
 //! A line diff of two texts.
 
 /// Lines of context around a change.
-const AROUND: usize = 3;
-/// Maximum number of lines between the first and the last change. Above it, all of them count as changed.
+const CONTEXT_LINES: usize = 3;
+/// Maximum number of lines between the first and the last change. Above this limit, all of these lines count as
+/// changed.
 const COMPARED_MAX: usize = 400;
 
 /// A line of a diff.
@@ -15,27 +16,28 @@ pub enum DiffLine<'t> {
     Hidden(usize),
 }
 
-/// The lines that differ between two texts, with context.
+/// Returns the lines that differ between two texts, with context.
 #[must_use]
 pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     abridge_lines(&compare_lines(before, after))
 }
 
-/// True if at most 400 lines lie between the first and the last change. Beyond that, all count as changed.
+/// Returns true if there are at most 400 lines from the first to the last change, so that these are compared. Above
+/// this limit, all of these lines count as changed.
 pub(crate) fn is_compared(before: &str, after: &str) -> bool {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
     before.len().max(after.len()) - first - last <= COMPARED_MAX
 }
 
-/// The number of common lines at the beginning and at the end.
+/// Counts the common lines at the beginning and at the end.
 fn common_ends(before: &[&str], after: &[&str]) -> (usize, usize) {
     let first = before.iter().zip(after).take_while(|(old, new)| old == new).count();
     let pairs = before[first..].iter().rev().zip(after[first..].iter().rev());
     (first, pairs.take_while(|(old, new)| old == new).count())
 }
 
-/// All lines of both texts in order, with the longest common part marked as unchanged.
+/// Returns all lines of both texts in order, with the longest common subsequence marked as unchanged.
 fn compare_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);
@@ -51,9 +53,9 @@ fn compare_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     all
 }
 
-/// The diff of two short texts, by their longest common subsequence.
+/// Computes the diff of two short texts from their longest common subsequence.
 fn diff_changed<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
-    // The length of the longest common subsequence from each pair of lines on.
+    // The length of the longest common subsequence of `old[i..]` and `new[j..]`.
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
         for j in (0..new.len()).rev() {
@@ -80,11 +82,11 @@ fn diff_changed<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
     all
 }
 
-/// Hides the lines far from a change.
+/// Hides the lines that are far from any change.
 fn abridge_lines<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
     let is_same = |line: &DiffLine<'_>| matches!(line, DiffLine::Same(_));
     let is_near = |index: usize| {
-        let around = index.saturating_sub(AROUND)..(index + AROUND + 1).min(all.len());
+        let around = index.saturating_sub(CONTEXT_LINES)..(index + CONTEXT_LINES + 1).min(all.len());
         !all[around].iter().all(is_same)
     };
     let mut shown = Vec::new();
@@ -113,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_difference_is_shown_with_three_lines_around_it() {
+    fn a_difference_is_shown_with_three_lines_of_context() {
         assert_eq!(
             shown("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
             ["…1", " 2", " 3", " 4", "-5", "+five", " 6"]
@@ -125,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_very_many_lines_is_shown_as_old_and_new() {
+    fn a_very_large_change_is_shown_as_all_old_and_all_new_lines() {
         let [old, new] = ["old", "new"].map(|text| vec![text; COMPARED_MAX + 1].join("\n"));
         let shown = shown(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
         assert_eq!(
@@ -135,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_becomes_very_many_is_compared_up_to_the_limit() {
+    fn a_line_that_grows_to_many_is_compared_up_to_the_limit() {
         let grown = |lines: usize| {
             let new = vec!["new"; lines].join("\n");
             format!("a\n{new}\nb\n{new}\nz")

@@ -1,4 +1,4 @@
-//! The command errors with their own exit code.
+//! Command errors that have their own exit codes.
 
 use redeliver_dead_letters::{ExitCode, FilterError};
 use thiserror::Error;
@@ -11,7 +11,7 @@ use crate::CommandFailure;
 pub struct UsageError(String);
 
 impl UsageError {
-    /// The sentence names the option, the problem, and what to write instead.
+    /// Creates an error from a sentence that names the option, the problem, and a correct alternative.
     pub fn new(sentence: impl Into<String>) -> Self {
         Self(sentence.into())
     }
@@ -22,7 +22,8 @@ impl UsageError {
 #[error("interrupted before {0}")]
 pub struct Interrupted(pub &'static str);
 
-/// The exit code for this error: 2 for wrong usage and for an invalid jq filter, 130 for an interrupt, otherwise 1.
+/// Returns the exit code for an error: 2 for wrong usage and for an invalid jq filter, 130 for an interrupt, and 1
+/// otherwise.
 pub fn exit_code_of(failure: &CommandFailure) -> ExitCode {
     if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {
         return ExitCode::Usage;
@@ -40,7 +41,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn usage_errors_and_interrupts_have_exit_codes_of_their_own() {
+    fn usage_errors_and_interrupts_have_their_own_exit_codes() {
         let wrong = Filter::for_dead_letters("[").unwrap_err();
         for (failure, code) in [
             (UsageError::new("name a queue").into(), ExitCode::Usage),

@@ -1,40 +1,40 @@
-//! The journals beside a file of dead letters. `send --backup` and `redrive` each have their own, and each rejects a
-//! file that the other has started to send. A symbolic link uses the journals of its target, so the file is not sent
-//! twice under another name.
+//! The journals next to a file of dead letters. `send --backup` and `redrive` each have their own, and each rejects a
+//! file that the other has started to send. A symbolic link uses the journals of its target, so that the file is not
+//! sent again under another name.
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The journal of `redeliver send`: `FILE.sent`.
+/// Returns the path of the journal of `redeliver send`: `FILE.sent`.
 pub fn send_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".sent")
 }
 
-/// The journal of `redeliver redrive`: `FILE.redriven`. It is shared by all selections, so that each dead letter of the
-/// file is sent once.
+/// Returns the path of the journal of `redeliver redrive`: `FILE.redriven`. All selections share it, so that each dead
+/// letter of the file is sent once.
 pub fn redrive_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".redriven")
 }
 
-/// Rejects a file if the journal of the other command exists.
+/// Rejects a file that another command has started to send, that is, one for which that command's journal exists.
 ///
 /// # Errors
-/// A sentence that names the other command and its journal.
+/// If the journal exists. The error names the other command and its journal.
 pub fn check_not_begun(journal_of_other: &Path, other: &str) -> Result<(), String> {
     if journal_of_other.symlink_metadata().is_err() {
         return Ok(());
     }
     Err(format!(
-        "`{other}` has begun to send this file, and its journal {} has the messages sent so far: finish with that \
-         command",
+        "`{other}` has begun to send this file, and its journal {} lists the messages sent so far: finish with \
+         that command",
         journal_of_other.display()
     ))
 }
 
-/// Adds an alternative for commands with --journal.
+/// Adds a hint for commands that have the option `--journal`.
 pub fn with_journal_hint(refusal: String) -> String {
-    refusal + ". To send all of the file once more, name a new journal with --journal"
+    refusal + ". To send the entire file again, name a new journal with --journal"
 }
 
 fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
@@ -48,7 +48,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Otherwise the file would be sent once under each of its names.
+    /// Otherwise, the file would be sent once under each of its names.
     #[test]
     #[cfg(unix)]
     fn a_symbolic_link_has_the_journals_of_its_file() {

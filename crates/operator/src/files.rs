@@ -1,4 +1,4 @@
-//! Files named on the command line. Every error begins with the file name.
+//! Reads files named on the command line. Every error starts with the file name.
 
 use std::fmt::Display;
 use std::io;
@@ -16,7 +16,8 @@ pub use redeliver_dead_letters::files::{FileError, create_output};
 /// Reads a text file.
 ///
 /// # Errors
-/// It cannot be read, is UTF-16, begins with a byte order mark, or is not UTF-8; the error has the position.
+/// If the file cannot be read, is UTF-16, starts with a byte order mark, or is not UTF-8. The last error includes the
+/// position.
 pub fn read_text(path: &Path) -> Result<String, FileError> {
     let bytes = std::fs::read(path).map_err(|error| read_error(path, &error))?;
     check_encoding(path, &bytes)?;
@@ -25,7 +26,7 @@ pub fn read_text(path: &Path) -> Result<String, FileError> {
     })
 }
 
-/// Rejects UTF-16 and a byte order mark, which editors on Windows and PowerShell write and JSON does not allow.
+/// Rejects UTF-16 and byte order marks, which PowerShell and some Windows editors write, but JSON does not allow.
 pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
     match beginning {
         [0xef, 0xbb, 0xbf, ..] => {
@@ -36,7 +37,7 @@ pub fn check_encoding(path: &Path, beginning: &[u8]) -> Result<(), FileError> {
     }
 }
 
-/// The error for an unreadable file, with a hint for `-` and for `s3://`, which only some commands accept.
+/// Returns the error for an unreadable file, with a hint for `-` and `s3://`, which only some commands accept.
 pub fn read_error(path: &Path, error: &io::Error) -> FileError {
     // A command that reads archives, or messages from standard input, does not treat these as file names.
     let hint = if path == Path::new("-") {
@@ -49,15 +50,15 @@ pub fn read_error(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be read: {error}{hint}"))
 }
 
-/// The error for a file that cannot be written.
+/// Returns the error for a file that cannot be written.
 pub fn write_error(path: &Path, error: &io::Error) -> FileError {
     FileError::new(path, format_args!("cannot be written: {error}"))
 }
 
-/// Reads a policy file for a strategy. Missing members, or a missing file, are filled from the strategy's default
-/// policy. The run must end by itself, so blocking groups is not allowed.
+/// Reads a policy file for a strategy. Missing members are taken from the strategy's default policy, as is the entire
+/// policy if no file is named. A policy that blocks groups is rejected, because the run has to end by itself.
 pub fn read_policy(path: Option<&Path>, strategy: &StrategyDefinition) -> Result<Policy, FileError> {
-    const ENDLESS: &str = "has /on_give_up, which is block: blocked groups cannot be released here, and the run would \
+    const ENDLESS: &str = "sets /on_give_up to block: blocked groups cannot be released here, and the run would \
                            never end; remove it";
     let text = path.map_or(Ok("{}".to_owned()), read_text)?;
     let named = path.unwrap_or(Path::new("the default policy"));
@@ -89,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_policy_that_does_not_fit_the_strategy_is_refused_by_file() {
+    fn a_policy_that_does_not_fit_the_strategy_is_refused_with_its_file_name() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("policy.json");
         replace_file(&path, br#"{"immediate":{"max_attempts":1,"delay_ms":5}}"#).unwrap();
@@ -114,7 +115,7 @@ mod tests {
         let path = folder.path().join("policy.json");
         replace_file(&path, br#"{"on_give_up":"block"}"#).unwrap();
         let refusal = read_policy(Some(&path), Strategy::Ordered.definition()).unwrap_err().to_string();
-        let why = "the retry policy has /on_give_up, which is block: blocked groups cannot be released here, and the \
+        let why = "the retry policy sets /on_give_up to block: blocked groups cannot be released here, and the \
                    run would never end; remove it";
         assert_eq!(refusal, format!("{}: {why}", path.display()));
         replace_file(&path, br#"{"on_give_up":"continue"}"#).unwrap();
@@ -122,16 +123,16 @@ mod tests {
     }
 
     #[test]
-    fn utf_16_and_byte_order_marks_are_refused_by_name() {
+    fn utf_16_and_byte_order_marks_are_named_in_the_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("saved-by-powershell.json");
-        for (bytes, said) in [
+        for (bytes, problem) in [
             (&b"\xef\xbb\xbf{}"[..], "begins with a byte order mark; save it as UTF-8 without one"),
             (b"\xff\xfe{\0}\0", "is UTF-16; save it as UTF-8"),
             (b"\xfe\xff\0{\0}", "is UTF-16; save it as UTF-8"),
         ] {
             replace_file(&path, bytes).unwrap();
-            let refusal = format!("{}: {said}", path.display());
+            let refusal = format!("{}: {problem}", path.display());
             assert_eq!(read_text(&path).unwrap_err().to_string(), refusal);
             assert_eq!(
                 crate::message_file::open_input(&path).err().map(|error| error.to_string()),
@@ -156,9 +157,9 @@ mod tests {
         }
         assert_eq!(std::fs::read(&path).unwrap(), b"precious");
         let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
-        assert_eq!(mode & 0o777, 0o600, "it holds messages");
+        assert_eq!(mode & 0o777, 0o600, "it contains messages");
         create_output(Path::new("/dev/null")).unwrap().write_all(b"gone").unwrap();
-        assert!(create_new(Path::new("/dev/null")).is_err(), "what is kept must be on a disk");
+        assert!(create_new(Path::new("/dev/null")).is_err(), "files that are kept must be on a disk");
         assert!(create_output(folder.path()).is_err());
     }
 
@@ -173,11 +174,11 @@ mod tests {
         create_pipe(&path);
         let reader = Command::new("cat").arg(&path).stdout(Stdio::piped()).spawn().unwrap();
         create_output(&path).unwrap().write_all(b"mine").unwrap();
-        assert_eq!(reader.wait_with_output().unwrap().stdout, b"mine", "a pipe of one's own is written to");
+        assert_eq!(reader.wait_with_output().unwrap().stdout, b"mine", "the user's own pipe is written to");
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         assert_eq!(create_output(&link).unwrap_err().to_string(), ALREADY_EXISTS);
-        // Only root can change a file's owner; elsewhere the rule itself is tested (`only_ones_own_pipe_…`).
+        // Only root can change a file's owner. For other users, only the test `only_ones_own_pipe_…` covers this rule.
         if std::os::unix::fs::chown(&path, Some(ANOTHER_USER), None).is_ok() {
             let why = format!(
                 "another user (uid {ANOTHER_USER}) owns it and could read all of it; name another file"

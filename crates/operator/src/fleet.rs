@@ -1,7 +1,7 @@
-//! Every dead-letter queue of an account, with findings.
+//! Checks every dead-letter queue of an account.
 //!
-//! Three steps: `gather` reads from AWS, `judge` derives findings from the responses, without side effects, and
-//! [`table`] and [`html`] print them.
+//! `gather` reads from AWS, `judge` derives findings from the responses without side effects, and [`table`] and
+//! [`html`] render them.
 
 mod facts;
 mod gather;
@@ -19,13 +19,13 @@ pub use report::{Dlq, DlqState, FindingCode, Fleet, QueueFinding, RegionSummary}
 
 use crate::queues::AwsConnection;
 
-/// Reads the regions and profiles of these connections, four at a time, and checks the dead-letter queues found there.
+/// Reads the region and profile of each connection, four at a time, and checks the dead-letter queues found there.
 /// Requests that AWS rejects are listed as problems in the report, not returned as errors.
 pub async fn survey_fleet(connections: &[AwsConnection], progress: &ProgressBar) -> Fleet {
     gather::survey_connections(connections, SystemClock.now().trunc_subsecs(0), progress).await
 }
 
-/// Reads and checks one region in the same way, without a progress bar, for the console's page.
+/// Surveys one region without a progress bar, for the console's page.
 pub async fn survey_silently(connection: &AwsConnection) -> Fleet {
     survey_fleet(std::slice::from_ref(connection), &ProgressBar::hidden()).await
 }

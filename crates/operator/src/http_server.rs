@@ -1,5 +1,5 @@
-//! An HTTP/1.1 server on a public port: one response per connection, with limits on everything a client can do, so that
-//! no client can lock another one out.
+//! An HTTP/1.1 server for a public port. It sends one response per connection, and limits everything a client can do,
+//! so that no client can lock out others.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -15,18 +15,18 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
-/// Maximum number of concurrent connections. One more closes the oldest that has not sent a request yet: idle clients
-/// lose their connections, while a client that sends its request immediately gets a response.
+/// Maximum number of concurrent connections. A further connection closes the oldest one that has not sent a request
+/// yet, so that idle clients lose their connections, and clients that send their requests immediately get a response.
 pub const CONNECTIONS_MAX: usize = 256;
-/// From accept to the end of the request header.
+/// The time limit from accepting a connection to the end of the request header.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 const HEADERS_MAX: usize = 64;
-/// Pause after a failed accept, for example when file descriptors run out.
+/// The pause after a failed accept, for example when file descriptors run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Serves a router forever: one request per connection, a header of at most 16 KiB and 64 fields within 5 seconds, and
-/// 256 connections at a time.
+/// Serves a router forever, with one request per connection and at most 256 concurrent connections. The request header
+/// must arrive within 5 seconds, and have at most 16 KiB and 64 fields.
 pub async fn serve_router(listener: TcpListener, router: Router) -> Infallible {
     let mut tasks = JoinSet::new();
     let mut connections = Connections::default();
@@ -35,10 +35,10 @@ pub async fn serve_router(listener: TcpListener, router: Router) -> Infallible {
             Ok((stream, _)) => {
                 while tasks.try_join_next().is_some() {}
                 connections.make_room();
-                let has_asked = Arc::default();
-                let task = tasks.spawn(serve_connection(stream, router.clone(), Arc::clone(&has_asked)));
-                connections.0.push_back(OpenConnection { task, has_asked });
-                // Its request may have arrived already: it must be read before the connection can be closed as idle.
+                let has_request = Arc::default();
+                let task = tasks.spawn(serve_connection(stream, router.clone(), Arc::clone(&has_request)));
+                connections.0.push_back(OpenConnection { task, has_request });
+                // The request might have arrived already. Let it be read before the connection can be closed as idle.
                 tokio::task::yield_now().await;
             }
             Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
@@ -53,25 +53,25 @@ struct Connections(VecDeque<OpenConnection>);
 #[derive(Debug)]
 struct OpenConnection {
     task: AbortHandle,
-    /// True once the header of its request has arrived.
-    has_asked: Arc<AtomicBool>,
+    /// True once the request header has arrived.
+    has_request: Arc<AtomicBool>,
 }
 
 impl Connections {
     fn make_room(&mut self) {
         self.0.retain(|open| !open.task.is_finished());
         if self.0.len() >= CONNECTIONS_MAX {
-            let silent = self.0.iter().position(|open| !open.has_asked.load(Ordering::Relaxed));
-            let closed = self.0.remove(silent.unwrap_or(0));
+            let idle = self.0.iter().position(|open| !open.has_request.load(Ordering::Relaxed));
+            let closed = self.0.remove(idle.unwrap_or(0));
             closed.iter().for_each(|closed| closed.task.abort());
         }
     }
 }
 
-async fn serve_connection(stream: TcpStream, router: Router, has_asked: Arc<AtomicBool>) {
+async fn serve_connection(stream: TcpStream, router: Router, has_request: Arc<AtomicBool>) {
     let service = TowerToHyperService::new(router);
-    let noticed = service_fn(move |request| {
-        has_asked.store(true, Ordering::Relaxed);
+    let recorded = service_fn(move |request| {
+        has_request.store(true, Ordering::Relaxed);
         service.call(request)
     });
     let served = http1::Builder::new()
@@ -80,7 +80,7 @@ async fn serve_connection(stream: TcpStream, router: Router, has_asked: Arc<Atom
         .max_buf_size(HEAD_BYTES_MAX)
         .max_headers(HEADERS_MAX)
         .keep_alive(false)
-        .serve_connection(TokioIo::new(stream), noticed);
+        .serve_connection(TokioIo::new(stream), recorded);
     // Client errors are not logged.
     let _ = served.await;
 }
@@ -91,19 +91,19 @@ mod tests {
 
     use super::*;
 
-    /// The positions that `make_room` closes at the maximum number of connections.
-    fn closed(asked: impl Fn(usize) -> bool) -> Vec<usize> {
+    /// Returns the indices of the connections that `make_room` closes at the maximum number of connections.
+    fn closed(has_request: impl Fn(usize) -> bool) -> Vec<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
-            let open = |place| OpenConnection {
+            let open = |index| OpenConnection {
                 task: tasks.spawn(pending::<()>()),
-                has_asked: Arc::new(asked(place).into()),
+                has_request: Arc::new(has_request(index).into()),
             };
             let mut connections = Connections((0..CONNECTIONS_MAX).map(open).collect());
             let ids: Vec<_> = connections.0.iter().map(|open| open.task.id()).collect();
             connections.make_room();
-            let is_closed = |place: &usize| !connections.0.iter().any(|open| open.task.id() == ids[*place]);
+            let is_closed = |index: &usize| !connections.0.iter().any(|open| open.task.id() == ids[*index]);
             (0..CONNECTIONS_MAX).filter(is_closed).collect()
         })
     }
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn a_new_connection_closes_the_oldest_silent_one_first() {
         assert_eq!(closed(|_| false), [0]);
-        assert_eq!(closed(|place| place < 7), [7]);
+        assert_eq!(closed(|index| index < 7), [7]);
         assert_eq!(closed(|_| true), [0]);
     }
 }

@@ -1,12 +1,12 @@
-//! Shared by the operator's commands and the console: the options that select queues and files, the state of a
-//! deployment's queues, and how both display it.
+//! Code shared by the operator's commands and the console: the options that select queues and files, the state of a
+//! deployment's queues, and how both are displayed.
 //!
 //! [`queues`] finds queues and connects to AWS. [`status`] reports waiting messages, consumers and outages of the
-//! target, [`pause`] pauses and resumes the consumers, [`preflight`] checks before a deployment, [`fleet`] checks the
-//! account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, [`purge`] deletes them; [`unblock`]
-//! resolves blocked groups; [`sending`] sends a file of messages. [`dead_letter_source`] is a DLQ or a file,
-//! [`dead_letter`] displays one message, [`diff`] compares two texts. [`permissions`] lists the IAM permissions of each
-//! command. Output is written to the [`terminal`] or rendered as a page ([`markup`]).
+//! target. [`pause`] pauses and resumes the consumers, [`preflight`] runs the checks before a deployment, and [`fleet`]
+//! checks the account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, and [`purge`] deletes them.
+//! [`unblock`] resolves blocked groups, and [`sending`] sends a file of messages. [`dead_letter_source`] reads dead
+//! letters from a DLQ or a file, [`dead_letter`] displays one message, and [`diff`] compares two texts. [`permissions`]
+//! lists the IAM permissions of each command. Output is written to the [`terminal`] or rendered as a page ([`markup`]).
 
 pub mod archive;
 pub mod audit;
@@ -45,5 +45,5 @@ pub mod unblock;
 pub use failure::{Interrupted, UsageError, exit_code_of};
 pub use redeliver_dead_letters::ExitCode;
 
-/// The error of a command or a page, worded as a sentence.
+/// The error of a command or a page. Its message is a sentence.
 pub type CommandFailure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,7 +1,7 @@
-//! Locates the log lines of a dead letter's last attempt: a link to CloudWatch Logs Insights, and a command.
+//! Locates the log lines of a dead letter's last attempt with a link to CloudWatch Logs Insights and a command.
 //!
-//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] accepts only names as CloudWatch and
-//! Lambda write them; they are all encoded or quoted nevertheless.
+//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] accepts only names in the formats of
+//! CloudWatch and Lambda; nevertheless, they are all encoded or quoted.
 
 use std::fmt::Write as _;
 
@@ -15,7 +15,7 @@ use serde::Serialize;
 use crate::aws_console;
 use crate::terminal::shell::quote_word;
 
-/// Margin before and after the call: clocks differ, and a line may be slightly late.
+/// The margin before and after the call, since clocks differ and lines can be slightly late.
 const MARGIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The location of the last attempt's log lines, with a link and a command.
@@ -23,19 +23,21 @@ const MARGIN: TimeDelta = TimeDelta::seconds(1);
 pub struct LogLinks {
     #[serde(flatten)]
     pub location: LogLocation,
-    /// The default log group of an invoked Lambda function, which may be configured to use a different one.
+    /// The default log group of an invoked Lambda function. The function might be configured to use a different one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub default_log_group: Option<String>,
-    /// CloudWatch Logs Insights: all lines of the log stream during the call, or the lines with the request id.
+    /// A link to CloudWatch Logs Insights that shows all lines of the log stream during the call or, without a stream,
+    /// the lines with the request id.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// For the AWS CLI: the lines with the request id, or otherwise all lines of the log stream during the call.
+    /// An AWS CLI command that prints the lines with the request id or, without an id, all lines of the log stream
+    /// during the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
 }
 
 impl LogLinks {
-    /// `None` if the dead letter has no log location.
+    /// Builds the links for a dead letter. Returns `None` if it has no log location.
     #[must_use]
     pub fn for_record(record: &DeadLetterRecord) -> Option<Self> {
         let logs = record.last_attempt_logs()?;
@@ -46,16 +48,17 @@ impl LogLinks {
         let source = record.dead_letter.as_ref().and_then(|ours| ours.source_queue_arn.as_deref());
         let arn = [Some(record.message.queue_arn.as_str()), source].into_iter().flatten();
         let arn = arn.into_iter().find(|arn| aws_console::region_of_arn(arn).is_some());
-        let place = arn.zip(group).filter(|_| location.request_id().or(location.log_stream()).is_some());
+        let arn_and_group =
+            arn.zip(group).filter(|_| location.request_id().or(location.log_stream()).is_some());
         Some(Self {
-            url: place.and_then(|(arn, group)| insights_url(arn, group, &logs)),
-            command: place.and_then(|(arn, group)| filter_command(arn, group, &logs)),
+            url: arn_and_group.and_then(|(arn, group)| insights_url(arn, group, &logs)),
+            command: arn_and_group.and_then(|(arn, group)| filter_command(arn, group, &logs)),
             default_log_group,
             location,
         })
     }
 
-    /// The log group and the log stream, if known.
+    /// Describes the log group and the log stream, if known.
     #[must_use]
     pub fn describe_location(&self) -> Option<String> {
         if let Some(group) = &self.default_log_group {
@@ -67,7 +70,7 @@ impl LogLinks {
     }
 }
 
-/// The default log group, `/aws/lambda/NAME`, of an invoked function whose actual log group is unknown.
+/// Returns the default log group, `/aws/lambda/NAME`, of an invoked function whose actual log group is unknown.
 fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Option<String> {
     if location.log_group().is_some() || location.request_id().is_none() {
         return None;
@@ -78,7 +81,7 @@ fn default_log_group(record: &DeadLetterRecord, location: &LogLocation) -> Optio
     default.log_group().map(str::to_owned)
 }
 
-/// The start and the end of the call, with a margin.
+/// Returns the start and the end of the call, with a margin.
 fn call_period(logs: &AttemptLogs) -> (Timestamp, Timestamp) {
     let from = logs.started_at().checked_sub_signed(MARGIN).unwrap_or(logs.started_at());
     let to = logs.ended_at().checked_add_signed(MARGIN).unwrap_or(logs.ended_at());
@@ -108,7 +111,7 @@ fn filter_command(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> 
 fn insights_url(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     let (from, to) = call_period(logs);
     let location = logs.location();
-    // The stream also contains lines that the handler prints without the request id.
+    // The stream is preferred because it also contains lines that the handler prints without the request id.
     let filter = match (location.log_stream(), location.request_id()) {
         (Some(stream), _) => format!("@logStream = \"{stream}\""),
         (None, Some(id)) => format!("@message like \"{id}\""),
@@ -128,7 +131,8 @@ fn insights_url(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     Some(format!("{page}logsV2:logs-insights$3FqueryDetail$3D{}", encode_twice(&detail)))
 }
 
-/// A string in the console's object notation: `'` and the text, with `*2f` for a slash.
+/// Encodes a string in the console's object notation: `'` followed by the text, in which a slash becomes `*2f`, for
+/// example.
 fn encode_text(text: &str) -> String {
     let mut written = "'".to_owned();
     for byte in text.bytes() {
@@ -141,7 +145,7 @@ fn encode_text(text: &str) -> String {
     written
 }
 
-/// The console's link encoding: percent-encoded twice, with `$` for `%`.
+/// Encodes text for the console's links: percent-encoded twice, with `$` instead of `%`.
 fn encode_twice(text: &str) -> String {
     let mut written = String::with_capacity(text.len() * 2);
     for byte in text.bytes() {

@@ -1,4 +1,5 @@
-//! Self-contained web pages: no network, no scripts. Light or dark, following the reader's system.
+//! Renders self-contained web pages, without network access or scripts. They are light or dark, following the reader's
+//! system settings.
 
 pub mod chart;
 
@@ -8,10 +9,10 @@ use redeliver_dead_letters::groups::format_timestamp;
 
 use crate::terminal::escape::escape_lines;
 
-/// The style sheet of all pages.
+/// The style sheet for all pages.
 pub const STYLE: &str = concat!(include_str!("markup/chart.css"), include_str!("markup/page.css"));
 
-/// A self-contained page with the common style sheet and its own rules.
+/// Renders a self-contained page with the common style sheet and additional rules.
 pub fn render_standalone_page(title: &str, rules: &str, body: &Markup) -> String {
     let head = html! {
         // Even if part of a message were rendered as markup, it could not load, run or send anything.
@@ -21,7 +22,7 @@ pub fn render_standalone_page(title: &str, rules: &str, body: &Markup) -> String
     render_document(title, &head, body)
 }
 
-/// The skeleton of every page. maud escapes text as markup, and [`escape_markup`] escapes unsafe characters.
+/// Renders the skeleton of every page. maud escapes markup in text, and [`escape_markup`] escapes unsafe characters.
 pub fn render_document(title: &str, head: &Markup, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
@@ -39,13 +40,13 @@ pub fn render_document(title: &str, head: &Markup, body: &Markup) -> String {
     escape_markup(&page) + "\n"
 }
 
-/// Escapes unsafe characters in the text of markup. Values of fields and `textarea`s remain unchanged, since a form
-/// submits them.
+/// Escapes unsafe characters in the text of markup. The values of fields and `textarea`s are left unchanged, since a
+/// form submits them.
 pub fn escape_markup(markup: &Markup) -> String {
     const FIELDS: [(&str, &str); 2] = [(" value=\"", "\""), ("<textarea", "</textarea>")];
     let mut rest = markup.0.as_str();
     let mut safe = String::with_capacity(rest.len());
-    // In text, maud writes neither quotes nor angle brackets, so each of these is markup.
+    // maud never writes quotes or angle brackets in text, so each match is markup.
     while let Some((at, end)) =
         FIELDS.iter().filter_map(|(start, end)| Some((rest.find(start)? + start.len(), end))).min()
     {
@@ -58,7 +59,7 @@ pub fn escape_markup(markup: &Markup) -> String {
     safe + &escape_lines(rest)
 }
 
-/// A figure with a title and a note above the content.
+/// Renders a figure with a title and a note above the content.
 pub fn render_titled_figure(title: &str, note: &str, content: impl Render) -> Markup {
     html! { figure { figcaption { h2 { (title) } p { (note) } } (content) } "\n" }
 }
@@ -68,7 +69,7 @@ pub struct Fact<'a> {
     pub name: &'a str,
     pub value: String,
     pub remark: &'a str,
-    /// True if it is highlighted.
+    /// True if the fact is highlighted.
     pub is_alarm: bool,
 }
 
@@ -78,7 +79,7 @@ impl<'a> Fact<'a> {
     }
 }
 
-/// The key figures at the top of a page.
+/// Renders the key figures at the top of a page.
 pub fn render_fact_list(facts: &[Fact<'_>]) -> Markup {
     html! {
         dl class="facts" {
@@ -91,10 +92,10 @@ pub fn render_fact_list(facts: &[Fact<'_>]) -> Markup {
     }
 }
 
-/// A time in UTC, without a line break.
-pub fn render_timestamp(moment: Timestamp) -> Markup {
-    let words = moment.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
-    html! { time datetime=(format_timestamp(moment)) { (PreEscaped(words)) } }
+/// Renders a time in UTC that never wraps.
+pub fn render_timestamp(timestamp: Timestamp) -> Markup {
+    let text = timestamp.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
+    html! { time datetime=(format_timestamp(timestamp)) { (PreEscaped(text)) } }
 }
 
 #[cfg(test)]

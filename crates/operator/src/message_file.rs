@@ -20,19 +20,19 @@ pub use seen_ids::SeenIds;
 use crate::files::{self, FileError, check_encoding};
 use crate::terminal::stderr;
 
-/// A placeholder for the SQS id, since nothing has been sent yet.
+/// Placeholder for the SQS message id of a message that has not been sent.
 const NO_ID: &str = "00000000-0000-0000-0000-000000000000";
 
-/// The advice for a dead letter found in place of a message.
+/// The hint for a dead letter found where a message was expected.
 const SEND_AGAIN: &str = "a dead letter, not a message: `redeliver audit FILE` says why it died, `redeliver redrive FILE` \
                           and `redeliver send --backup FILE` send it again";
 
-/// The kind of lines in a file.
+/// The format of a file's lines.
 #[derive(Debug)]
 pub enum LineForm {
-    /// A message's body; it must match the schema.
+    /// A message body that must match the schema.
     Body(Box<MessageSchema>),
-    /// Anything SQS accepts, even if it is not a message.
+    /// Any body that SQS accepts, even if it is not a valid message.
     Anything,
     /// The input of an asynchronous invocation, validated by this function.
     Payload(fn(&OutgoingMessage) -> Result<(), String>),
@@ -44,26 +44,26 @@ pub enum LineForm {
 #[derive(Debug)]
 pub struct FileMessage {
     pub sendable: OutgoingMessage,
-    /// `message_id`, if it was parsed and was set by the producer.
+    /// The `message_id`, if the line was parsed and its producer set one.
     pub id: Option<Uuid>,
-    /// True if it was parsed as a plain message.
+    /// True if the line was parsed as a plain message.
     pub is_plain: bool,
 }
 
 impl LineForm {
-    /// The lines of an input.
+    /// Returns the lines of an input.
     pub fn read_lines<R: BufRead>(&self, input: R) -> InputLines<R> {
         match self {
             Self::Body(_) | Self::Anything => InputLines::for_messages(input),
             Self::Payload(_) => InputLines::for_payloads(input),
-            // The send time is not used here.
+            // The send time is not used.
             Self::Backup(_) => InputLines::for_dead_letters(input, Timestamp::UNIX_EPOCH),
         }
     }
 
     /// Returns the message of a line, or all its problems.
     pub fn read_message(&self, line: InputLine) -> Result<FileMessage, Vec<String>> {
-        let unread = |sendable| FileMessage { sendable, id: None, is_plain: false };
+        let unparsed = |sendable| FileMessage { sendable, id: None, is_plain: false };
         match self {
             Self::Body(schema) => {
                 let sendable = line.into_message().map_err(|refused| vec![refused])?;
@@ -81,17 +81,17 @@ impl LineForm {
                 };
                 Ok(FileMessage { sendable, id, is_plain })
             }
-            Self::Anything => Ok(unread(line.into_message().map_err(|refused| vec![refused])?)),
+            Self::Anything => Ok(unparsed(line.into_message().map_err(|refused| vec![refused])?)),
             Self::Payload(check) => {
                 let sendable = line.into_message().map_err(|refused| vec![refused])?;
                 check(&sendable).map_err(|refused| vec![refused])?;
-                Ok(unread(sendable))
+                Ok(unparsed(sendable))
             }
             Self::Backup(backup) => {
                 let content = line.content.map_err(|bytes| {
                     vec![format!("{bytes} bytes; a line of a backup has at most {LINE_BYTES_MAX}")]
                 })?;
-                backup.read_message(&content).map(unread).map_err(|reason| vec![reason])
+                backup.read_message(&content).map(unparsed).map_err(|reason| vec![reason])
             }
         }
     }
@@ -103,17 +103,17 @@ impl Default for LineForm {
     }
 }
 
-/// True if these problems are those of a line that contains a dead letter.
+/// Returns true if these are the problems of a line that contains a dead letter.
 pub fn is_dead_letter(problems: &[String]) -> bool {
     matches!(problems, [hint] if hint == SEND_AGAIN)
 }
 
-/// A hint for a line that contains a dead letter instead of a message.
+/// Returns a hint if the line contains a dead letter instead of a message.
 pub fn dead_letter_hint(line: &str) -> Option<String> {
     BackupReader::is_dead_letter_line(line.as_bytes()).then(|| SEND_AGAIN.to_owned())
 }
 
-/// The violations, each with its code.
+/// Describes the violations, each with its code.
 pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
     match invalid {
         Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
@@ -123,15 +123,15 @@ pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
     }
 }
 
-/// Prints the format of an input that was not read line by line, such as `12 messages of a receive-message export`,
-/// with the number of its messages.
+/// Prints the format and the number of messages of an input that was not read line by line, such as `12 messages of a
+/// receive-message export`.
 pub fn remark_on_recognized(path: &Path, lines: &InputLines<impl BufRead>) {
     if let Some(recognized) = lines.describe_recognized() {
         stderr::remark(format_args!("{}: {recognized}", input_name(path).display()));
     }
 }
 
-/// True if the path stands for standard input.
+/// Returns true if the path denotes standard input.
 pub fn is_standard_input(path: &Path) -> bool {
     path == Path::new("-")
 }
@@ -150,18 +150,18 @@ pub fn open_input(path: &Path) -> Result<Box<dyn BufRead + Send>, FileError> {
     let mut beginning = Vec::new();
     input.by_ref().take(3).read_to_end(&mut beginning).map_err(failed)?;
     check_encoding(&input_name(path), &beginning)?;
-    // After end of input a terminal must not be read again: it would wait for more.
-    let is_all = beginning.len() < 3;
+    // A terminal must not be read again after the end of the input: it would wait for more.
+    let is_complete = beginning.len() < 3;
     let beginning = Cursor::new(beginning);
-    Ok(if is_all { Box::new(beginning) } else { Box::new(beginning.chain(input)) })
+    Ok(if is_complete { Box::new(beginning) } else { Box::new(beginning.chain(input)) })
 }
 
-/// The error for an input that cannot be opened or read.
+/// Returns the error for an input that cannot be opened or read.
 pub fn input_error(path: &Path, error: &io::Error) -> FileError {
     files::read_error(&input_name(path), error)
 }
 
-/// The input's name, as used in messages.
+/// Returns the input's name for messages to the user.
 pub fn input_name(path: &Path) -> PathBuf {
     if is_standard_input(path) { "standard input".into() } else { path.to_owned() }
 }

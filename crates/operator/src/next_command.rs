@@ -1,4 +1,4 @@
-//! The suggested next command, with its names filled in, and the page of the docs that explains it.
+//! Suggests the next command, with all names filled in, and the docs page that explains it.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -6,24 +6,24 @@ use std::fmt;
 use crate::terminal::escape::escape_line;
 use crate::terminal::shell::quote_word;
 
-/// The base URL of the docs, set at build time; without it no page is suggested, since the folder `docs` is not
+/// The base URL of the docs, set at build time. Without it, no page is suggested, since the folder `docs` is not
 /// installed with the program.
 const DOCS_URL: Option<&str> = option_env!("REDELIVER_DOCS_URL");
 
-/// A command line to copy.
+/// A command line that the user can copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NextCommand {
     words: Vec<String>,
 }
 
 impl NextCommand {
-    /// Starts with a command of `redeliver`.
+    /// Creates a command line for a command of `redeliver`.
     #[must_use]
     pub fn new(command: &str) -> Self {
         Self { words: vec!["redeliver".to_owned(), command.to_owned()] }
     }
 
-    /// The command line of this process; `None` if an argument is not valid Unicode.
+    /// Repeats the command line of this process. Returns `None` if an argument is not valid Unicode.
     pub fn from_args(arguments: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let given = arguments.into_iter().skip(1).map(|word| word.into_string().ok());
         let mut words = vec!["redeliver".to_owned()];
@@ -52,13 +52,14 @@ impl NextCommand {
         self
     }
 
-    /// The arguments, before they are quoted for a shell.
+    /// Returns the arguments, not yet quoted for a shell.
     #[must_use]
     pub fn words(&self) -> &[String] {
         &self.words
     }
 
-    /// True if no argument contains characters that would be escaped, so that the printed command can be copied.
+    /// Returns true if no argument contains characters that would be escaped, so that the printed command can be
+    /// copied.
     #[must_use]
     pub fn is_printable(&self) -> bool {
         self.words.iter().all(|word| escape_line(word) == *word)
@@ -90,7 +91,7 @@ impl NextCommand {
         text
     }
 
-    /// The command, then each option with its value.
+    /// Returns the command, followed by each option with its value, all quoted for a shell.
     fn quoted_parts(&self) -> Vec<String> {
         let mut parts: Vec<String> = Vec::new();
         for word in self.words.iter().map(|word| quote_word(word)) {
@@ -112,19 +113,19 @@ impl fmt::Display for NextCommand {
     }
 }
 
-/// The arguments for options with values.
+/// Returns the arguments for options with values.
 pub fn option_words<'a>(options: impl IntoIterator<Item = (&'a str, &'a str)>) -> Vec<String> {
     options.into_iter().flat_map(|(name, value)| [format!("--{name}"), value.to_owned()]).collect()
 }
 
-/// The URL of a page of the docs, such as `operate/audit`; `None` if the program was built without
+/// Returns the URL of a docs page, such as `operate/audit`, or `None` if the program was built without
 /// `REDELIVER_DOCS_URL`.
 #[must_use]
 pub fn docs_url(page: &str) -> Option<String> {
-    page_at(DOCS_URL, page)
+    page_url(DOCS_URL, page)
 }
 
-fn page_at(site: Option<&str>, page: &str) -> Option<String> {
+fn page_url(site: Option<&str>, page: &str) -> Option<String> {
     let site = site.filter(|site| !site.is_empty())?;
     Some(format!("{}/{page}.html", site.trim_end_matches('/')))
 }
@@ -150,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn an_option_with_no_room_for_the_backslash_begins_a_line() {
+    fn an_option_with_no_room_for_the_backslash_starts_a_new_line() {
         let command = NextCommand::new("redrive")
             .with_option("queue", "orders dlq")
             .with_flag("plain")
@@ -163,14 +164,14 @@ mod tests {
     }
 
     #[test]
-    fn the_same_command_again_has_all_its_words() {
+    fn a_repeated_command_line_has_all_its_arguments() {
         let words = ["/usr/bin/redeliver", "redrive", "--where", ".a == 'b'"].map(OsString::from);
         let again = NextCommand::from_args(words).unwrap().with_flag("apply");
         assert_eq!(again.to_string(), r#"redeliver redrive --where '.a == '\''b'\''' --apply"#);
     }
 
     #[test]
-    fn a_flag_stands_before_the_end_of_the_options() {
+    fn a_flag_is_added_before_the_end_of_the_options() {
         let words = ["redeliver", "redrive", "--to", "q", "--", "-dead.jsonl"].map(OsString::from);
         let again = NextCommand::from_args(words).unwrap().with_flag("apply");
         assert_eq!(again.words(), ["redeliver", "redrive", "--to", "q", "--apply", "--", "-dead.jsonl"]);
@@ -184,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_docs_page_is_named_only_with_a_docs_url() {
-        assert_eq!(page_at(None, "operate/audit"), None);
-        let page = page_at(Some("https://example.org/redeliver/"), "operate/audit");
+        assert_eq!(page_url(None, "operate/audit"), None);
+        let page = page_url(Some("https://example.org/redeliver/"), "operate/audit");
         assert_eq!(page.as_deref(), Some("https://example.org/redeliver/operate/audit.html"));
     }
 }

@@ -1,4 +1,4 @@
-//! Starts a user's own function, given by `--exec` of `local` and `work`.
+//! Starts a user's own function, specified with `--exec` of `local` and `work`.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -8,22 +8,22 @@ use tokio::time::timeout;
 
 use crate::terminal::stderr;
 
-/// After this time without a request for an invocation, a warning suggests that the command may not be a Lambda
+/// The time without an invocation request after which a warning suggests that the command might not be a Lambda
 /// runtime.
-const START_PATIENCE: Duration = Duration::from_secs(10);
+const START_WARNING_DELAY: Duration = Duration::from_secs(10);
 
-/// Waits until the function of `--exec` has requested its first invocation. After 10 s without one it prints a warning
-/// and continues to wait.
+/// Waits until the function specified with `--exec` requests its first invocation. After 10 s without a request, prints
+/// a warning and continues to wait.
 ///
 /// # Errors
-/// The reason why it cannot start.
+/// If the function cannot be started, or exits before its first request.
 pub async fn start_own_function(function: &OwnFunction) -> Result<(), String> {
     let mut starting = pin!(function.runtime.start_first());
-    let started = match timeout(START_PATIENCE, &mut starting).await {
+    let started = match timeout(START_WARNING_DELAY, &mut starting).await {
         Ok(started) => started,
         Err(_) => {
             stderr::warning(
-                "--exec has not asked for an invocation for 10 s: its command must start a Lambda runtime, such as \
+                "--exec has not requested an invocation for 10 s: its command must start a Lambda runtime, such as \
                  `python3 -m awslambdaric app.handler`",
             );
             starting.await

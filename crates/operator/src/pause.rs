@@ -15,10 +15,10 @@ use crate::terminal::stderr;
 use crate::{CommandFailure, ExitCode, UsageError};
 pub use switch::{MappingState, switch_mapping};
 
-/// The queues that can be switched, and those that cannot.
+/// The mappings that can be switched, and the queues without one.
 #[derive(Default)]
 struct SwitchableQueues {
-    readings: Vec<SwitchableMapping>,
+    switchable: Vec<SwitchableMapping>,
     without_mapping: Vec<WithoutMapping>,
 }
 
@@ -36,7 +36,7 @@ struct SwitchableMapping {
     sources: EventSources,
 }
 
-/// The change of a mapping, made or planned.
+/// An applied or planned change of a mapping.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct MappingChange {
     pub queue: String,
@@ -47,7 +47,7 @@ pub struct MappingChange {
     pub error: Option<String>,
 }
 
-/// The changes of all mappings, made or planned.
+/// The applied or planned changes of all mappings.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct SwitchReport {
     pub applied: bool,
@@ -55,12 +55,12 @@ pub struct SwitchReport {
     pub without_mapping: Vec<WithoutMapping>,
 }
 
-/// Enables or disables the event source mappings of the source queue, or with `all` those of every queue except the
-/// final DLQ; unless `applied`, only reports what would change. All are switched concurrently, within 180 s each.
+/// Enables or disables the event source mappings of the source queue or, with `all`, of every queue except the final
+/// DLQ. Unless `applied`, only reports what would change. All mappings are switched concurrently, each within 180 s.
 ///
 /// # Errors
-/// If a queue or its mappings cannot be read; nothing is changed then. A mapping that cannot be switched is not an
-/// error.
+/// If a queue or its mappings cannot be read; in that case, nothing is changed. A mapping that cannot be switched is
+/// not an error.
 pub async fn switch_readers(
     queues: &QueueSelection,
     connection: &AwsConnection,
@@ -69,22 +69,22 @@ pub async fn switch_readers(
     applied: bool,
 ) -> Result<SwitchReport, CommandFailure> {
     // All mappings are read before any is changed: exit code 1 guarantees that nothing was changed.
-    let SwitchableQueues { readings, without_mapping } = find_mappings(queues, connection, all).await?;
-    let is_there = readings.iter().all(|reading| reading.mapping.state == wanted.state_name());
-    let outcomes = if applied && !readings.is_empty() {
-        let mut named: Vec<_> = readings.iter().map(|reading| reading.queue.as_str()).collect();
+    let SwitchableQueues { switchable, without_mapping } = find_mappings(queues, connection, all).await?;
+    let is_switched = switchable.iter().all(|entry| entry.mapping.state == wanted.state_name());
+    let outcomes = if applied && !switchable.is_empty() {
+        let mut named: Vec<_> = switchable.iter().map(|entry| entry.queue.as_str()).collect();
         named.dedup();
         let what = format!("{} {}", wanted.progress_phrase(), named.join(", "));
         account::announce_change(connection, named.first().copied().unwrap_or_default(), what).await;
-        if !is_there {
+        if !is_switched {
             stderr::remark(format_args!("waiting for Lambda to report {}…", wanted.state_name()));
         }
-        switch_all(&readings, wanted).await
+        switch_all(&switchable, wanted).await
     } else {
-        vec![Ok(()); readings.len()]
+        vec![Ok(()); switchable.len()]
     };
     let mappings =
-        readings.into_iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
+        switchable.into_iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
             let LambdaMapping { function, uuid, state: from, .. } = mapping;
             MappingChange {
                 queue: name_in(&queue).to_owned(),
@@ -99,8 +99,8 @@ pub async fn switch_readers(
 }
 
 /// Switches the mappings concurrently, since each takes up to a minute. A failure does not stop the others.
-async fn switch_all(readings: &[SwitchableMapping], wanted: MappingState) -> Vec<Result<(), String>> {
-    let outcomes = readings.iter().map(|SwitchableMapping { mapping, sources, .. }| {
+async fn switch_all(switchable: &[SwitchableMapping], wanted: MappingState) -> Vec<Result<(), String>> {
+    let outcomes = switchable.iter().map(|SwitchableMapping { mapping, sources, .. }| {
         switch_mapping(sources, &SystemClock, mapping, wanted)
     });
     join_all(outcomes).await
@@ -115,9 +115,9 @@ pub async fn switch_and_describe(
     all: bool,
     wanted: MappingState,
 ) -> Result<String, CommandFailure> {
-    let SwitchableQueues { readings, without_mapping } = find_mappings(queues, connection, all).await?;
-    let outcomes = switch_all(&readings, wanted).await;
-    let lines = readings.iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
+    let SwitchableQueues { switchable, without_mapping } = find_mappings(queues, connection, all).await?;
+    let outcomes = switch_all(&switchable, wanted).await;
+    let lines = switchable.iter().zip(outcomes).map(|(SwitchableMapping { queue, mapping, .. }, outcome)| {
         let what = format!("{} at {}", mapping.function, name_in(queue));
         match outcome {
             Ok(()) => format!("{what}: {}\n", wanted.state_name()),
@@ -129,8 +129,8 @@ pub async fn switch_and_describe(
     Ok(lines.chain(others).collect())
 }
 
-/// True if the readers of a queue are to be switched: always for the source queue and named queues; with `all` also for
-/// the others, except the final DLQ.
+/// Returns true if the readers of a queue are to be switched: always for the source queue and queues given by name;
+/// with `all`, also for the others, except the final DLQ.
 pub fn is_selected(role: Option<Role>, all: bool) -> bool {
     matches!(role, Some(Role::Source) | None) || (all && role != Some(Role::FinalDlq))
 }
@@ -154,13 +154,13 @@ async fn find_mappings(
                 Readers::query_readers(connection, &queue, Some(&[]), in_flight, SystemClock.now()).await;
             found.without_mapping.push(WithoutMapping { queue: name_in(&queue).to_owned(), readers });
         }
-        found.readings.extend(mappings.into_iter().map(|mapping| SwitchableMapping {
+        found.switchable.extend(mappings.into_iter().map(|mapping| SwitchableMapping {
             queue: queue.clone(),
             mapping,
             sources: sources.clone(),
         }));
     }
-    if found.readings.is_empty() && found.without_mapping.is_empty() {
+    if found.switchable.is_empty() && found.without_mapping.is_empty() {
         return Err(UsageError::new("could not find the source queue: name it with --queue").into());
     }
     Ok(found)
@@ -184,7 +184,8 @@ impl WithoutMapping {
 }
 
 impl SwitchReport {
-    /// `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, otherwise `Done`.
+    /// Returns `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, otherwise
+    /// `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
         match (self.mappings.is_empty(), is_done && self.without_mapping.is_empty()) {
@@ -194,12 +195,12 @@ impl SwitchReport {
         }
     }
 
-    /// One line per mapping that was or would be switched. Failed mappings are omitted: their errors are reported
-    /// separately.
+    /// Describes each mapping that was or would be switched, one per line. Failed mappings are omitted: their errors
+    /// are reported separately.
     pub fn describe_changes(&self) -> String {
         let lines = self.mappings.iter().filter(|changed| changed.error.is_none()).map(
             |MappingChange { queue, function, from, to, .. }| match (from == to, self.applied) {
-                (true, _) => format!("{function} at {queue}: is {to} already\n"),
+                (true, _) => format!("{function} at {queue}: is already {to}\n"),
                 (false, true) => format!("{function} at {queue}: {from} → {to}\n"),
                 (false, false) => format!("{function} at {queue}: would be {to}, is {from}\n"),
             },

@@ -1,4 +1,4 @@
-//! The least-privilege IAM policy of each command. The program prints policies from a single table, `RIGHTS`.
+//! The least-privilege IAM policy of each command. All policies are derived from a single table, `RIGHTS`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::queues::{AwsConnection, OpenQueue, QueueSelection};
 use crate::{CommandFailure, UsageError};
 
-/// A command of the table.
+/// A command in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum PolicyCommand {
     Audit,
@@ -32,11 +32,11 @@ pub enum PolicyCommand {
 enum ResourceKind {
     Dlq,
     Source,
-    /// The notices of blocked groups, if an ordered queue has them.
+    /// The queue with the notices of blocked groups, if the deployment has one.
     Blocked,
     /// All queues of the deployment.
     Queues,
-    /// The queues' own KMS keys; without one, no permission is needed.
+    /// A queue's own KMS key; without one, no permission is needed.
     DlqKey,
     SourceKey,
     BlockedKey,
@@ -88,18 +88,18 @@ const RIGHTS: &[(&str, ResourceKind, &[PolicyCommand])] = &[
     ("sts:AssumeRole", ResourceKind::CdkRoles, &[Deploy]),
 ];
 
-/// The names used in a policy: those of a deployment, or placeholders in capitals.
+/// The names used in a policy: a deployment's names, or placeholders in capitals.
 #[derive(Clone, Debug)]
 pub struct PolicyNames {
-    /// As in a queue's ARN, `arn:PARTITION:sqs:REGION:ACCOUNT:NAME`, like the region and the account.
+    /// The partition in a queue's ARN, `arn:PARTITION:sqs:REGION:ACCOUNT:NAME`.
     partition: String,
     region: String,
     account: String,
     queues: BTreeMap<Role, String>,
-    /// By role: the key's id, ARN or alias, as in `KmsMasterKeyId`.
+    /// The id, ARN or alias of each queue's key, as in `KmsMasterKeyId`.
     keys: BTreeMap<Role, String>,
-    /// Finds the deployment by its stack, or by the prefix of its queues' names.
-    by: DeploymentLookup,
+    /// The stack, or the prefix of the queue names, by which to find the deployment.
+    lookup: DeploymentLookup,
 }
 
 #[derive(Clone, Debug)]
@@ -109,7 +109,8 @@ enum DeploymentLookup {
 }
 
 impl PolicyNames {
-    /// Placeholders in capitals: the queues of the default strategy, and any others the command is for.
+    /// Creates placeholders in capitals for the queues of the default strategy, and for any others that the command
+    /// needs.
     #[must_use]
     pub fn with_placeholders(command: PolicyCommand) -> Self {
         let queue = |role: &Role| {
@@ -127,14 +128,14 @@ impl PolicyNames {
             account: "ACCOUNT".to_owned(),
             queues: Role::ALL.iter().filter(has).map(queue).collect(),
             keys: BTreeMap::new(),
-            by: DeploymentLookup::Stack("STACK".to_owned()),
+            lookup: DeploymentLookup::Stack("STACK".to_owned()),
         }
     }
 
-    /// The names of a deployment, read from its queues. This needs the permissions of `redeliver status` on them.
+    /// Reads the names of a deployment from its queues. This requires the permissions of `redeliver status` on them.
     ///
     /// # Errors
-    /// The queues cannot be read, or they are named by `--queue` and therefore have no roles.
+    /// If the queues cannot be read, or if they are named by `--queue` and therefore have no roles.
     pub async fn for_deployment(
         command: PolicyCommand,
         queues: &QueueSelection,
@@ -154,18 +155,18 @@ impl PolicyNames {
                 names.account = account.to_owned();
             }
             names.queues.insert(role, arn.to_owned());
-            // The SQS-managed key is open to every user of the queue.
+            // Every user of the queue may use the AWS managed key.
             if let Some(key) = known.attributes.get("KmsMasterKeyId").filter(|key| *key != "alias/aws/sqs") {
                 names.keys.insert(role, key.clone());
             }
         }
         let name = queues.deployment_name().unwrap_or_default();
-        names.by =
+        names.lookup =
             if queues.is_by_stack() { DeploymentLookup::Stack(name) } else { DeploymentLookup::Names(name) };
         Ok(names)
     }
 
-    /// The resources, with the condition needed for a key of which only the alias is known.
+    /// Lists the resources, each with a condition if only the alias of a key is known.
     fn list_resources(&self, on: ResourceKind) -> Vec<(String, Option<Value>)> {
         let arn = |service: &str, rest: &str| {
             format!("arn:{}:{service}:{}:{}:{rest}", self.partition, self.region, self.account)
@@ -197,10 +198,10 @@ impl PolicyNames {
         }
     }
 
-    /// The permission needed to find the deployment.
+    /// Returns the permission needed to find the deployment.
     fn discovery_right(&self) -> (&'static str, String) {
         let Self { partition, region, account, .. } = self;
-        match &self.by {
+        match &self.lookup {
             DeploymentLookup::Stack(name) => (
                 "cloudformation:DescribeStacks",
                 format!("arn:{partition}:cloudformation:{region}:{account}:stack/{name}/*"),
@@ -212,7 +213,7 @@ impl PolicyNames {
     }
 }
 
-/// The least-privilege IAM policy of a command, as JSON: one statement per resource.
+/// Builds the least-privilege IAM policy of a command as JSON, with one statement per resource.
 #[must_use]
 pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
     let mut rights = Vec::new();

@@ -1,4 +1,4 @@
-//! `--plain`: messages without an envelope, which the functions accept with `ENVELOPE=optional`.
+//! The option `--plain` for messages without an envelope, which the functions accept with `ENVELOPE=optional`.
 
 use std::path::PathBuf;
 
@@ -7,22 +7,22 @@ use redeliver_core::json::pointer::{Pointer, PointerError};
 
 use crate::terminal::help::VALIDATE;
 
-/// The options about messages without an envelope.
+/// The options for messages without an envelope.
 #[derive(Debug, Default, Args)]
 pub struct PlainArguments {
     /// Accept messages without an envelope
     ///
-    /// As the functions do with ENVELOPE=optional.
+    /// The functions accept them with ENVELOPE=optional.
     #[arg(long, help_heading = VALIDATE)]
     pub plain: bool,
     /// JSON Pointer to the id of a plain message
     ///
-    /// It points into the body, such as /detail/id.
+    /// It points into the body, as in /detail/id.
     #[arg(long, help_heading = VALIDATE, value_name = "POINTER", requires = "plain", value_parser = pointer)]
     pub message_id_pointer: Option<Pointer>,
     /// JSON Schema for the bodies of plain messages
     ///
-    /// The bodies must then be JSON.
+    /// With this option, the bodies must be JSON.
     #[arg(long, help_heading = VALIDATE, value_name = "FILE", requires = "plain")]
     pub body_schema: Option<PathBuf>,
 }
@@ -30,7 +30,7 @@ pub struct PlainArguments {
 /// Parses a JSON Pointer (RFC 6901), such as `/detail/id`.
 ///
 /// # Errors
-/// Those of [`Pointer::new`].
+/// Returns the errors of [`Pointer::new`].
 pub fn pointer(text: &str) -> Result<Pointer, PointerError> {
     Pointer::new(text)
 }

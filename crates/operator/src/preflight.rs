@@ -1,5 +1,5 @@
-//! Checks before a deployment: would it resume a paused stack, do the event source mappings suit redeliver, are the
-//! names free, and does the account have enough concurrency?
+//! The checks before a deployment: it must not resume a paused stack, the event source mappings must suit redeliver,
+//! the queue names must be free, and the account must have enough concurrency.
 
 mod concurrency;
 mod event_sources;
@@ -19,12 +19,12 @@ use crate::{CommandFailure, ExitCode};
 pub use concurrency::Concurrency;
 pub use event_sources::EventSourceProblem;
 
-/// The findings before a deployment.
+/// The findings of the checks before a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Preflight {
     /// True if the deployment exists; `None` if this could not be determined.
     pub deployed: Option<bool>,
-    /// Disabled event source mappings, which a deployment may enable; `None` if they are unknown.
+    /// Disabled event source mappings, which a deployment might enable; `None` if they are unknown.
     pub paused: Option<Vec<DisabledMapping>>,
     /// Mappings that let messages bypass redeliver or get lost; `None` if the mappings are unknown.
     pub event_sources: Option<Vec<EventSourceProblem>>,
@@ -44,11 +44,11 @@ pub struct DisabledMapping {
     pub state: String,
 }
 
-/// Checks a deployment, which need not be deployed yet, and the template that will be deployed. Requests that AWS
-/// rejects are listed as problems, not returned as errors.
+/// Checks a deployment, which does not have to exist yet, and the template to deploy. Requests that AWS rejects are
+/// listed as problems, not returned as errors.
 ///
 /// # Errors
-/// If the template cannot be read, is not JSON, or has no resources. No request is made then.
+/// If the template cannot be read, is not JSON, or has no resources. In these cases, no request is made.
 pub async fn run_preflight(
     connection: &AwsConnection,
     deployment: &QueueSelection,
@@ -57,13 +57,13 @@ pub async fn run_preflight(
     let mut found = Preflight::default();
     let template = template.map(read_template).transpose()?;
     if let Some(template) = &template {
-        let wanted = concurrency::sum_concurrency(template);
-        found.problems.extend(wanted.unlimited.into_iter().map(|id| {
+        let required = concurrency::sum_concurrency(template);
+        found.problems.extend(required.unlimited.into_iter().map(|id| {
             format!(
                 "the event source mapping {id} has no limit in the template, so its concurrency is unknown"
             )
         }));
-        match check_concurrency(connection, wanted.concurrency).await {
+        match check_concurrency(connection, required.concurrency).await {
             Ok(concurrency) => found.concurrency = Some(concurrency),
             Err(error) => {
                 found.problems.push(format!("could not determine the account's concurrency: {error}"))
@@ -86,7 +86,7 @@ fn read_template(path: &Path) -> Result<Value, CommandFailure> {
     Ok(template)
 }
 
-/// The queue names in a template.
+/// Returns the queue names in a template.
 fn queue_names(template: &Value) -> Vec<&str> {
     let resources = template["Resources"].as_object().into_iter().flatten();
     let queues = resources.filter(|(_, resource)| resource["Type"] == "AWS::SQS::Queue");
@@ -110,8 +110,8 @@ async fn check_concurrency(connection: &AwsConnection, wanted: u64) -> Result<Co
     let config = connection.sdk_config(None).await?;
     let region = config.region().map(ToString::to_string).unwrap_or_default();
     let lambda = aws_sdk_lambda::config::Builder::from(&config).interceptor(RequestLog::default()).build();
-    let asked = aws_sdk_lambda::Client::from_conf(lambda).get_account_settings().send().await;
-    let settings = match asked {
+    let response = aws_sdk_lambda::Client::from_conf(lambda).get_account_settings().send().await;
+    let settings = match response {
         Ok(settings) => settings,
         Err(error) => {
             let failed = |reason: &str| format!("lambda:GetAccountSettings: {reason}");
@@ -124,8 +124,8 @@ async fn check_concurrency(connection: &AwsConnection, wanted: u64) -> Result<Co
     Ok(Concurrency::new(wanted, quota, &region))
 }
 
-/// A queue of the deployment, or another queue that a function of the source queue reads, with the mappings that read
-/// it.
+/// A queue of the deployment, or another queue that is read by a function of the source queue, with the mappings that
+/// read it.
 #[derive(Debug)]
 struct MappedQueue {
     arn: String,
@@ -134,7 +134,7 @@ struct MappedQueue {
     mappings: Vec<LambdaMapping>,
 }
 
-/// The queues of a deployment, and those that the functions of its source queue read.
+/// Finds the queues of a deployment, and other queues that are read by the functions of its source queue.
 async fn mapped_queues(
     connection: &AwsConnection,
     deployment: &QueueSelection,
@@ -163,7 +163,7 @@ async fn mapped_queues(
     Ok(queues)
 }
 
-/// The queue's mappings that a deployment may enable; none for queues outside of it.
+/// Returns the queue's disabled mappings, which a deployment might enable. Empty for queues outside of the deployment.
 fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping> {
     let mappings = queue.role.and(Some(&queue.mappings)).into_iter().flatten();
     mappings.filter(|mapping| !mapping.is_on()).map(|mapping| DisabledMapping {
@@ -174,7 +174,7 @@ fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping>
 }
 
 impl Preflight {
-    /// Adds the findings about the deployment; if it does not exist, the queues that its template could not create.
+    /// Adds the findings about the deployment or, if it does not exist, the queues that its template could not create.
     async fn add_deployment(
         &mut self,
         connection: &AwsConnection,
@@ -196,7 +196,7 @@ impl Preflight {
         Ok(())
     }
 
-    /// `Incomplete` if something could not be read, otherwise `Found` if there is a finding, otherwise `Done`.
+    /// Returns `Incomplete` if something could not be read, `Found` if there is a finding, and `Done` otherwise.
     pub fn exit_code(&self) -> ExitCode {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
         let is_paused = self.paused.iter().flatten().next().is_some();
@@ -209,7 +209,7 @@ impl Preflight {
         }
     }
 
-    /// One line per finding.
+    /// Describes the findings, one line each.
     pub fn describe_findings(&self) -> String {
         let deployed = (self.deployed == Some(false)).then(|| {
             "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region and \
@@ -235,7 +235,8 @@ impl DisabledMapping {
     fn describe_pause(&self) -> String {
         let Self { queue, function, state } = self;
         format!(
-            "paused: {function} at {queue} is {state}; a deployment may enable it: resume first, or pause again after it\n"
+            "paused: {function} at {queue} is {state}; a deployment may enable it: resume first, or pause again \
+             afterwards\n"
         )
     }
 }

@@ -1,4 +1,5 @@
-//! The steps of a purge: open and check the DLQ and the backup, then delete each dead letter once it is in the backup.
+//! The steps of a purge: open and check the DLQ and the backup, then delete each dead letter once it has been backed
+//! up.
 
 use std::path::Path;
 
@@ -14,7 +15,7 @@ use crate::backup_place::{BackupPlace, OpenBackup};
 use crate::queues::DeadLetterQueue;
 use crate::sentences::{describe_not_judged, picked_without_members};
 
-/// The requested purge, built from the user's options.
+/// A request for a purge, built from the user's options.
 pub struct PurgeRequest<'a> {
     pub queue: &'a DeadLetterQueue,
     pub pick: Pick,
@@ -23,7 +24,7 @@ pub struct PurgeRequest<'a> {
     /// A file that does not exist yet, or an archive.
     pub backup: &'a Path,
     pub bucket_owner: BucketOwnerArgs,
-    /// False for a plan only.
+    /// False if only a plan is requested.
     pub applied: bool,
 }
 
@@ -46,8 +47,8 @@ pub struct PurgeOutcome {
 }
 
 impl PurgeRequest<'_> {
-    /// Opens the queue and the backup, even for a plan: the same command with `--apply` must not be rejected for its
-    /// file.
+    /// Opens the queue and the backup, even for a plan, so that a bad backup path is reported before anything is
+    /// applied.
     ///
     /// # Errors
     /// If one of them cannot be used.
@@ -61,7 +62,7 @@ impl PurgeRequest<'_> {
 }
 
 impl OpenPurge {
-    /// The ARN of the DLQ.
+    /// Returns the ARN of the DLQ.
     pub fn dlq_arn(&self) -> &str {
         self.queue.arn()
     }

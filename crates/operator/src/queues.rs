@@ -1,5 +1,5 @@
-//! The account, region and queues that a command uses, chosen as in the AWS CLI or by the stack's name, and their state
-//! in AWS.
+//! Finds the account, region and queues that a command uses, chosen as in the AWS CLI or by the stack's name, and reads
+//! their state from AWS.
 
 pub mod account;
 mod address;

@@ -1,7 +1,8 @@
-//! A redrive for the command line and the console: with the same checks, limits, stops and report.
+//! Redrives dead letters for the command line and the console, with the same checks, limits, stop conditions and
+//! report.
 //!
-//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`] or a [`RedriveToFile`]. Both it and the console
-//! send dead letters through a [`RedriveTask`].
+//! The command line opens a [`RedriveRequest`] as a [`RedriveToQueue`], [`RedriveToSources`] or [`RedriveToFile`]. Both
+//! the command line and the console send dead letters through a [`RedriveTask`].
 
 mod next_step;
 mod request;
@@ -36,11 +37,11 @@ pub use to_sources::RedriveToSources;
 
 /// The highest rate of a redrive, in messages per second.
 pub const RATE_MAX: u32 = 3000;
-/// The longest time for which a pilot is watched.
+/// The maximum time for which a pilot is watched.
 pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
 
-/// The limits of a run, chosen at each start. By default the rate is unlimited, the pilot is watched for 90 s, and the
-/// run stops if more than 20 % of the pilot fails again.
+/// The limits of a run, chosen each time it is started. By default, the rate is unlimited, the pilot is watched for 90
+/// seconds, and the run stops if more than 20 % of the pilot fails again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RedrivePace {
     /// Messages per second; unlimited if `None`.
@@ -48,24 +49,24 @@ pub struct RedrivePace {
     /// The time for which the pilot is watched.
     pub watch_seconds: u64,
     pub stop_after_failures_percent: u8,
-    /// Send even if the source queue has no consumer.
+    /// True if messages are sent even if the source queue has no consumer.
     pub into_paused: bool,
 }
 
 impl Default for RedrivePace {
     fn default() -> Self {
-        // SQS counts are up to a minute old: a shorter watch sees only what failed immediately.
+        // SQS counts are up to a minute old, so a shorter watch would detect only immediate failures.
         Self { rate: None, watch_seconds: 90, stop_after_failures_percent: 20, into_paused: false }
     }
 }
 
 impl RedrivePace {
-    /// `at most 20 messages per second, 90 s of watching, and a stop at more than 20 %`
+    /// Describes the limits, such as `at most 20 messages per second, 90 s of watching, and a stop at more than 20 %`.
     pub fn describe(self) -> String {
         let rate = self.rate.map_or("no limit on messages per second".to_owned(), |rate| {
             format!("at most {} per second", format_count(rate.into(), "message"))
         });
-        let paused = if self.into_paused { ", also if the deployment is paused" } else { "" };
+        let paused = if self.into_paused { ", even if the deployment is paused" } else { "" };
         format!(
             "{rate}, {} s of watching, and a stop at more than {} %{paused}",
             self.watch_seconds, self.stop_after_failures_percent
@@ -81,26 +82,26 @@ pub struct RedriveTask<'a> {
     pub pace: RedrivePace,
     /// Maximum number of messages in total.
     pub max: u64,
-    /// True if the source queue has a consumer. Without one nothing can fail again, so the pilot is not watched.
+    /// True if the source queue has a consumer. Without one, nothing can fail again, so the pilot is not watched.
     pub is_consumed: bool,
     /// Returns true to stop as soon as possible.
     pub interrupted: &'a dyn Fn() -> bool,
     pub progress: &'a dyn Fn(RedriveProgress),
 }
 
-/// A completed run, and its journal.
+/// The result of a run: its report, and the counts of its journal.
 #[derive(Debug)]
 pub struct AppliedRedrive {
     pub report: RedriveReport,
     /// The combined counts of all runs.
     pub all: JournalCounts,
-    /// True if no earlier run has sent anything.
+    /// True if no earlier run sent anything.
     pub is_first: bool,
 }
 
 impl RedriveTask<'_> {
-    /// Reports what would be done without doing it. A file is not changed, so those in its journal are counted
-    /// separately.
+    /// Reports what a run would do, without doing it. Sent messages remain in a file, so those recorded in its journal
+    /// are counted separately.
     ///
     /// # Errors
     /// If the dead letters or the file's journal cannot be read, or a filter fails.
@@ -110,28 +111,28 @@ impl RedriveTask<'_> {
             Some(_) => RedriveJournal::read_existing(journal, id, self.from.name_in_journal(), self.to.arn())
                 .map_err(|error| self.explain_error(error))?,
         };
-        self.build_engine().dry_run_after(journal.as_ref()).await
+        self.build_job().dry_run_after(journal.as_ref()).await
     }
 
-    /// Sends the dead letters back. The journal belongs to this redrive only, so that the next run with it finishes
-    /// this one.
+    /// Sends the dead letters back. The journal belongs to this redrive only, so that the next run with the same
+    /// journal finishes the job.
     ///
     /// # Errors
-    /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
+    /// If the journal, the dead letters or a filter cannot be used, in which case nothing was done.
     pub async fn apply(&self, journal: &Path, id: &str) -> Result<AppliedRedrive, CommandFailure> {
         let journal = RedriveJournal::open(journal, id, self.from.name_in_journal(), self.to.arn());
         let mut journal = journal.map_err(|error| self.explain_error(error))?;
         let is_first = journal.is_new();
-        let report = self.build_engine().apply(&mut journal).await?;
+        let report = self.build_job().apply(&mut journal).await?;
         Ok(AppliedRedrive { report, all: journal.counts(), is_first })
     }
 
-    /// For a file, no alternative journal can be suggested.
+    /// Adapts the error for a file, for which no alternative journal can be suggested.
     fn explain_error(&self, error: JournalError) -> JournalError {
         if self.from.as_file().is_some() { error.for_file() } else { error }
     }
 
-    fn build_engine(&self) -> RedriveJob<'_, DeadLetters, SqsQueue, SystemClock> {
+    fn build_job(&self) -> RedriveJob<'_, DeadLetters, SqsQueue, SystemClock> {
         let can_come_back = matches!(self.from, DeadLetters::Queue(_));
         let is_watched = self.is_consumed && can_come_back;
         RedriveJob {
@@ -152,7 +153,7 @@ impl RedriveTask<'_> {
     }
 }
 
-/// Reports what would be done, without a destination queue.
+/// Reports what a run would do, without opening a destination queue.
 async fn dry_run(
     from: &DeadLetters,
     plan: &RedrivePlan,
@@ -160,11 +161,11 @@ async fn dry_run(
     journal: Option<&RedriveJournal>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<RedriveReport, CommandFailure> {
-    without_queue(from, plan, max, interrupted).dry_run_after(journal).await
+    job_without_queue(from, plan, max, interrupted).dry_run_after(journal).await
 }
 
-/// A redrive that sends nothing to a queue.
-fn without_queue<'a>(
+/// Builds a redrive that sends nothing to a queue.
+fn job_without_queue<'a>(
     from: &'a DeadLetters,
     plan: &'a RedrivePlan,
     max: u64,
@@ -182,16 +183,16 @@ fn without_queue<'a>(
     }
 }
 
-/// A sentence about dead letters from queues other than their destination, with the counts of the first five queues;
-/// `None` if there are none.
+/// Returns a sentence about dead letters from queues other than their destination, with the counts of the first five
+/// queues, or `None` if there are none.
 pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
-    let others: Vec<_> = report.from_other_queues(to).collect();
+    let others: Vec<_> = report.counts_from_other_queues(to).collect();
     let count: u64 = others.iter().map(|(_, count)| count).sum();
     let shown = others.iter().take(QUEUES_SHOWN);
     let mut names: Vec<_> =
         shown.map(|(arn, count)| format!("{} ({})", name_in(arn), group_digits(*count))).collect();
     if others.len() > QUEUES_SHOWN {
-        names.push(format!("{} more", format_count((others.len() - QUEUES_SHOWN) as u64, "queue")));
+        names.push(format_count((others.len() - QUEUES_SHOWN) as u64, "more queue"));
     }
     (count > 0).then(|| {
         let (messages, to) = (format_count(count, "dead letter"), name_in(to));
@@ -200,13 +201,13 @@ pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
 }
 
 /// Advice on dead letters from other queues.
-pub const TO_THEIR_OWN: &str = "leave out --to, which sends each back to its own queue";
+pub const OMIT_TO_ADVICE: &str = "leave out --to to send each back to its own queue";
 
 /// Maximum number of queues named in a sentence.
 const QUEUES_SHOWN: usize = 5;
 
-/// Checks that dead letters are not sent to the queue they were read from. Compares ARNs: a queue may have several
-/// URLs.
+/// Checks that dead letters are not sent to the queue they were read from. Compares ARNs, since a queue can have
+/// several URLs.
 ///
 /// # Errors
 /// If `to` is the queue itself, or the queue the file was read from.
@@ -224,7 +225,7 @@ pub fn check_destination(from: &DeadLetters, to: &str) -> Result<(), CommandFail
     }
 }
 
-/// The event a run is waiting for; `None` while it is working.
+/// Describes the event that a run is waiting for. Returns `None` while the run is working.
 pub fn describe_wait(progress: RedriveProgress) -> Option<String> {
     match progress {
         RedriveProgress::Read { .. } | RedriveProgress::Sent(_) | RedriveProgress::CameBack(_) => None,
@@ -256,7 +257,7 @@ mod tests {
         SqsQueue::new(aws_sdk_sqs::Client::from_conf(config), "http://127.0.0.1:9", arn)
     }
 
-    /// A file with a dead letter from the DLQ.
+    /// Returns a file with a dead letter from the DLQ.
     fn file() -> DeadLetters {
         let mut message = retried_record("NON_RETRYABLE_ERROR", "x", 1);
         message.queue_arn = DLQ.to_owned();
@@ -282,15 +283,15 @@ mod tests {
             let (interrupted, progress) = (&|| false, &|_| {});
             let task =
                 RedriveTask { from, to: &to, plan: &plan, pace, max: 11, is_consumed, interrupted, progress };
-            let engine = task.build_engine();
-            let RedriveLimits { rate, max, stop_after_failures_percent, watch } = engine.limits;
+            let job = task.build_job();
+            let RedriveLimits { rate, max, stop_after_failures_percent, watch } = job.limits;
             assert_eq!((rate, max, stop_after_failures_percent), (Some(3), 11, 9));
-            assert_eq!((watch.as_secs(), engine.can_come_back), (watched, can_come_back), "{is_consumed}");
+            assert_eq!((watch.as_secs(), job.can_come_back), (watched, can_come_back), "{is_consumed}");
         }
     }
 
     #[test]
-    fn dead_letters_from_elsewhere_are_counted_by_their_queues() {
+    fn dead_letters_from_elsewhere_are_counted_by_source_queue() {
         let by_source = |counts: &[(&str, u64)]| RedriveReport {
             by_source: counts.iter().map(|(name, count)| (SOURCE.replace("orders", name), *count)).collect(),
             ..RedriveReport::default()
@@ -301,10 +302,10 @@ mod tests {
             "1,201 dead letters did not come from orders, but from bills (1), mails (1,200)"
         );
         let many = by_source(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]);
-        assert!(from_elsewhere(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 queue more"));
+        assert!(from_elsewhere(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 more queue"));
     }
 
-    /// They would be duplicated in the DLQ.
+    /// Otherwise, the dead letters would be duplicated in the DLQ.
     #[test]
     fn dead_letters_are_not_sent_to_the_queue_they_came_from() {
         let checked = |from: &DeadLetters, to| check_destination(from, to).map_err(|error| error.to_string());

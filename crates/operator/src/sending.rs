@@ -1,6 +1,6 @@
-//! Sends a file of messages ([`FileToSend`]): lines are read and checked ([`LineRules`]), packed into batches, sent
+//! Sends a file of messages ([`FileToSend`]). Lines are read and checked ([`LineRules`]), packed into batches, sent
 //! ([`FileSender`]), and recorded in a [`SendJournal`] once confirmed, so that a second run continues where the first
-//! one ended.
+//! one stopped.
 
 mod batches;
 mod confirmed;

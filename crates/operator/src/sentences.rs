@@ -18,7 +18,7 @@ pub fn all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
     are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(group_digits(all), setting))
 }
 
-/// The number of final records or dead letters with an invalid message, from counts by code.
+/// Counts the final records or dead letters with an invalid message, from counts by code.
 #[must_use]
 pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
     INVALID.iter().filter_map(|code| by_code.get(*code)).sum()
@@ -49,7 +49,7 @@ pub fn describe_incompleteness(coverage: &Coverage) -> String {
     } else if let Some(behind) = describe_full_groups(*full_groups) {
         format!(". {behind}")
     } else if *reappeared > 0 {
-        // The reader knows the reason, so the user need not guess.
+        // The cause is known here, so the user need not guess.
         format!(
             ". {} became visible again while they were read, since SQS answered too slowly to keep them hidden, or \
              refused it (sqs:ChangeMessageVisibility): select fewer (--max), or run this nearer to the queue's region",
@@ -58,7 +58,7 @@ pub fn describe_incompleteness(coverage: &Coverage) -> String {
     } else {
         format!(
             ". The others are {ELSEWHERE}; or they were never there, since SQS's count is approximate. Messages that \
-             a killed audit or run received are visible again within two minutes: run this again then for the rest"
+             a killed audit or run received are visible again within two minutes: then run this again for the rest"
         )
     };
     seen_of + &unreadable_too + &again
@@ -69,9 +69,9 @@ pub fn describe_full_groups(full_groups: u64) -> Option<String> {
     let groups = format_count(full_groups, "message group");
     (full_groups > 0).then(|| {
         format!(
-            "The others are behind the first ten of {groups}: SQS returns no more of a group at a time. They become visible \
-             once these ten are sent back or deleted; `redrive --apply` and `purge --apply` continue with the next ten, \
-             and cannot get past messages that they leave"
+            "The others are behind the first ten of {groups}: SQS returns no more than ten messages of a group at a \
+             time. They become visible once these ten are sent back or deleted; `redrive --apply` and `purge --apply` \
+             continue with the next ten, and cannot get past messages that they leave"
         )
     })
 }
@@ -107,7 +107,7 @@ pub fn deleted_soon(
 pub fn still_hidden(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
-            "{} stay hidden from other readers for up to two minutes (half an hour if SQS answers slowly); if that \
+            "{} will stay hidden from other readers for up to two minutes (half an hour if SQS answers slowly); if that \
              happens each time, you need sqs:ChangeMessageVisibility on the queue",
             format_count(count, "message")
         )
@@ -116,7 +116,7 @@ pub fn still_hidden(count: u64) -> Option<String> {
 
 /// Possible locations of messages that were not seen.
 pub const ELSEWHERE: &str =
-    "in flight elsewhere, delayed, or more than the 120,000 that SQS hands out at a time";
+    "in flight elsewhere, delayed, or beyond the 120,000 that SQS hands out at a time";
 
 /// Warns about messages that were selected only because jq treats a missing member as null.
 pub fn picked_without_members(pick: &Pick) -> Option<String> {
@@ -155,8 +155,8 @@ pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
     ))
 }
 
-/// Describes the watch of the pilot: its size, its duration, the messages that failed again, and those waiting for a
-/// retry.
+/// Describes the watch of the pilot: its size, its duration, the messages that failed again, and the messages waiting
+/// for a retry.
 pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &PilotResult) -> String {
     let (span, sent, came_back) = (format_span(*seconds), group_digits(*sent), group_digits(*came_back));
     let waiting = match waiting {
@@ -168,13 +168,13 @@ pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &Pilo
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
 
-/// The reason why messages are in both queues, and the beginning of a remedy.
+/// The reason messages are in both queues, and the beginning of a remedy.
 pub struct NotDeletedReason {
     pub why: String,
     pub remedy: &'static str,
 }
 
-/// The reason and the remedy for messages that were sent back but are still in the DLQ.
+/// Returns the reason and the remedy for messages that were sent back but are still in the DLQ.
 pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedReason {
     match &report.why_not_deleted {
         Some(why) => {
@@ -226,17 +226,17 @@ mod tests {
         let grouped = Coverage { seen: 10, approximate: 35, unreadable: 0, full_groups: 1, ..coverage };
         assert_eq!(
             describe_incompleteness(&grouped),
-            "10 of about 35 messages were seen. The others are behind the first ten of 1 message group: SQS returns no more of \
-             a group at a time. They become visible once these ten are sent back or deleted; `redrive --apply` and `purge \
+            "10 of about 35 messages were seen. The others are behind the first ten of 1 message group: SQS returns no more than \
+             ten messages of a group at a time. They become visible once these ten are sent back or deleted; `redrive --apply` and `purge \
              --apply` continue with the next ten, and cannot get past messages that they leave"
         );
         let others_too = Coverage { approximate: 101, ..coverage };
-        assert!(describe_incompleteness(&others_too).ends_with("run this again then for the rest"));
+        assert!(describe_incompleteness(&others_too).ends_with("then run this again for the rest"));
         assert_eq!(
             describe_incompleteness(&Coverage { seen: 12, approximate: 20, unreadable: 0, ..coverage }),
-            "12 of about 20 messages were seen. The others are in flight elsewhere, delayed, or more than the 120,000 that SQS hands \
+            "12 of about 20 messages were seen. The others are in flight elsewhere, delayed, or beyond the 120,000 that SQS hands \
              out at a time; or they were never there, since SQS's count is approximate. Messages that a killed audit \
-             or run received are visible again within two minutes: run this again then for the rest"
+             or run received are visible again within two minutes: then run this again for the rest"
         );
     }
 
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_on_an_absent_member_is_warned_of_with_a_fix() {
+    fn a_filter_on_an_absent_member_has_a_warning_with_a_fix() {
         assert_eq!(
             remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
             "1 message selected without .attempts: jq treats a missing member as null, which is less than any number and \

@@ -1,5 +1,4 @@
-//! The status of a deployment: the state of the target, the number of messages in its queues, and the readers of the
-//! queues.
+//! The status of a deployment: the state of the target, the message counts of its queues, and their readers.
 
 pub mod consumer;
 pub mod containers;
@@ -69,7 +68,7 @@ pub async fn query_status(
             }
         }
     }
-    let seen = queues.iter().zip(open).map(async |(queue, open)| {
+    let readers = queues.iter().zip(open).map(async |(queue, open)| {
         // No program should read these queues, so their readers are not queried.
         if matches!(open.role, Some(Role::FinalDlq | Role::Blocked)) && queue.mappings.as_deref() == Some(&[])
         {
@@ -78,16 +77,16 @@ pub async fn query_status(
         let (mappings, in_flight) = (queue.mappings.as_deref(), queue.counts.in_flight);
         Some(Readers::query_readers(connection, &queue.arn, mappings, in_flight, now).await)
     });
-    let seen = join_all(seen).await;
-    for (queue, readers) in queues.iter_mut().zip(seen) {
+    let readers = join_all(readers).await;
+    for (queue, readers) in queues.iter_mut().zip(readers) {
         queue.readers = readers;
     }
-    let seen = query_targets(connection, open, &queues, now, &mut problems).await;
+    let findings = query_targets(connection, open, &queues, now, &mut problems).await;
     let blocked = read_blocked_groups(open, &queues, &mut problems).await;
     Ok(Status {
         deployment,
-        target: seen.map(|seen| seen.target),
-        longest_hold_seconds: seen.and_then(|seen| seen.longest_hold_seconds),
+        target: findings.map(|findings| findings.target),
+        longest_hold_seconds: findings.and_then(|findings| findings.longest_hold_seconds),
         queues,
         blocked,
         problems,
@@ -108,7 +107,7 @@ async fn read_blocked_groups(
         Ok(BlockedGroups { groups, coverage }) if coverage.complete => return groups,
         Ok(BlockedGroups { groups, .. }) => (
             groups,
-            "not all were seen: a notice is visible after a minute, and not while another program reads it"
+            "not all were seen: a notice becomes visible after a minute, and is hidden while another program reads it"
                 .to_owned(),
         ),
         Err(error) => (Vec::new(), error.to_string()),
@@ -123,15 +122,15 @@ async fn read_blocked_groups(
 
 /// The findings about the target, from the metrics of the functions that call it.
 #[derive(Clone, Copy, Debug)]
-struct TargetSeen {
+struct TargetFindings {
     target: TargetStatus,
     longest_hold_seconds: Option<i64>,
 }
 
-impl TargetSeen {
+impl TargetFindings {
     const UNKNOWN: Self = Self { target: TargetStatus::Unknown, longest_hold_seconds: None };
 
-    /// Combines several queues.
+    /// Combines the findings of two queues.
     fn combine_with(self, other: Self) -> Self {
         Self {
             target: self.target.combine_with(other.target),
@@ -140,36 +139,36 @@ impl TargetSeen {
     }
 }
 
-/// Reads the outages recorded by the functions of the source queue. Any named queue may be the source.
+/// Reads the outages recorded by the functions that read the source queue. Any queue given by name may be the source.
 async fn query_targets(
     connection: &AwsConnection,
     open: &[OpenQueue],
     queues: &[QueueStatus],
     now: Timestamp,
     problems: &mut Vec<Problem>,
-) -> Option<TargetSeen> {
+) -> Option<TargetFindings> {
     let sources = open.iter().zip(queues).filter(|(open, _)| matches!(open.role, None | Some(Role::Source)));
-    let seen = sources.map(async |(_, queue)| {
-        let Some(mappings) = &queue.mappings else { return Some(Ok(TargetSeen::UNKNOWN)) };
+    let findings = sources.map(async |(_, queue)| {
+        let Some(mappings) = &queue.mappings else { return Some(Ok(TargetFindings::UNKNOWN)) };
         let functions = breaker_functions(mappings);
         if functions.is_empty() {
             return None;
         }
-        let seen = query_target(connection, &queue.arn, &functions, now).await;
-        Some(seen.map_err(|error| Problem {
+        let findings = query_target(connection, &queue.arn, &functions, now).await;
+        Some(findings.map_err(|error| Problem {
             service: QueriedService::CloudWatch,
             missing: "outages",
             about: functions.iter().map(|name| (*name).to_owned()).collect(),
             why: error.to_string(),
         }))
     });
-    let seen = join_all(seen).await.into_iter().flatten().map(|seen| {
-        seen.unwrap_or_else(|problem| {
+    let findings = join_all(findings).await.into_iter().flatten().map(|findings| {
+        findings.unwrap_or_else(|problem| {
             Problem::record_problem(problems, problem);
-            TargetSeen::UNKNOWN
+            TargetFindings::UNKNOWN
         })
     });
-    seen.reduce(TargetSeen::combine_with)
+    findings.reduce(TargetFindings::combine_with)
 }
 
 async fn query_target(
@@ -177,12 +176,12 @@ async fn query_target(
     queue_arn: &str,
     functions: &[&str],
     now: Timestamp,
-) -> Result<TargetSeen, CommandFailure> {
+) -> Result<TargetFindings, CommandFailure> {
     let points = MetricsClient::for_region_of(connection, queue_arn)
         .await?
         .query_target_points(functions, now)
         .await?;
-    Ok(TargetSeen {
+    Ok(TargetFindings {
         target: TargetStatus::from_outages(
             points.circuit_open.iter().map(|points| OngoingOutage::from_points(points, now)),
         ),
@@ -190,8 +189,9 @@ async fn query_target(
     })
 }
 
-/// The functions that may have a circuit breaker, without duplicates and named as in their metrics: without version or
-/// alias. Our other functions, recognised by the names the stack gives them (infra/lib/names.ts), have none.
+/// Returns the functions that may have a circuit breaker, without duplicates and named as in their metrics: without
+/// version or alias. redeliver's other functions have none; they are recognised by the names that the stack gives them
+/// (infra/lib/names.ts).
 pub(crate) fn breaker_functions(mappings: &[LambdaMapping]) -> Vec<&str> {
     const WITHOUT: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];

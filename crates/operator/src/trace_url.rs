@@ -1,4 +1,4 @@
-//! The URL for the trace of a dead letter.
+//! The URLs of a dead letter's traces.
 
 use std::str::FromStr;
 
@@ -10,12 +10,12 @@ use redeliver_dead_letters::DeadLetterRecord;
 use crate::aws_console;
 use crate::terminal::help::SHOW;
 
-/// The option for the address of traces.
+/// The option for the URL of traces.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TraceUrlArgs {
-    /// The address of a trace, with {trace_id} or {xray_trace_id}
+    /// The URL of a trace, with {trace_id} or {xray_trace_id}
     ///
-    /// {trace_id} has 32 hexadecimal digits. {region} is replaced, too. The default is CloudWatch's page of X-Ray.
+    /// {trace_id} has 32 hexadecimal digits. {region} is also replaced. The default is the X-Ray page of CloudWatch.
     #[arg(long, help_heading = SHOW, value_name = "URL")]
     pub trace_url: Option<TraceUrl>,
 }
@@ -29,7 +29,7 @@ impl FromStr for TraceUrl {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let is_web = ["https://", "http://"].iter().any(|scheme| text.starts_with(scheme));
-        let has_id = ["{trace_id}", "{xray_trace_id}"].iter().any(|place| text.contains(place));
+        let has_id = ["{trace_id}", "{xray_trace_id}"].iter().any(|placeholder| text.contains(placeholder));
         match (is_web, has_id) {
             (false, _) => Err("it does not begin with https:// or http://"),
             (_, false) => Err("it has neither {trace_id} nor {xray_trace_id}: \
@@ -42,16 +42,17 @@ impl FromStr for TraceUrl {
 /// A trace of a dead letter, with its link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trace {
-    /// `trace` if there is only one.
+    /// The name; `trace` if there is only one.
     pub name: &'static str,
-    /// 32 hexadecimal digits.
+    /// The trace id: 32 hexadecimal digits.
     pub id: String,
     /// `None` if the region is unknown.
     pub url: Option<String>,
 }
 
 impl TraceUrlArgs {
-    /// The traces of a dead letter: that of its last attempt, and its producer's if different; empty without either.
+    /// Returns the traces of a dead letter: its last attempt's, and its producer's if that is a different one. Empty if
+    /// it has neither.
     pub fn trace_links(&self, record: &DeadLetterRecord) -> Vec<Trace> {
         let last_attempt = record.dead_letter.as_ref().and_then(DeadLetter::last_attempt);
         let producers = record.trace_context().map(|context| context.span);
@@ -89,14 +90,14 @@ mod tests {
 
     use super::*;
 
-    /// The trace of a message with this trace header, read from this queue.
+    /// Returns the trace of a message with this trace header from this queue.
     fn trace(url: Option<&str>, header: Option<&str>, queue_arn: &str) -> Option<Trace> {
         let mut traces = traces(url, header, queue_arn, None);
         assert!(traces.len() <= 1, "{traces:?}");
         traces.pop()
     }
 
-    /// The same, with this span of the last attempt.
+    /// Returns the traces of such a message whose last attempt has the span `last_attempt`.
     fn traces(
         url: Option<&str>,
         header: Option<&str>,
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_scheme_and_a_place_for_the_id() {
+    fn a_trace_url_has_a_scheme_and_a_placeholder_for_the_id() {
         let refused = |text: &str| text.parse::<TraceUrl>().unwrap_err();
         assert_eq!(refused("javascript:{trace_id}"), "it does not begin with https:// or http://");
         assert!(refused("https://traces.example.com/").starts_with("it has neither {trace_id} nor"));

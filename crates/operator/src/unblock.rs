@@ -1,4 +1,4 @@
-//! The steps of a decision on blocked groups: open and check the queues and the backup, then unblock each group.
+//! The steps of unblocking groups: open and check the queues and the backup, then unblock each group.
 
 use std::path::Path;
 
@@ -13,23 +13,23 @@ use crate::archive::BucketOwnerArgs;
 use crate::backup_place::{BackupPlace, OpenBackup};
 use crate::queues::{AwsConnection, OneQueue, QueueAddress};
 
-/// The requested decision on blocked groups, built from the user's options.
+/// A request to unblock groups, built from the user's options.
 pub struct UnblockRequest<'a> {
     pub connection: &'a AwsConnection,
     /// The deployment, or the queue with the notices.
     pub queue: &'a OneQueue,
     /// The ordered queue; the deployment's if `None`.
     pub source: Option<&'a QueueAddress>,
-    /// The groups; all if empty.
+    /// The groups to unblock; all if empty.
     pub groups: &'a [String],
-    /// The backup for messages to remove. Without it they are called again.
+    /// The backup for messages to remove. Without a backup, messages are retried instead of removed.
     pub backup: Option<&'a Path>,
     pub bucket_owner: BucketOwnerArgs,
     /// False to only list the groups.
     pub applied: bool,
 }
 
-/// A decision with its queues and backup open.
+/// A request with its queues and backup open.
 pub struct OpenUnblock<'a> {
     blocked: SqsQueue,
     source: SqsQueue,
@@ -39,8 +39,8 @@ pub struct OpenUnblock<'a> {
 }
 
 impl<'a> UnblockRequest<'a> {
-    /// Opens the queues and the backup, even for a plan: the same command with `--apply` must not be rejected for its
-    /// file.
+    /// Opens the queues and the backup, even for a plan, so that a bad backup path is reported before anything is
+    /// applied.
     ///
     /// # Errors
     /// If one of them cannot be used.
@@ -62,12 +62,12 @@ impl<'a> UnblockRequest<'a> {
 }
 
 impl OpenUnblock<'_> {
-    /// The ARN of the ordered queue.
+    /// Returns the ARN of the ordered queue.
     pub fn source_arn(&self) -> &str {
         self.source.arn()
     }
 
-    /// Calls the first message of each group again or removes it; or lists the groups.
+    /// Retries or removes the first message of each group, or only lists the groups.
     ///
     /// # Errors
     /// If the notices cannot be read.

@@ -10,30 +10,31 @@ mod system {
 
     use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process_group, setrlimit};
 
-    /// Prevents core files after a crash of this process.
+    /// Prevents this process from leaving a core file when it crashes.
     pub fn leave_no_core_file() {
-        let _not_known_here = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
+        let _best_effort = setrlimit(Resource::Core, Rlimit { current: Some(0), maximum: Some(0) });
     }
 
-    /// On Linux, prevents debuggers of the same user from attaching to this process: `PR_SET_DUMPABLE` in prctl(2).
+    /// On Linux, prevents debuggers of the same user from attaching to this process (`PR_SET_DUMPABLE` in prctl(2)).
     pub fn refuse_debuggers() {
         #[cfg(target_os = "linux")]
         let _best_effort =
             rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable);
     }
 
-    /// Shields a command to be started from the terminal's Ctrl-C.
+    /// Keeps the terminal's Ctrl-C from reaching the command's process.
     pub fn keep_from_interrupts(command: &mut Command) {
         command.process_group(0);
     }
 
-    /// The variable whose value marks the processes of a group: children inherit it, even in new sessions.
+    /// The environment variable that marks the processes of a group: children inherit it, even in new sessions.
     const MARK: &str = "REDELIVER_PROCESS_GROUP";
 
     /// A process and all processes that it has started.
     ///
-    /// The system's process group does not include processes that began a new session (`setsid`), as daemons do. On
-    /// Linux these are killed, too: every process with the group's mark in its environment, and its descendants.
+    /// The system's process group does not include processes that started a new session (`setsid`), as daemons do. On
+    /// Linux, [`Group::kill`] kills these, too: all processes with the group's mark in their environment, and their
+    /// descendants.
     #[derive(Debug)]
     pub struct Group {
         mark: String,
@@ -41,16 +42,16 @@ mod system {
     }
 
     impl Group {
-        /// Makes a command start in a new group. `mark` must be unique, since it identifies the processes of the group.
+        /// Lets a command start in a new group. `mark` must be unique, since it identifies the processes of the group.
         ///
         /// # Errors
-        /// Never fails here.
+        /// Never fails on Unix.
         pub fn begin_with(command: &mut Command, mark: String) -> io::Result<Self> {
             command.process_group(0).env(MARK, &mark);
             Ok(Self { mark, leader: None })
         }
 
-        /// Sets the id of the group's leader, once the command has started.
+        /// Sets the process id of the group's leader, once the command has started.
         #[must_use]
         pub fn led_by(self, id: u32) -> Self {
             Self { leader: Pid::from_raw(id.cast_signed()), ..self }
@@ -91,13 +92,14 @@ mod marked {
         is_marked: bool,
     }
 
-    /// Kills the processes whose environment has this variable, and their descendants.
+    /// Kills the processes with this variable in their environment, and their descendants.
     pub(super) fn kill_marked(variable: &str) {
         let mut killed = HashSet::new();
         loop {
             let mut new = with_descendants(find_processes(variable));
             new.retain(|process| killed.insert(process.id));
-            // Processes started during a scan are found by the next one: a child inherits its parent's environment.
+            // The next scan finds the processes that were started during this one: a child inherits its parent's
+            // environment.
             if new.is_empty() {
                 return;
             }
@@ -107,7 +109,7 @@ mod marked {
         }
     }
 
-    /// The user's own processes, whose environment is readable.
+    /// Lists all processes whose environment is readable, i.e. the user's own.
     fn find_processes(variable: &str) -> Vec<ScannedProcess> {
         let ids = fs::read_dir("/proc").into_iter().flatten().filter_map(|entry| {
             let id = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -124,18 +126,18 @@ mod marked {
         ids.filter_map(read).collect()
     }
 
-    /// The parent's id in `/proc/PID/stat`, which follows the state and the program's name; the name may contain any
-    /// character.
+    /// Parses the parent's id from `/proc/PID/stat`. It follows the program's name, which may contain any character,
+    /// and the state.
     fn parse_parent(stat: &str) -> Option<Pid> {
         let (_, fields) = stat.rsplit_once(") ")?;
         Pid::from_raw(fields.split(' ').nth(1)?.parse().ok()?)
     }
 
-    fn with_descendants(mut others: Vec<ScannedProcess>) -> Vec<ScannedProcess> {
-        let mut found: Vec<_> = others.extract_if(.., |process| process.is_marked).collect();
+    fn with_descendants(mut candidates: Vec<ScannedProcess>) -> Vec<ScannedProcess> {
+        let mut found: Vec<_> = candidates.extract_if(.., |process| process.is_marked).collect();
         loop {
             let ids: HashSet<_> = found.iter().map(|process| process.id).collect();
-            let children = others
+            let children = candidates
                 .extract_if(.., |process| process.parent.is_some_and(|parent| ids.contains(&parent)))
                 .collect::<Vec<_>>();
             if children.is_empty() {
@@ -153,7 +155,8 @@ mod marked {
         use super::super::Group;
         use super::*;
 
-        /// A group with two daemons, one of them without the group's environment, and their ids.
+        /// Starts a group with two daemons, one of them without the group's environment. Returns the leader, the group,
+        /// and the ids of the daemons.
         fn group_with_daemons(mark: &str) -> (Child, Group, Vec<String>) {
             let mut command = Command::new("sh");
             let script = "setsid sleep 1000 & echo $!; env -i setsid sleep 1000 & echo $!; exec sleep 1000";
@@ -170,22 +173,22 @@ mod marked {
         }
 
         #[test]
-        fn a_group_ends_with_its_daemons_and_no_other_group_does() {
+        fn a_group_is_killed_with_its_daemons_and_without_other_groups() {
             let (mut leader, group, daemons) = group_with_daemons("a-group");
-            let (mut other, others_group, others) = group_with_daemons("a-group-2");
+            let (mut other, other_group, other_daemons) = group_with_daemons("a-group-2");
             group.kill();
             leader.wait().unwrap();
             while daemons.iter().any(|id| is_running(id)) {
                 std::thread::yield_now();
             }
-            assert!(others.iter().all(|id| is_running(id)));
+            assert!(other_daemons.iter().all(|id| is_running(id)));
             assert!(other.try_wait().unwrap().is_none());
-            others_group.kill();
+            other_group.kill();
             other.wait().unwrap();
         }
 
         #[test]
-        fn a_parent_is_found_behind_a_name_with_brackets_and_spaces() {
+        fn a_parent_is_found_after_a_name_with_brackets_and_spaces() {
             assert_eq!(parse_parent("7 (a) b) S 42 7 7 0 -1"), Pid::from_raw(42));
             assert_eq!(parse_parent("1 (init) S 0 1 1 0 -1"), None);
             assert_eq!(parse_parent(""), None);
@@ -205,19 +208,19 @@ mod system {
     /// Does nothing.
     pub fn refuse_debuggers() {}
 
-    /// Shields a command to be started from the terminal's Ctrl-C.
+    /// Keeps the terminal's Ctrl-C from reaching the command's process.
     pub fn keep_from_interrupts(command: &mut Command) {
         const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
         command.creation_flags(CREATE_NEW_PROCESS_GROUP);
     }
 
-    /// A process and all processes that it has started. Only a job object could end these together, so groups are not
-    /// supported.
+    /// A process and all processes that it has started. On Windows, only a job object could end these together, so
+    /// groups are not supported.
     #[derive(Debug)]
     pub enum Group {}
 
     impl Group {
-        /// Not supported.
+        /// Fails, since groups are not supported.
         ///
         /// # Errors
         /// Always.

@@ -1,4 +1,4 @@
-//! Signals that ask the process to stop: SIGTERM from a container runtime, Ctrl-C from a person.
+//! Signals that stop the process: SIGTERM from a container runtime, Ctrl-C from a person.
 
 pub use system::Signals;
 
@@ -28,7 +28,7 @@ mod system {
 
     use super::Signal;
 
-    /// The signals of this process, from [`Signals::listen`] on.
+    /// The signals that this process has received since [`Signals::listen`].
     #[derive(Debug)]
     pub struct Signals {
         terminate: unix::Signal,
@@ -36,10 +36,10 @@ mod system {
     }
 
     impl Signals {
-        /// Installs the handlers. From then on these signals no longer end the process by themselves.
+        /// Installs the handlers. From then on, these signals no longer end the process.
         ///
         /// # Errors
-        /// If the system refuses a handler.
+        /// The system refuses a handler.
         pub fn listen() -> io::Result<Self> {
             Ok(Self {
                 terminate: signal(SignalKind::terminate())?,
@@ -47,7 +47,7 @@ mod system {
             })
         }
 
-        /// The next signal.
+        /// Waits for the next signal.
         pub async fn next(&mut self) -> Signal {
             tokio::select! {
                 Some(()) = self.terminate.recv() => Signal::terminate("SIGTERM"),
@@ -68,7 +68,7 @@ mod system {
 
     use super::Signal;
 
-    /// The signals of this process, from [`Signals::listen`] on.
+    /// The signals that this process has received since [`Signals::listen`].
     #[derive(Debug)]
     pub struct Signals {
         interrupt: CtrlC,
@@ -78,10 +78,10 @@ mod system {
     }
 
     impl Signals {
-        /// Installs the handlers. From then on these signals no longer end the process by themselves.
+        /// Installs the handlers. From then on, these signals no longer end the process.
         ///
         /// # Errors
-        /// If the system refuses a handler.
+        /// The system refuses a handler.
         pub fn listen() -> io::Result<Self> {
             Ok(Self {
                 interrupt: ctrl_c()?,
@@ -91,7 +91,7 @@ mod system {
             })
         }
 
-        /// The next signal.
+        /// Waits for the next signal.
         pub async fn next(&mut self) -> Signal {
             tokio::select! {
                 Some(()) = self.interrupt.recv() => Signal::interrupt("CTRL_C_EVENT"),

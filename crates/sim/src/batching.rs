@@ -1,11 +1,12 @@
-//! The batches of an event source mapping.
+//! The batch settings of an event source mapping.
 
 use std::time::Duration;
 
 use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 
-/// The batches of an event source mapping. By default, ten messages without a window, as for the inner functions.
+/// The batch settings of an event source mapping. By default, ten messages without a window, as for the inner
+/// functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {
     /// The maximum number of messages per batch, 1 to 10.
@@ -15,9 +16,9 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// The construct's default for the message-processor: ten messages and a window of one second, or one message
-    /// without a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only in batches of one
-    /// does each receive result in a call.
+    /// Returns the construct's default for the message-processor: ten messages and a window of one second, or one
+    /// message without a window for a FIFO queue. Lambda has no batching window for FIFO queues, and only batches of
+    /// one guarantee that each receive results in a call.
     pub fn for_message_processor(strategy: Strategy) -> Self {
         if strategy.definition().is_fifo {
             Self { size: 1, ..Self::default() }
@@ -27,7 +28,7 @@ impl Batching {
     }
 }
 
-/// The batches of the inner functions.
+/// The batch settings of the inner functions.
 impl Default for Batching {
     fn default() -> Self {
         Self { size: 10, window: Duration::ZERO }

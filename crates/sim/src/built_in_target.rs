@@ -1,4 +1,4 @@
-//! The built-in target: it fails at random, but reproducibly for the same seed.
+//! The built-in target, which fails at random but reproducibly for a given seed.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -32,7 +32,7 @@ pub struct FailureChances {
     pub seed: u64,
 }
 
-/// The number of redrives, and of retries since the last one.
+/// The number of redrives, and the number of retries since the last redrive.
 type AttemptKey = (u32, u32);
 
 impl BuiltInTarget {
@@ -41,10 +41,10 @@ impl BuiltInTarget {
         Self { failures, failed: Mutex::default() }
     }
 
-    /// Responds to a call: the same result for the same seed, message and attempt.
+    /// Responds to a call, with the same result for the same seed, message, attempt and number of earlier failures.
     ///
     /// # Errors
-    /// `Simulated.Permanent` or `Simulated.Transient`, by the chances of [`FailureChances`].
+    /// `Simulated.Permanent` or `Simulated.Transient`, according to [`FailureChances`].
     pub fn answer_call(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let FailureChances { rate, first, permanently, .. } = self.failures;
         if self.draw_number(message, 0, 0) < permanently {
@@ -69,18 +69,19 @@ impl BuiltInTarget {
         Ok(())
     }
 
-    /// A number in 0..1, the same for the same key. Draw 0 is for the message, later draws are for its attempts.
+    /// Returns a number in 0..1, always the same for the same arguments. Draw 0 is for the message; later draws are for
+    /// its attempts.
     fn draw_number(&self, message: &Message<'_>, draw: u32, times: u32) -> f64 {
         let mut key = [0; 32];
         for (place, byte) in key.iter_mut().zip(message.message_id.bytes().filter(|byte| *byte != b'-')) {
             *place = byte.to_ascii_lowercase();
         }
-        // 32 hexadecimal digits fill the key; the rest becomes the stream number and the start.
+        // The 32 hexadecimal digits of the id fill the key; the other values select the stream and the word position.
         let mut generator = ChaCha8Rng::from_seed(key);
         generator.set_stream(self.failures.seed);
         let attempt = u128::from(message.redrive_generation) * 2048 + u128::from(draw);
         generator.set_word_pos(2 * ((u128::from(times) << 24) + attempt));
-        #[expect(clippy::cast_precision_loss, reason = "53 bits are what an f64 holds exactly")]
+        #[expect(clippy::cast_precision_loss, reason = "an f64 holds 53 bits exactly")]
         let draw = (generator.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
         draw
     }
@@ -93,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// The messages, out of 1,000, that fail at this attempt.
+    /// Returns the messages, out of 1,000, that fail at this attempt.
     fn failures(target: &BuiltInTarget, attempt: AttemptKey) -> Vec<u32> {
         let (redrive_generation, retry_attempt) = attempt;
         let fails = |n: &u32| {
@@ -116,7 +117,7 @@ mod tests {
     const HALF: FailureChances = FailureChances { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
 
     #[test]
-    fn each_attempt_has_a_chance_of_its_own_and_the_same_in_each_run() {
+    fn each_attempt_has_its_own_chance_which_is_the_same_in_every_run() {
         let [one, other] = [(); 2].map(|()| BuiltInTarget::new(HALF));
         let attempts = [(0, 0), (0, 1), (1, 0)];
         let [first, second, redriven] = attempts.map(|attempt| failures(&one, attempt));
@@ -124,9 +125,9 @@ mod tests {
             [&first, &second, &redriven],
             attempts.map(|attempt| failures(&other, attempt)).each_ref()
         );
-        let in_first_too = |others: &[u32]| first.iter().filter(|n| others.contains(n)).count();
+        let also_in_first = |others: &[u32]| first.iter().filter(|n| others.contains(n)).count();
         assert_eq!([&first, &second, &redriven].map(Vec::len), [505, 501, 479]);
-        assert_eq!([&second, &redriven].map(|others| in_first_too(others)), [246, 226]);
+        assert_eq!([&second, &redriven].map(|others| also_in_first(others)), [246, 226]);
     }
 
     #[test]

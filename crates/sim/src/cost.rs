@@ -1,4 +1,4 @@
-//! AWS's charges: list prices as data, and the calculations shared by the docs and `redeliver simulate`.
+//! AWS's charges: the list prices as data, and the calculations shared by the docs and `redeliver simulate`.
 
 mod prices;
 mod usage;

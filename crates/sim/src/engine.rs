@@ -23,17 +23,17 @@ use redeliver_core::lock;
 
 /// The pause after a failed receive.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// The pause between two counts of queues that seem to have lost a message: longer than the lag of SQS's counts.
+/// The pause between two counts of the queues, to detect lost messages: longer than the lag of SQS's counts.
 const COUNT_PAUSE: Duration = Duration::from_secs(60);
-/// After this many consecutive empty counts, unsettled messages are lost.
+/// After this many consecutive empty counts, unsettled messages are considered lost.
 const EMPTY_COUNTS: u32 = 3;
 
 /// The functions of the loop.
 #[derive(Debug)]
 pub struct LoopFunctions<M, F, A> {
-    /// Polls the source queue: the message-processor or the async-retry-handler.
+    /// The function that polls the source queue: the message-processor or the async-retry-handler.
     pub on_source: M,
-    /// Polls the intermediate DLQ, if the strategy has one.
+    /// The function that polls the intermediate DLQ, if the strategy has one.
     pub failed_message_processor: Option<F>,
     pub final_dlq_annotator: A,
 }
@@ -43,10 +43,10 @@ pub struct LoopFunctions<M, F, A> {
 pub struct Engine<'a, Q, C> {
     pub topology: &'a Topology<Q>,
     pub clock: &'a C,
-    /// True if the clock is virtual: the final records report it.
+    /// True if the clock is virtual; the final records then include the virtual time.
     pub is_virtual: bool,
     pub tracker: &'a Mutex<Tracker>,
-    /// Called with the number of settled messages.
+    /// Called with the number of settled messages after each step.
     pub progress: &'a dyn Fn(u64),
     /// The maximum duration of a long poll.
     pub wait: Duration,
@@ -54,12 +54,12 @@ pub struct Engine<'a, Q, C> {
     pub pollers: Pollers,
     /// The pollers of each of the other queues.
     pub inner_pollers: Pollers,
-    /// Returns the body as sent, given the body of its final record.
+    /// Returns the original message body, given the body of the final record.
     pub original_body: fn(&str) -> &str,
 }
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Runs the functions until every message is settled, until the missing ones are in no queue, or until `stop`
+    /// Runs the functions until every message is settled, until no queue contains the missing messages, or until `stop`
     /// completes. Writes the final records to `output`.
     ///
     /// # Errors
@@ -73,7 +73,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         let done = Cell::new(self.lock_tracker().is_settled());
         let Topology { source, intermediate, source_dlq, annotation, batching, .. } = self.topology;
         let work = async {
-            // Not `try_join!`: when one fails, `done` ends the others after their current batch.
+            // Not `try_join!`: when one poller fails, `done` ends the others after their current batch.
             let annotator = &functions.final_dlq_annotator;
             let (messages, failed, moved, annotated, collected) = join!(
                 self.poll_queue(source, &functions.on_source, self.pollers, *batching, &done),
@@ -103,7 +103,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         pin_mut!(work, interrupted);
         match select(work, interrupted).await {
             Either::Left((outcome, _)) => outcome,
-            // Current batches are finished: the handled records must be deleted, too.
+            // The current batches are completed, since their handled records must be deleted.
             Either::Right(((), work)) => {
                 done.set(true);
                 work.await
@@ -138,7 +138,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
                     return Err(error);
                 }
             }
-            // Checked after each step of any poller: the last message may be settled at the target or in the final DLQ.
+            // Checked after each step of every poller: the last message may be settled by the target or in the final
+            // DLQ.
             let tracker = self.lock_tracker();
             (self.progress)(tracker.settled_count());
             if tracker.is_settled() {
@@ -148,12 +149,12 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         Ok(())
     }
 
-    /// Completes when all queues were empty several times in a row.
+    /// Completes when all queues have been empty several times in a row.
     async fn wait_until_lost(&self) {
         let mut empty = 0;
         while empty < EMPTY_COUNTS {
             self.clock.sleep(COUNT_PAUSE).await;
-            // A single count is not enough: a function may hold a message that is between two queues, and SQS's counts
+            // A single count is not enough: a function may be moving a message between two queues, and SQS's counts
             // lag.
             let is_empty =
                 matches!(self.topology.count_waiting().await, Ok(0)) && !self.lock_tracker().expects_more();

@@ -1,18 +1,18 @@
-//! The errors that end a run of the loop.
+//! Errors that end a run of the loop.
 
 use redeliver_core::ports::{EntryError, NotInvoked};
 use redeliver_embedded::Stuck;
 use thiserror::Error;
 
-/// The error that ended a run.
+/// An error that ends a run.
 #[derive(Debug, Error)]
 pub enum LoopError {
     #[error("{doing}: {error}")]
     Sqs { doing: &'static str, error: EntryError },
-    /// Stopped before all messages were sent.
+    /// The run was stopped before all messages were sent.
     #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
     Interrupted {
-        /// Messages whose send SQS has confirmed.
+        /// The number of messages whose send SQS has confirmed.
         confirmed: usize,
         total: usize,
     },
@@ -25,7 +25,7 @@ pub enum LoopError {
 }
 
 impl LoopError {
-    /// An SQS error, with the request that failed.
+    /// Returns a function that adds the failed operation to an SQS error.
     pub fn while_doing(doing: &'static str) -> impl Fn(EntryError) -> Self {
         move |error| Self::Sqs { doing, error }
     }

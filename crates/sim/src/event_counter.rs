@@ -1,4 +1,4 @@
-//! Counts the events that the functions report.
+//! Counts of the events that the functions report.
 
 use std::sync::Mutex;
 
@@ -13,17 +13,17 @@ pub struct EventCounter(Mutex<EventCounts>);
 
 #[derive(Clone, Debug, Default)]
 pub struct EventCounts {
-    /// The number of retries by their delay in seconds, which is the index, up to the longest delay.
+    /// The number of retries by delay: the index is the delay in seconds, up to the longest one.
     pub delays: Vec<u64>,
     /// Hops of messages with long delays.
     pub hops: u64,
-    /// Immediate second calls within the same invocation.
+    /// Immediate retries in the same invocation.
     pub immediate_retries: u64,
     /// The number of times a circuit breaker opened.
     pub openings: u64,
     /// Probes of a target that was down, including the successful probe.
     pub probes: u64,
-    /// Messages held because their target was down; each hold counts.
+    /// Holds of messages: the target was down, responded "not now", or had reached its rate limit. Each hold counts.
     pub holds: u64,
 }
 

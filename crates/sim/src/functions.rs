@@ -15,10 +15,10 @@ use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 use crate::lambda::FUNCTION_ARN;
 use crate::topology::Topology;
 
-/// Concurrent calls to the target: the default of the setting `MAX_CONCURRENCY`.
+/// The maximum number of concurrent calls to the target: the default of the setting `MAX_CONCURRENCY`.
 pub const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
-/// The message-processor, for retry loops that have one.
+/// Creates the message-processor, for retry loops that have one.
 pub fn message_processor<H, Q: Clone, C, O>(
     topology: &Topology<Q>,
     handler: H,
@@ -30,7 +30,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
     let strategy = topology.retry_loop.strategy();
     let on_failure = strategy
         .and_then(|strategy| OnFailure::from_wiring(strategy, topology))
-        .expect("async-retry has a handler of its own, and every strategy has its queues")
+        .expect("async-retry has its own handler, and the topology has every strategy's queues")
         .map_queues(Q::clone);
     MessageProcessor {
         handler,
@@ -46,7 +46,7 @@ pub fn message_processor<H, Q: Clone, C, O>(
     }
 }
 
-/// The failed-message-processor, if the strategy has an intermediate DLQ.
+/// Creates the failed-message-processor, if the strategy has an intermediate DLQ.
 pub fn failed_message_processor<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,
@@ -65,7 +65,7 @@ pub fn failed_message_processor<Q: Clone, C, O>(
     })
 }
 
-/// The async-retry-handler, which polls the source queue and may invoke [`LocalLambda`](crate::LocalLambda).
+/// Creates the async-retry-handler, which polls the source queue and may invoke [`LocalLambda`](crate::LocalLambda).
 pub fn async_retry_handler<I, Q: Clone, C, O>(
     topology: &Topology<Q>,
     invoker: I,
@@ -84,7 +84,7 @@ pub fn async_retry_handler<I, Q: Clone, C, O>(
     }
 }
 
-/// The final-dlq-annotator, without an archive or notices.
+/// Creates the final-dlq-annotator, without an archive or notices.
 pub fn final_dlq_annotator<Q: Clone, C, O>(
     topology: &Topology<Q>,
     clock: C,
@@ -103,7 +103,8 @@ mod tests {
     use super::*;
     use crate::batching::Batching;
 
-    /// Otherwise, a local run would overstate the cost of an outage: each environment would detect it separately.
+    /// Otherwise, a local run would overstate the cost of an outage: each environment would have to detect it
+    /// separately.
     #[test]
     fn the_functions_recognize_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);

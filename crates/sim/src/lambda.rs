@@ -1,4 +1,4 @@
-//! Asynchronous invocations in this process: the target is called, and the record of a failure is sent to the retry
+//! Asynchronous invocations in this process: the target is called, and a record of each failure is sent to the retry
 //! queue, as Lambda sends it to a destination ("Capturing records of Lambda asynchronous invocations").
 
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,9 +18,9 @@ use crate::tracker::message_id;
 
 /// The ARN of the only function.
 pub(crate) const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:local";
-/// The maximum size of a failure record without its payload. Lambda cannot send a record that exceeds 1 MiB.
+/// The maximum size of a failure record, excluding its payload. Lambda cannot send a record that exceeds 1 MiB.
 const RECORD_BYTES: usize = 4096;
-/// The timeout for sending the record of a failure, including retries.
+/// The timeout for sending a failure record, including retries.
 const RECORD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A Lambda function whose on-failure destination is the retry queue, without retries by Lambda itself.
@@ -34,7 +34,7 @@ pub struct LocalLambda<'a, H, Q, C> {
 }
 
 impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
-    /// `seed` makes the request ids of different runs differ.
+    /// Creates a function. Runs with different seeds have different request ids.
     pub fn new(handler: H, retry_queue: &'a Q, clock: &'a C, seed: u64) -> Self {
         Self { handler, retry_queue, clock, seed, invocations: AtomicU64::new(0) }
     }
@@ -59,7 +59,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
         let record = OutgoingMessage::new(content).map_err(|_| NotInvoked::TooLarge)?;
         let deadline = self.clock.now() + RECORD_TIMEOUT;
         let outcomes = deliver(self.retry_queue, self.clock, deadline, vec![record]).await;
-        // Lambda would drop the event now. Here, the caller invokes the function again.
+        // At this point, Lambda would drop the event. Here, the caller invokes the function again.
         outcomes.into_iter().try_for_each(|outcome| match outcome {
             Ok(_) => Ok(()),
             Err(error) => Err(NotInvoked::NotNow { code: error.code }),
@@ -68,7 +68,7 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
 }
 
 impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
-    /// The failure record, which contains the payload byte for byte.
+    /// Builds the failure record, which contains the payload byte for byte.
     fn failure_record(&self, payload: &str, error: &HandlerError) -> String {
         let number = self.invocations.fetch_add(1, Ordering::Relaxed);
         let request_id = Uuid::from_u64_pair(self.seed, number);
@@ -81,7 +81,8 @@ impl<H, Q, C: Clock> LocalLambda<'_, H, Q, C> {
     }
 }
 
-/// The payload of the failed invocation in a final record, or the body itself if it is not a failure record.
+/// Returns the failed invocation's payload from the body of a final record, or the body itself if it is not a failure
+/// record.
 #[must_use]
 pub fn extract_payload(body: &str) -> &str {
     FailedInvocation::parse(body).map_or(body, |failed| failed.payload)
@@ -91,7 +92,7 @@ pub fn extract_payload(body: &str) -> &str {
 fn hash_to_id(payload: &str) -> String {
     let mut hasher = DefaultHasher::new();
     payload.hash(&mut hasher);
-    // An id has 128 bits: two hashes.
+    // An id has 128 bits, so two hashes are needed.
     let first = hasher.finish();
     first.hash(&mut hasher);
     Uuid::from_u64_pair(first, hasher.finish()).to_string()
@@ -100,7 +101,7 @@ fn hash_to_id(payload: &str) -> String {
 /// Checks that a message's body can be a payload.
 ///
 /// # Errors
-/// The reason why it cannot.
+/// The reason why it cannot be one.
 pub fn check_payload(message: &OutgoingMessage) -> Result<(), String> {
     let body = &message.content().body;
     let reason = if serde_json::from_str::<&RawValue>(body).is_err() {

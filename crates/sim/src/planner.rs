@@ -2,7 +2,7 @@
 //!
 //! The schedule of retries and the outages that a message survives are computed from the policy. Load, dead letters and
 //! requests are measured: the functions run in virtual time against a target that is down, flaps, fails, or is at its
-//! capacity. Producers, calls, pollers, environments and SQS requests take the times in [`ModelTimes`].
+//! capacity. The timing of producers, calls, pollers, environments and SQS requests follows [`ModelTimes`].
 
 mod delays;
 mod environments;

@@ -19,11 +19,11 @@ pub(super) const INVOCATION_TIMEOUT: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug)]
 pub struct Topology<Q> {
     pub retry_loop: RetryLoop,
-    /// The batches from the source queue.
+    /// The batch settings of the source queue.
     pub batching: Batching,
-    /// The senders of re-sends, as named in messages on the source queue.
+    /// The senders of re-sends, as identified by the `SenderId` of messages on the source queue.
     pub resenders: Resenders,
-    /// The queue to which producers send messages, or Lambda its records of failed invocations.
+    /// The queue to which producers send messages, or to which Lambda sends its records of failed invocations.
     pub source: Q,
     /// The queue in which failed messages wait for the failed-message-processor; `None` if they remain on the source
     /// queue.
@@ -36,7 +36,7 @@ pub struct Topology<Q> {
 }
 
 impl Topology<EmbeddedQueue> {
-    /// The queues as used by the functions: under a separate role, as on AWS.
+    /// Returns the queues as used by the functions, which have a separate role, as on AWS.
     #[must_use]
     pub fn for_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
@@ -47,7 +47,7 @@ impl Topology<EmbeddedQueue> {
 }
 
 impl<Q> Topology<Q> {
-    /// The same topology with other queues.
+    /// Returns the same topology with other queues.
     pub(crate) fn map_queues<T>(&self, queue: impl Fn(&Q) -> T) -> Topology<T> {
         Topology {
             retry_loop: self.retry_loop,
@@ -117,7 +117,7 @@ impl<Q: Queue + Clone> Topology<Q> {
             };
         }
         let mut take = |role| created.remove(&role);
-        let every = "every retry loop needs it";
+        let every = "every retry loop has this queue";
         Ok(Self {
             retry_loop,
             batching,
@@ -142,7 +142,7 @@ impl<Q: Queue + Clone> Topology<Q> {
         outcome
     }
 
-    /// The number of messages in all queues, in any state.
+    /// Returns the number of messages in all queues, in any state.
     ///
     /// # Errors
     /// The service's error.
@@ -154,24 +154,25 @@ impl<Q: Queue + Clone> Topology<Q> {
         Ok(waiting)
     }
 
-    /// All queues, each source before its dead-letter queue.
+    /// Returns all queues, each source before its dead-letter queue.
     pub(crate) fn all_queues(&self) -> impl Iterator<Item = &Q> {
         Role::ALL.iter().copied().filter_map(|role| (&*self).queue(role))
     }
 }
 
-/// "Configuring Lambda event source mappings for SQS": at least six times the function's timeout.
+/// Returns the queues' visibility timeout. AWS recommends at least six times the function's timeout ("Configuring
+/// Lambda event source mappings for SQS").
 pub(super) fn visibility_timeout() -> VisibilitySeconds {
     visibility_with_window(Duration::ZERO)
 }
 
-/// The messages also remain hidden during the batching window.
+/// Returns the visibility timeout with a batching window, during which messages also remain hidden.
 fn visibility_with_window(batching_window: Duration) -> VisibilitySeconds {
     let seconds = 6 * INVOCATION_TIMEOUT.as_secs() + batching_window.as_secs();
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
-/// A queue's settings; its DLQ must be in `created`.
+/// Returns a queue's settings; its DLQ must be in `created`.
 fn queue_settings<Q: Queue>(needed: &NeededQueue, created: &BTreeMap<Role, Q>) -> QueueSettings {
     let redrive = needed.redrive.and_then(|redrive| {
         let target_arn = created.get(&redrive.to)?.arn().to_owned();

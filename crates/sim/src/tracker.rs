@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use redeliver_core::message::Timestamp;
 use serde::Deserialize;
 
-/// Counts the sends and the ends of each message. A message is identified by its `metadata.message_id`, or by its body
-/// if it has none; no re-send changes either.
+/// Counts how often each message was sent and settled. A message is identified by its `metadata.message_id`, or by its
+/// body if it has none; a re-send changes neither.
 #[derive(Debug, Default)]
 pub struct Tracker {
     messages: HashMap<u64, MessageCount>,
@@ -26,12 +26,12 @@ struct MessageCount {
 }
 
 impl Tracker {
-    /// Announces messages still to be sent: the run is not settled without them.
+    /// Announces messages still to be sent. The run is not settled without them.
     pub fn expect_messages(&mut self, messages: u64) {
         self.expected += messages;
     }
 
-    /// True while announced messages are still to be sent.
+    /// Returns true while announced messages are still to be sent.
     #[must_use]
     pub fn expects_more(&self) -> bool {
         self.expected > 0
@@ -44,7 +44,7 @@ impl Tracker {
         self.expected = self.expected.saturating_sub(1);
         let count = self.messages.entry(identity_hash(body)).or_default();
         count.sent += 1;
-        // A copy may have been settled before.
+        // A copy may already have been settled.
         self.settled += u64::from(count.came_out >= count.sent);
     }
 
@@ -60,25 +60,25 @@ impl Tracker {
         self.record_end(body, now);
     }
 
-    /// Settled messages; a message counts at most as many times as it was sent.
+    /// Returns the number of settled messages. A message counts at most as many times as it was sent.
     #[must_use]
     pub fn settled_count(&self) -> u64 {
         self.settled
     }
 
-    /// Messages that were sent but are not settled.
+    /// Returns the number of messages that were sent but are not settled.
     #[must_use]
     pub fn missing_count(&self) -> u64 {
         self.sent - self.settled
     }
 
-    /// True if every sent message is settled, and no more are expected.
+    /// Returns true if every sent message is settled, and no more are expected.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.missing_count() == 0 && !self.expects_more()
     }
 
-    /// Messages that were settled more often than sent: copies from at-least-once delivery.
+    /// Returns the number of surplus settlements: copies from at-least-once delivery.
     #[must_use]
     pub fn copy_count(&self) -> u64 {
         self.processed + self.dead_letters.values().sum::<u64>() - self.settled
@@ -94,13 +94,13 @@ impl Tracker {
         self.processed
     }
 
-    /// Final records by `ErrorType`.
+    /// Returns the number of final records by `ErrorType`.
     #[must_use]
     pub fn dead_letters(&self) -> &BTreeMap<String, u64> {
         &self.dead_letters
     }
 
-    /// The time at which the last message was settled.
+    /// Returns the time at which the last message was settled.
     #[must_use]
     pub fn last_settled_at(&self) -> Option<Timestamp> {
         self.last_settled_at
@@ -126,7 +126,7 @@ pub(crate) fn hash_text(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// `metadata.message_id`, even if the rest of the body is invalid.
+/// Returns `metadata.message_id`, even if the rest of the body is invalid.
 pub(crate) fn message_id(body: &str) -> Option<String> {
     #[derive(Deserialize)]
     struct IdentifiedBody {
@@ -156,9 +156,9 @@ mod tests {
         assert_eq!((tracker.settled_count(), tracker.copy_count()), (1, 0));
     }
 
-    /// `serde_json` alone would accept the text inside.
+    /// `serde_json` alone would accept the inner string as the id.
     #[test]
-    fn an_object_is_no_message_id() {
+    fn an_object_is_not_a_message_id() {
         let mut tracker = Tracker::default();
         tracker.record_sent(ONE);
         let object = r#"{"metadata":{"message_id":{"$serde_json::private::RawValue":"\"a\""}},"data":{}}"#;
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_came_out_before_the_same_line_was_sent_again_counts_for_it() {
+    fn a_copy_settled_before_its_line_was_sent_again_counts_for_it() {
         let mut tracker = Tracker::default();
         tracker.record_sent(ONE);
         tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);

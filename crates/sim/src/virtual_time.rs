@@ -3,10 +3,10 @@
 use redeliver_core::message::Timestamp;
 use redeliver_embedded::VirtualClock;
 
-/// 2026-01-01T00:00:00Z: the same for every run, so that the same seed produces the same bytes.
+/// 2026-01-01T00:00:00Z, the same for every run, so that the same seed produces identical output.
 const START_SECONDS: i64 = 1_767_225_600;
 
-/// A clock at the start of a run.
+/// Returns a clock at the start of a run.
 #[must_use]
 pub fn start_clock() -> VirtualClock {
     VirtualClock::new(Timestamp::from_timestamp(START_SECONDS, 0).unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Embedded queues that differ from SQS's usual behaviour in one point.
+//! Embedded queues that differ from SQS's usual behaviour in one respect.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -14,7 +14,7 @@ use redeliver_core::ports::{
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
 
-/// The difference between a queue and an embedded one. By default there is none.
+/// The difference between a queue and its inner embedded queue. By default there is none.
 pub trait Alteration: Send + Sync {
     fn inner_queue(&self) -> &EmbeddedQueue;
 
@@ -82,7 +82,8 @@ impl<A: Alteration> Queue for AlteredQueue<A> {
     }
 }
 
-/// Requests take time, both before and after they are carried out: a program can die at these points.
+/// A queue whose requests take time both before and after they are carried out, so that a program can die at either
+/// point.
 pub struct SlowRequests<'a> {
     pub queue: &'a EmbeddedQueue,
     pub clock: &'a VirtualClock,
@@ -107,7 +108,7 @@ pub struct FullQueue<'a> {
     pub in_flight_max: u64,
     /// The error code at the limit.
     pub code: &'static str,
-    /// The number of receive requests so far.
+    /// Number of receive requests so far.
     pub receives: AtomicU32,
 }
 
@@ -125,7 +126,7 @@ impl Alteration for FullQueue<'_> {
     }
 }
 
-/// Messages with the body [`GARBLED`] are unreadable when received.
+/// A queue on which messages with the body [`GARBLED`] are unreadable.
 pub struct GarbledBodies {
     queue: EmbeddedQueue,
     unreadable: Mutex<Vec<UnreadableMessage>>,

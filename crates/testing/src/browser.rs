@@ -1,11 +1,11 @@
-//! Pages in a real browser, for tests. Without a browser, `cargo xtask test` skips those, and reports so.
+//! Opens pages in a real browser, for tests. Without a browser, `cargo xtask test` skips these tests and reports that.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use tempfile::TempDir;
 
-/// Measurements of a page's legibility.
+/// Measurements that show whether a page is legible.
 #[derive(Debug)]
 pub struct PageMeasurements {
     pub window: f64,
@@ -17,14 +17,14 @@ pub struct PageMeasurements {
     pub smallest_letters: f64,
 }
 
-/// Measures the frame that contains the page, and writes the result into the title. (A window of Chromium is at least
-/// 500 pixels wide; a frame can be as narrow as a phone.)
+/// Measures the frame that contains the page, and writes the result to the title. (A Chromium window is at least 500
+/// pixels wide, but a frame can be as narrow as a phone.)
 const MEASURE: &str = "<script>onload = () => {
   const { contentWindow: window, contentDocument: page } = document.querySelector('iframe');
-  page.querySelectorAll('details').forEach((one) => { one.open = true; });
-  const seen = (selector) => [...page.querySelectorAll(selector)].filter((one) => one.getClientRects().length);
-  const rows = seen('tr').map((row) => row.getBoundingClientRect().height);
-  const letters = seen('svg text').map((text) => {
+  page.querySelectorAll('details').forEach((details) => { details.open = true; });
+  const visible = (selector) => [...page.querySelectorAll(selector)].filter((node) => node.getClientRects().length);
+  const rows = visible('tr').map((row) => row.getBoundingClientRect().height);
+  const letters = visible('svg text').map((text) => {
     const { a, b } = text.getScreenCTM();
     return parseFloat(window.getComputedStyle(text).fontSize) * Math.hypot(a, b);
   });
@@ -32,11 +32,11 @@ const MEASURE: &str = "<script>onload = () => {
   document.title = [window.innerWidth, needed, Math.max(0, ...rows), Math.min(99, ...letters)].join(' ');
 };</script>";
 
-/// A temporary directory for one test, removed at its end.
+/// A temporary directory for one test, which is removed at the end of the test.
 pub struct BrowserScratch(TempDir);
 
 impl BrowserScratch {
-    #[expect(clippy::new_without_default, reason = "a test makes one on purpose")]
+    #[expect(clippy::new_without_default, reason = "tests create directories explicitly")]
     pub fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -45,7 +45,7 @@ impl BrowserScratch {
         self.0.path().join(name)
     }
 
-    /// Opens a page in a window of this width, and returns what Chromium prints.
+    /// Opens a page in a window of this width, and returns Chromium's output.
     pub fn open_page(&self, page: &str, width: u32, arguments: &[String]) -> String {
         let file = self.file_path("page.html");
         #[expect(clippy::disallowed_methods, reason = "the folder is the test's own")]
@@ -60,12 +60,14 @@ impl BrowserScratch {
             .stdin(Stdio::null())
             .output();
         let output = output.unwrap_or_else(|error| {
-            panic!("chromium does not start ({error}); install it, or leave this out with `--skip chromium`")
+            panic!(
+                "could not start chromium ({error}); install it, or skip these tests with `--skip chromium`"
+            )
         });
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// Lays out a page, with all of its details open, in a window of this width.
+    /// Measures a page, with all its `<details>` open, in a frame of this width.
     pub fn measure_page(&self, page: &str, width: u32) -> PageMeasurements {
         let page = page.replace('&', "&amp;").replace('"', "&quot;");
         let frame = format!(
@@ -82,15 +84,15 @@ impl BrowserScratch {
     }
 }
 
-/// Asserts that each scrollable element can be reached by keyboard, and has a role and a label.
+/// Asserts that each scrollable element can be reached with the keyboard, and has a role and a label.
 pub fn assert_reachable(page: &str) {
     let starts = ["<pre", "<div class=\"scroll\""].map(|start| page.match_indices(start));
     let tags: Vec<_> =
         starts.into_iter().flatten().filter_map(|(at, _)| page[at..].split('>').next()).collect();
-    assert!(!tags.is_empty(), "nothing scrolls in {page}");
+    assert!(!tags.is_empty(), "no scrollable element in {page}");
     for tag in tags {
         for attribute in [" tabindex=\"0\"", " role=\"", " aria-label=\""] {
-            assert!(tag.contains(attribute), "{attribute} in {tag}");
+            assert!(tag.contains(attribute), "{attribute} is missing in {tag}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Messages of a DLQ: redeliver's records as the annotator writes them, and foreign messages.
+//! Messages of a DLQ: final records as the annotator writes them, and foreign messages.
 
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{
@@ -11,17 +11,17 @@ use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp}
 
 use crate::functions;
 
-/// A timestamp from seconds since 1970.
+/// Returns the time this many seconds after 1970-01-01T00:00:00Z.
 pub fn at_seconds(seconds: i64) -> Timestamp {
-    Timestamp::from_timestamp(seconds, 0).expect("a test's moment is within the range")
+    Timestamp::from_timestamp(seconds, 0).expect("tests use times that are in range")
 }
 
-/// The id of the message with this number.
+/// Returns the id of the message with this number.
 pub fn letter_id(number: u32) -> String {
     format!("00000000-0000-4000-8000-{number:012}")
 }
 
-/// A message with this body and these attributes.
+/// Returns a message with this body and these attributes.
 pub fn received_message(body: &str, attributes: Attributes, number: u32) -> ReceivedMessage {
     ReceivedMessage {
         attributes,
@@ -32,12 +32,12 @@ pub fn received_message(body: &str, attributes: Attributes, number: u32) -> Rece
     }
 }
 
-/// A message of a foreign DLQ.
+/// Returns a message of a foreign DLQ.
 pub fn foreign_letter(body: &str, number: u32) -> ReceivedMessage {
     received_message(body, Attributes::new(), number)
 }
 
-/// A notice of a blocked group, as sent by the message-processor.
+/// Returns a notice of a blocked group, as the message-processor sends it.
 pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     let failure = r#"{"receipt_handle":"AQEB","waiting_since":"1970-01-01T00:00:07Z","type":"HttpStatus.503",
         "details":"HTTP 503","attempts":3,"verdict":"RETRY_ATTEMPT_EXCEEDED","stage":"message-processor"}"#;
@@ -49,14 +49,14 @@ pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     }
 }
 
-/// The log lines of a call with a request id, between seconds 1 and 2.
+/// Returns the location of the log lines of a call with a request id, from second 1 to second 2.
 pub fn attempt_logs() -> Option<AttemptLogs> {
     let stream = "2026/07/25/[$LATEST]0123456789abcdef".to_owned();
     let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));
     AttemptLogs::new(location.with_request_id(Some("7b1c7d3e-0191")), at_seconds(1), at_seconds(2))
 }
 
-/// A final record as the annotator writes it.
+/// Returns a final record as the annotator writes it.
 pub fn annotated_record(body: &str, code: &str, details: &str, number: u32) -> ReceivedMessage {
     let reason = ReasonCode::from_text(code).and_then(|code| code.known()).expect("one of our codes");
     let record = DeadLetter {
@@ -85,17 +85,17 @@ pub fn annotated_record(body: &str, code: &str, details: &str, number: u32) -> R
     received_message(body, attributes, number)
 }
 
-/// A final record of a message that was retried twice.
+/// Returns a final record of a message that was retried twice.
 pub fn retried_record(code: &str, details: &str, number: u32) -> ReceivedMessage {
     annotated_record(&retried_body(number, 2, &[0, 1]), code, details, number)
 }
 
-/// A message without annotations, with this `retry_attempt`, and failures at these attempts.
+/// Returns a message without an annotation, with this `retry_attempt` and with failures at these attempts.
 pub fn retried_message(retry_attempt: u32, failed: &[u32]) -> ReceivedMessage {
     foreign_letter(&retried_body(1, retry_attempt, failed), 1)
 }
 
-/// A body whose data contains a secret.
+/// Returns the body of a retried message, whose data contains a secret.
 pub fn retried_body(number: u32, retry_attempt: u32, failed: &[u32]) -> String {
     let failures: Vec<_> = failed
         .iter()

@@ -1,10 +1,10 @@
-//! A dying program: its future is dropped between two polls.
+//! Programs that die: their futures are dropped between two polls.
 
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls a future this many times and then drops it, as if it were killed.
+/// Polls a future this many times, and then abandons it as if the program were killed.
 pub struct KilledFuture<F> {
     pub future: Pin<Box<F>>,
     pub polls: u32,

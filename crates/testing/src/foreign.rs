@@ -1,4 +1,4 @@
-//! Dead letters as AWS services write them, according to their documentation (`fixtures/foreign`).
+//! Dead letters as AWS services write them according to their documentation (`fixtures/foreign`).
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, ReceivedMessage};
 use serde_json::Value;
@@ -11,7 +11,7 @@ macro_rules! fixtures {
     };
 }
 
-/// The fixtures by file name.
+/// The fixtures, with their file names.
 pub const FIXTURES: [(&str, &str); 12] = fixtures![
     "eventbridge-bus",
     "eventbridge-rule",
@@ -27,7 +27,7 @@ pub const FIXTURES: [(&str, &str); 12] = fixtures![
     "sqs-redrive",
 ];
 
-/// A fixture as a received message.
+/// Returns a fixture as a received message.
 pub fn fixture_message(name: &str) -> ReceivedMessage {
     let number = FIXTURES.iter().position(|(known, _)| *known == name).unwrap();
     let fixture: Value = serde_json::from_str(FIXTURES[number].1).unwrap();

@@ -1,4 +1,5 @@
-//! The functions in virtual time: queues that record sends, hand-built records, and an observer that records events.
+//! Runs the functions in virtual time: queues that record sends, hand-built records, and an observer that records
+//! events.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -30,27 +31,27 @@ use serde_json::{Value, json};
 pub const SOURCE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:source";
 pub const INTERMEDIATE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:intermediate";
 
-/// The start time of every test.
+/// Returns the start time of every test.
 pub fn start_time() -> Timestamp {
     parse_rfc3339("2026-07-25T17:20:00Z").unwrap()
 }
 
-/// The time `seconds` after the start, in redeliver's format.
+/// Returns the time `seconds` after the start, in redeliver's format.
 pub fn format_moment(seconds: i64) -> String {
     format_rfc3339(start_time() + chrono::TimeDelta::seconds(seconds))
 }
 
-/// The n-th message id.
+/// Returns the `n`-th message id.
 pub fn nth_id(n: usize) -> String {
     format!("0191f3a2-7b1c-7d3e-8f00-{n:012}")
 }
 
-/// The n-th valid body.
+/// Returns the `n`-th valid body.
 pub fn nth_body(n: usize) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"n":{n}}}}}"#, nth_id(n))
 }
 
-/// The n-th record, `sqs-n`, sent ten seconds before the start.
+/// Returns the `n`-th record, with the SQS message id `sqs-n`, sent ten seconds before the start.
 pub fn nth_record(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: format!("sqs-{n}"),
@@ -73,7 +74,7 @@ pub fn ten_records() -> Vec<ReceivedMessage> {
     (0..10).map(|n| nth_record(n, nth_body(n))).collect()
 }
 
-/// One producer attribute of each type.
+/// Returns one producer attribute of each type.
 pub fn producer_attributes() -> Attributes {
     Attributes::from([
         ("tenant".to_owned(), Attribute::string("acmé")),
@@ -83,7 +84,7 @@ pub fn producer_attributes() -> Attributes {
     ])
 }
 
-/// Ten producer attributes, the SQS limit.
+/// Returns ten producer attributes, the SQS limit.
 pub fn ten_attributes() -> Attributes {
     let more = (0..6).map(|n| (format!("more-{n}"), Attribute::string("x".repeat(n + 1))));
     producer_attributes().into_iter().chain(more).collect()
@@ -97,7 +98,7 @@ fn binary_attribute(data_type: &str, bytes: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(bytes.to_vec()) }
 }
 
-/// The body of a re-sent envelope, which contains its state.
+/// Returns the body of a re-sent envelope, which contains the message's state.
 pub fn resent_body(resend: Resend) -> String {
     match resend.rewritten {
         Rewritten::Body(body) => body,
@@ -105,7 +106,7 @@ pub fn resent_body(resend: Resend) -> String {
     }
 }
 
-/// A message with this body after its failure, and optionally after a hop.
+/// Returns a message with this body after its failure, and after a hop if `due_at` is set.
 pub fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
     let arrival = Arrival::from_record(nth_record(1, body), start_time());
     let accepted = arrival.accept(&MessageSchema::default(), Some(&hand_off.delivery)).unwrap();
@@ -113,7 +114,7 @@ pub fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>)
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
 }
 
-/// A body padded to this size by its `data`.
+/// Returns the `n`-th body, padded to this size by its `data`.
 pub fn body_of_size(n: usize, bytes: usize) -> String {
     let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, nth_id(n));
     let filled = empty.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - empty.len())));
@@ -121,7 +122,7 @@ pub fn body_of_size(n: usize, bytes: usize) -> String {
     filled
 }
 
-/// A service in virtual time, and its observer.
+/// An SQS service in virtual time, and an observer.
 pub struct FunctionWorld {
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
@@ -158,15 +159,16 @@ impl FunctionWorld {
         SpyQueue { queue, clock: self.clock.clone(), pauses, sent: Arc::default() }
     }
 
-    /// Makes sends to one queue fail.
+    /// Injects faults into the sends to one queue.
     pub fn fail_sends(&self, queue: &SpyQueue, scope: FaultScope, when: FaultTrigger, injection: Injection) {
         let queue = Some(queue.queue.arn().to_owned());
         let rule = FaultRule { action: SqsAction::SendMessageBatch, queue, scope, when, injection };
         self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 
-    /// Invokes a function with one batch and this time until the deadline; returns the ids of the records reported as
-    /// failed. Asserts that all events are flushed at the end: a frozen environment may never write the rest.
+    /// Invokes a function with one batch and this time until the deadline. Returns the ids of the records that it
+    /// reports as failed. Asserts that all events are flushed at the end: an environment that is then frozen may never
+    /// write the rest.
     pub fn invoke_function(
         &self,
         function: &impl Function,
@@ -175,11 +177,11 @@ impl FunctionWorld {
     ) -> Vec<String> {
         let deadline = self.clock.now() + time;
         let failed = self.clock.block_on(function.batch_item_failures(records, deadline));
-        assert_eq!(self.seen.unflushed_count(), 0, "events that no flush followed");
+        assert_eq!(self.seen.unflushed_count(), 0, "some events were not flushed");
         failed
     }
 
-    /// Whole seconds since the start.
+    /// Returns the whole seconds that have passed since the start.
     pub fn elapsed_seconds(&self) -> i64 {
         (self.clock.now() - start_time()).num_seconds()
     }
@@ -190,11 +192,11 @@ impl FunctionWorld {
 pub struct EventRecorder {
     clock: VirtualClock,
     events: Arc<Mutex<Vec<(Timestamp, Event)>>>,
-    /// The number of events at the last flush.
+    /// Number of events at the last flush.
     flushed: Arc<AtomicUsize>,
-    /// Set if spans are written.
+    /// The tracer, if spans are recorded.
     pub tracer: Option<Arc<Tracer>>,
-    /// The log lines of the invocation.
+    /// The location of the invocation's log lines.
     pub log_location: LogLocation,
 }
 
@@ -217,12 +219,12 @@ impl Observer for EventRecorder {
 }
 
 impl EventRecorder {
-    /// Writes spans; `continues` is `TRACE_CONTINUE`.
+    /// Records spans from now on; `continues` is `TRACE_CONTINUE`.
     pub fn enable_tracing(&mut self, continues: bool) {
         self.tracer = Some(Arc::new(Tracer::new(|| [7; 32], continues)));
     }
 
-    /// The spans that have ended since the last call.
+    /// Takes the spans that ended since the last call.
     pub fn take_spans(&self) -> Vec<Span<'static>> {
         self.tracer.as_ref().map(|tracer| tracer.take_ended().spans).unwrap_or_default()
     }
@@ -231,7 +233,7 @@ impl EventRecorder {
         self.timed_events().into_iter().map(|(_, event)| event).collect()
     }
 
-    /// The number of unflushed events.
+    /// Returns the number of unflushed events.
     pub fn unflushed_count(&self) -> usize {
         self.events.lock().unwrap().len() - self.flushed.load(Ordering::Relaxed)
     }
@@ -241,7 +243,7 @@ impl EventRecorder {
     }
 }
 
-/// A queue that records its sends, and may take time before and after each.
+/// A queue that records its sends, with optional pauses before and after each send.
 #[derive(Clone)]
 pub struct SpyQueue {
     pub queue: EmbeddedQueue,
@@ -281,12 +283,12 @@ impl SpyQueue {
         Self { pauses: (before, after), ..self }
     }
 
-    /// Every entry of every request, regardless of its outcome.
+    /// Returns the contents of all entries of all requests, regardless of their outcomes.
     pub fn sent_contents(&self) -> Vec<Content> {
         self.sent.lock().unwrap().clone()
     }
 
-    /// The only message ever sent to the queue.
+    /// Returns the content of the only message that was sent to the queue.
     pub fn only_sent(&self) -> Content {
         let sent = self.sent_contents();
         assert_eq!(sent.len(), 1, "{sent:?}");
@@ -300,7 +302,7 @@ impl SpyQueue {
         loop {
             let received = self.clock.block_on(self.queue.receive(request)).unwrap();
             if received.is_empty() {
-                all.sort_by(|one, other| one.body.cmp(&other.body));
+                all.sort_by(|left, right| left.body.cmp(&right.body));
                 return all;
             }
             all.extend(received);
@@ -308,7 +310,7 @@ impl SpyQueue {
     }
 }
 
-/// Sends one message like a producer, and receives it like an event source mapping.
+/// Sends one message as a producer does, and receives it as an event source mapping does.
 pub fn send_and_receive(queue: &SpyQueue, content: Content) -> ReceivedMessage {
     let message = redeliver_core::message::OutgoingMessage::new(content).unwrap();
     let batch = redeliver_core::message::packing::pack_batches(std::slice::from_ref(&message));
@@ -316,7 +318,7 @@ pub fn send_and_receive(queue: &SpyQueue, content: Content) -> ReceivedMessage {
     queue.receive_all().pop().unwrap()
 }
 
-/// The JSON document in an attribute, validated against its schema.
+/// Returns the JSON document in an attribute, validated against its schema.
 pub fn attribute_document(attributes: &Attributes, name: &str) -> Value {
     let text = attributes
         .get(name)
@@ -325,7 +327,7 @@ pub fn attribute_document(attributes: &Attributes, name: &str) -> Value {
     let instance: Value = serde_json::from_str(text).unwrap();
     let (schema, checked) = match name {
         "Failure" => (FAILURE_SCHEMA, instance.clone()),
-        // The content of an envelope's `metadata`.
+        // The attribute has the content of an envelope's `metadata`.
         "Redeliver" => (MESSAGE_SCHEMA, json!({ "metadata": instance, "data": {} })),
         _ => (DEAD_LETTER_SCHEMA, instance.clone()),
     };
@@ -342,7 +344,7 @@ pub fn attribute_document(attributes: &Attributes, name: &str) -> Value {
     instance
 }
 
-/// The attributes without redeliver's own.
+/// Returns the attributes except for redeliver's own.
 pub fn strip_own_attributes(attributes: &Attributes) -> Attributes {
     let ours = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter"];
     attributes

@@ -1,17 +1,17 @@
-//! The layers of a crate: a module may import only from floors below its own.
+//! Checks the layers of a crate: a module may import only from layers below its own.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The first import in the product code of `src` that does not point down, or `None`.
+/// Finds the first import in the product code of `src` that does not point to a lower layer.
 ///
-/// `floors` lists the crate's modules, lowest floor first. A floor is a line of paths (`"layout pages::status"`), and
-/// its modules do not import each other. A module that is not listed belongs to its parent.
-pub fn first_import_up(src: impl AsRef<Path>, floors: &[&str]) -> Option<String> {
-    let place = |path: &str| {
-        let places =
-            (0..).zip(floors).flat_map(|(floor, line)| line.split(' ').map(move |module| (floor, module)));
-        let own = places.filter(|(_, module)| {
+/// `layers` lists the crate's modules, lowest layer first. A layer is a line of paths (`"layout pages::status"`) whose
+/// modules do not import each other. A module that is not listed belongs to its parent.
+pub fn first_import_up(src: impl AsRef<Path>, layers: &[&str]) -> Option<String> {
+    let layer_of = |path: &str| {
+        let candidates =
+            (0..).zip(layers).flat_map(|(layer, line)| line.split(' ').map(move |module| (layer, module)));
+        let own = candidates.filter(|(_, module)| {
             path.strip_prefix(module).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
         });
         own.max_by_key(|(_, module)| module.len())
@@ -20,14 +20,15 @@ pub fn first_import_up(src: impl AsRef<Path>, floors: &[&str]) -> Option<String>
     collect_files(src.as_ref(), "", &mut files);
     files.sort_unstable();
     files.into_iter().find_map(|(module, file)| {
-        let Some((floor, own)) = place(&module) else { return Some(format!("{module} is on no floor")) };
+        let Some((layer, own)) = layer_of(&module) else { return Some(format!("{module} is in no layer")) };
         let source = fs::read_to_string(file).unwrap();
-        let runs_up = |import: &String| place(import).is_some_and(|(other, at)| at != own && other >= floor);
-        crate_imports(&source).into_iter().find(runs_up).map(|import| format!("{module} imports {import}"))
+        let points_up =
+            |import: &String| layer_of(import).is_some_and(|(other, at)| at != own && other >= layer);
+        crate_imports(&source).into_iter().find(points_up).map(|import| format!("{module} imports {import}"))
     })
 }
 
-/// Collects the modules below a folder with their files, except the crate's root and tests.
+/// Collects the modules below a folder, with their files, except for the crate's root and tests.
 fn collect_files(folder: &Path, parent: &str, files: &mut Vec<(String, PathBuf)>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -42,7 +43,7 @@ fn collect_files(folder: &Path, parent: &str, files: &mut Vec<(String, PathBuf)>
     }
 }
 
-/// The paths after each `crate::` before the tests: `crate::a::{b, c::d}` yields `a::b` and `a::c::d`.
+/// Returns the paths after each `crate::` that precedes the tests: `crate::a::{b, c::d}` yields `a::b` and `a::c::d`.
 fn crate_imports(source: &str) -> Vec<String> {
     let product = source.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = product.lines().map(|line| line.split("//").next().unwrap_or_default());
@@ -53,7 +54,7 @@ fn crate_imports(source: &str) -> Vec<String> {
     starts.flat_map(|(start, root)| expand_tree(&code[start + root.len()..])).collect()
 }
 
-/// The paths of the use tree at the start of a text.
+/// Returns the paths of the use tree at the start of `text`.
 fn expand_tree(text: &str) -> Vec<String> {
     let (mut paths, mut path, mut prefixes) = (Vec::new(), String::new(), Vec::new());
     for character in text.chars() {
@@ -79,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_import_from_the_same_floor_or_a_higher_one_is_found() {
+    fn an_import_from_the_same_layer_or_a_higher_one_is_found() {
         let src = tempfile::tempdir().unwrap();
         for folder in ["pages", "tests"] {
             fs::create_dir(src.path().join(folder)).unwrap();
@@ -99,19 +100,19 @@ mod tests {
         );
         write("pages/show.rs", "fn show() { crate::pages::list::list(crate::url::path()) }");
         write("tests/world.rs", "use crate::pages;");
-        let floors = ["url", "error", "pages::list", "pages"];
-        assert_eq!(first_import_up(src.path(), &floors), None);
-        let found = |floors: &[&str]| first_import_up(src.path(), floors).unwrap();
+        let layers = ["url", "error", "pages::list", "pages"];
+        assert_eq!(first_import_up(src.path(), &layers), None);
+        let found = |layers: &[&str]| first_import_up(src.path(), layers).unwrap();
         assert_eq!(found(&["error", "url", "pages"]), "error imports url::self");
         assert_eq!(found(&["url error", "pages"]), "error imports url::self");
         assert_eq!(found(&["url", "pages::list", "error", "pages"]), "pages::list imports error::Answer");
         assert_eq!(found(&["url", "error", "pages::show", "pages"]), "pages::show imports pages::list::list");
-        assert_eq!(found(&["error", "pages"]), "url is on no floor");
+        assert_eq!(found(&["error", "pages"]), "url is in no layer");
     }
 
     #[test]
-    fn a_module_of_core_imports_only_from_floors_below() {
-        let floors = [
+    fn core_modules_import_only_from_lower_layers() {
+        let layers = [
             "limits fault span_context log_location function_arn lock yield_now",
             "events truncate",
             "json",
@@ -125,13 +126,13 @@ mod tests {
             "async_retry blocked redelivery",
             "strategy",
         ];
-        assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src"), &floors), None);
+        assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src"), &layers), None);
     }
 
     #[test]
-    fn a_module_of_the_message_processor_imports_only_from_floors_below() {
-        let floors = ["outcome", "breaker order spans", "turns", "calls", "on_aws"];
+    fn message_processor_modules_import_only_from_lower_layers() {
+        let layers = ["outcome", "breaker order spans", "turns", "calls", "on_aws"];
         let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../message-processor/src");
-        assert_eq!(first_import_up(src, &floors), None);
+        assert_eq!(first_import_up(src, &layers), None);
     }
 }

@@ -1,5 +1,5 @@
-//! A scripted HTTP server on this machine, for tests: it records each request and sends the responses in order, or the
-//! response for that request. After the last response, it closes the connection of further requests.
+//! A scripted HTTP server on this machine, for tests. It records each request, and sends the responses in order or
+//! computes them from the requests. After the last response, it closes the connections of further requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-/// `GET /path?query HTTP/1.1`, and the body.
+/// The request line, `GET /path?query HTTP/1.1`, and the body.
 pub type LoopbackRequest = (String, String);
 
-/// A body, and the headers that describe it.
+/// A response body, and the headers that describe it.
 pub struct LoopbackBody {
     headers: &'static str,
     bytes: Vec<u8>,
@@ -23,7 +23,7 @@ impl From<Value> for LoopbackBody {
 }
 
 impl LoopbackBody {
-    /// Replaces a text by another one of the same length.
+    /// Replaces a string with another of the same length.
     pub fn with_replaced(mut self, from: &str, to: &str) -> Self {
         assert_eq!(from.len(), to.len());
         for start in 0..=self.bytes.len().saturating_sub(from.len()) {
@@ -34,12 +34,12 @@ impl LoopbackBody {
         self
     }
 
-    /// A response as sent by CloudFormation and STS.
+    /// Creates a response in the format of CloudFormation and STS.
     pub fn from_xml(text: &str) -> Self {
         Self { headers: "content-type: text/xml\r\n", bytes: text.as_bytes().to_vec() }
     }
 
-    /// A response as sent by CloudWatch.
+    /// Creates a response in the format of CloudWatch.
     pub fn from_cbor(bytes: Vec<u8>) -> Self {
         let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";
         Self { headers, bytes }
@@ -52,7 +52,7 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Starts the server: it ends with the test's process.
+    /// Starts a server that sends these responses in order. It ends with the test's process.
     pub fn start_scripted<B: Into<LoopbackBody>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
         let answers: Vec<(_, LoopbackBody)> =
             answers.into_iter().map(|(status, body)| (status, body.into())).collect();
@@ -60,19 +60,20 @@ impl Loopback {
         Self::start_answering(move |_| answers.next())
     }
 
-    /// Starts a server that computes each response from its request, for requests in any order.
+    /// Starts a server that computes each response from its request, for requests in any order. It ends with the test's
+    /// process.
     pub fn start_answering(
         mut answer: impl FnMut(&LoopbackRequest) -> Option<(u16, LoopbackBody)> + Send + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
-        let noted = Arc::clone(&requests);
+        let recorded = Arc::clone(&requests);
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 let mut stream = stream.unwrap();
                 let request = read_request(&stream);
-                noted.lock().unwrap().push(request.clone());
+                recorded.lock().unwrap().push(request.clone());
                 let Some((status, LoopbackBody { headers, bytes })) = answer(&request) else { continue };
                 let length = bytes.len();
                 let head = format!(
@@ -111,5 +112,5 @@ fn read_request(stream: &TcpStream) -> LoopbackRequest {
     }
     let mut body = vec![0; length];
     reader.read_exact(&mut body).unwrap();
-    (first, String::from_utf8_lossy(&body).into_owned()) // of CBOR, texts are what can be read
+    (first, String::from_utf8_lossy(&body).into_owned()) // in CBOR, only strings are legible
 }

@@ -1,5 +1,5 @@
 //! Files that another user may have planted where a program expects its own.
-#![expect(clippy::disallowed_methods, reason = "planted files are another user's")]
+#![expect(clippy::disallowed_methods, reason = "planted files belong to another user")]
 
 use std::fs::{Permissions, set_permissions, write};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
@@ -13,44 +13,44 @@ const REMEDY: &str = "so its content is not trusted: name another file, or check
 /// A user other than the one running the tests.
 pub const ANOTHER_USER: u32 = 65_534;
 
-/// Plants each kind of file at `path` in turn, and calls `refused` with the expected reason. Regular files contain
+/// Plants each kind of file at `path` in turn, and calls `refused` with the expected error. Regular files contain
 /// `text`.
 ///
-/// Only root can give a file away; otherwise, the rule itself is tested with the ids of two users
+/// Only root can change a file's owner. For other users, the rule itself is tested with two user ids
 /// (`a_file_of_another_user_is_not_trusted`).
 pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
-    let beside = path.with_extension("beside");
+    let neighbour = path.with_extension("beside");
     let not_trusted = |why: &str| refused(&format!("{why}, {REMEDY}"));
-    let gone = || std::fs::remove_file(path).unwrap();
-    let of_mode = |path: &Path, mode: u32| {
+    let remove = || std::fs::remove_file(path).unwrap();
+    let write_with_mode = |path: &Path, mode: u32| {
         write(path, text).unwrap();
         set_permissions(path, Permissions::from_mode(mode)).unwrap();
     };
     for mode in [0o666, 0o620, 0o602] {
-        of_mode(path, mode);
+        write_with_mode(path, mode);
         not_trusted(&format!("other users can write to it (mode {mode:o})"));
-        gone();
+        remove();
     }
-    of_mode(path, 0o600);
+    write_with_mode(path, 0o600);
     if chown(path, Some(ANOTHER_USER), None).is_ok() {
         not_trusted(&format!("it belongs to another user (uid {ANOTHER_USER})"));
     }
-    gone();
-    of_mode(&beside, 0o600);
-    for target in [&beside, Path::new("/dev/zero"), &path.with_extension("absent")] {
+    remove();
+    write_with_mode(&neighbour, 0o600);
+    for target in [&neighbour, Path::new("/dev/zero"), &path.with_extension("absent")] {
         symlink(target, path).unwrap();
         not_trusted("it is a link");
-        gone();
+        remove();
     }
     assert!(!path.with_extension("absent").exists(), "the link is not followed");
-    assert_eq!(std::fs::read_to_string(&beside).unwrap(), text, "the link is not followed");
+    assert_eq!(std::fs::read_to_string(&neighbour).unwrap(), text, "the link is not followed");
     create_pipe(path);
     not_trusted("it is not a regular file");
-    gone();
-    std::fs::remove_file(beside).unwrap();
+    remove();
+    std::fs::remove_file(neighbour).unwrap();
 }
 
-/// A named pipe.
+/// Creates a named pipe.
 pub fn create_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
 }

@@ -17,7 +17,7 @@ pub enum FunctionName {
 }
 
 impl FunctionName {
-    /// The function's name without a prefix, such as `message-processor`.
+    /// Returns the function's name without a prefix, such as `message-processor`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -27,7 +27,8 @@ impl FunctionName {
         }
     }
 
-    /// The queue that the function polls. With the strategy `ordered` the annotator polls a second one.
+    /// Returns the role of the queue that the function polls. With the strategy `ordered`, the annotator polls a second
+    /// one.
     pub(crate) const fn polled_role(self) -> Role {
         match self {
             Self::MessageProcessor => Role::Source,
@@ -45,13 +46,13 @@ pub struct WorkerFunctions {
 }
 
 impl WorkerFunctions {
-    /// Deduplicates the functions. In logs and metrics, `prefix-` precedes their names.
+    /// Creates the set of functions, without duplicates. In logs and metrics, `prefix-` precedes their names.
     #[must_use]
     pub fn new(names: impl IntoIterator<Item = FunctionName>, prefix: Option<String>) -> Self {
         Self { names: names.into_iter().collect(), prefix }
     }
 
-    /// In the order of the loop.
+    /// Iterates over the functions in the order of the loop.
     pub(crate) fn iter(&self) -> impl Iterator<Item = FunctionName> {
         self.names.iter().copied()
     }
@@ -60,7 +61,7 @@ impl WorkerFunctions {
         self.names.contains(&function)
     }
 
-    /// A function's name in logs and metrics.
+    /// Returns a function's name in logs and metrics.
     pub(crate) fn full_name(&self, function: FunctionName) -> String {
         match &self.prefix {
             Some(prefix) => format!("{prefix}-{}", function.as_str()),
@@ -68,7 +69,7 @@ impl WorkerFunctions {
         }
     }
 
-    /// The service name of this process, without `redeliver-`.
+    /// Returns the service name of this process, without `redeliver-`.
     pub(crate) fn service_name(&self) -> String {
         match self.iter().collect::<Vec<_>>()[..] {
             [function] => self.full_name(function),
@@ -82,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_one_function_is_the_service_of_its_name() {
+    fn a_process_with_one_function_is_named_after_it() {
         use FunctionName::{FinalDlqAnnotator, MessageProcessor};
         let service = |names: &[FunctionName], prefix: Option<&str>| {
             WorkerFunctions::new(names.iter().copied(), prefix.map(str::to_owned)).service_name()

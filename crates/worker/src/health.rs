@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use redeliver_core::lock;
 
-/// A poller is unhealthy if its last successful poll is older than this; a long poll plus a pause is shorter.
+/// The age of the last successful poll beyond which a poller is unhealthy. A long poll plus a pause is shorter.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
 
 /// The last poll and the batches of one poller.
@@ -23,7 +23,7 @@ pub(crate) struct Heartbeat {
 }
 
 impl Heartbeat {
-    /// For a poller that starts `now`.
+    /// Creates the heartbeat of a poller that starts at `now`.
     pub(crate) fn new(function: impl Into<String>, now: Timestamp) -> Self {
         Self { function: function.into(), last_poll: Mutex::new(now), batches_in_flight: AtomicUsize::new(0) }
     }
@@ -47,7 +47,7 @@ impl Heartbeat {
         let batches_in_flight = self.batches_in_flight.load(Ordering::Relaxed);
         FunctionHealth {
             function: self.function.clone(),
-            // A batch ends at its deadline at the latest, so a poller with a batch is not stuck.
+            // A batch ends by its deadline, so a poller with a batch is not stuck.
             healthy: since <= UNHEALTHY_AFTER || batches_in_flight > 0,
             seconds_since_poll: since.as_secs(),
             batches_in_flight,
@@ -75,7 +75,7 @@ pub(crate) struct HealthReport {
 pub(crate) struct FunctionHealth {
     /// Its name in logs and metrics.
     pub(crate) function: String,
-    /// True if the function reaches its queue.
+    /// True if the function can reach its queue.
     pub(crate) healthy: bool,
     /// Seconds since the last successful receive or the end of the last batch.
     pub(crate) seconds_since_poll: u64,
@@ -89,7 +89,7 @@ impl Health {
         HealthReport { healthy, functions }
     }
 
-    /// True while the process receives messages, that is, until a stop is requested.
+    /// Returns true while the process receives messages, that is, until a stop is requested.
     pub(crate) fn is_ready(&self) -> bool {
         !self.stop.is_requested()
     }

@@ -1,11 +1,11 @@
-//! `redeliver work`: the functions as a long-running process that polls their queues itself, for containers instead of
-//! Lambda.
+//! `redeliver work`: runs the functions in a long-running process that polls their queues itself, for containers
+//! instead of Lambda.
 //!
-//! [`run`] prepares everything before it receives anything. Then each function gets a poller, which does the work of an
-//! event source mapping. After a stop request the poller receives no more messages, and finishes those in flight. A
-//! pending receive is not cancelled, since SQS may already have returned messages. These are handled, too: their only
-//! receive on the source queue is used up (`maxReceiveCount` 1), so SQS would move them to the intermediate DLQ as if
-//! they had failed.
+//! [`run`] prepares everything before the first receive. Each function then gets a poller, which does the work of an
+//! event source mapping. After a stop request, the poller receives no more messages, and finishes those in flight. A
+//! pending receive is not cancelled, since SQS may already have returned messages. Those messages are handled as well:
+//! their only receive on the source queue is used up (`maxReceiveCount` 1), so SQS would move them to the intermediate
+//! DLQ as if they had failed.
 
 mod functions;
 mod health;
@@ -53,7 +53,7 @@ pub enum WorkerEnding {
 }
 
 impl WorkerEnding {
-    /// The ending of a process that handled everything after this signal.
+    /// Returns the ending of a process that handled everything after this signal.
     const fn after_signal(signal: Signal) -> Self {
         if signal.is_interrupt { Self::Interrupted } else { Self::Finished }
     }

@@ -1,5 +1,6 @@
-//! `/metrics`: the functions' metrics, aggregated for Prometheus. Names and labels are those of CloudWatch in snake
-//! case. The number of time series depends only on the functions and the dimension values, not on the messages.
+//! `/metrics`: the functions' metrics, aggregated for Prometheus. Names and labels are the same as in CloudWatch, but
+//! in snake case. The number of time series depends only on the functions and the dimension values, not on the
+//! messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ const SECONDS: &[f64] = &[
     0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 1800.0, 3600.0,
     10_800.0, 43_200.0, 86_400.0, 604_800.0,
 ];
-/// Buckets up to the intermediate DLQ's `maxReceiveCount`; that of the annotation queue is ten higher.
+/// Buckets up to the intermediate DLQ's `maxReceiveCount`; the annotation queue's is ten higher.
 const RECEIVES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 25.0, 50.0, 100.0];
 
 type Labels = Vec<(String, String)>;
@@ -42,7 +43,7 @@ pub(crate) struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Creates the metrics of the functions with these names. All counters start at zero, so that a first event shows
+    /// Creates the metrics of the functions with these names. All counters start at zero, so that the first event shows
     /// as an increase.
     pub(crate) fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
@@ -60,7 +61,7 @@ impl WorkerMetrics {
         );
         metrics.registry.register(
             "seconds_since_poll",
-            "Since the queue answered a receive, or a batch ended",
+            "Seconds since the last successful receive or the end of the last batch",
             metrics.seconds_since_poll.clone(),
         );
         for function in functions {
@@ -161,7 +162,7 @@ fn metric_labels(metric: Metric, function: &str, by: Option<&'static str>) -> La
     [Some(function), by].into_iter().flatten().collect()
 }
 
-/// The label sets of all time series of a counter for one function.
+/// Returns the label sets of all time series of a counter for one function.
 fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     match metric.dimension() {
         Some(dimension) => {
@@ -171,7 +172,7 @@ fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     }
 }
 
-/// The help text of a metric.
+/// Returns the help text of a metric.
 const fn help_text(metric: Metric) -> &'static str {
     match metric {
         Metric::Processed => "Messages that the target processed",
@@ -180,30 +181,28 @@ const fn help_text(metric: Metric) -> &'static str {
         Metric::RetriesScheduled => "Messages that will come back to the source queue",
         Metric::Hops => "Hops of messages whose retry is more than 900 s away",
         Metric::ImmediateRetries => "Second calls within the same invocation",
-        Metric::CircuitOpen => "Times that the target was found to be down, or still down",
+        Metric::CircuitOpen => "Number of times that the target was found to be down, or still down",
         Metric::Held => "Messages that were held because their target is down",
-        Metric::LongestHoldSeconds => "The longest time that a message of a batch has been held in all",
-        Metric::Probes => "Calls that tested whether a target that was down was back",
+        Metric::LongestHoldSeconds => "The longest total time that a message of a batch was held",
+        Metric::Probes => "Calls that probed whether the target had recovered",
         Metric::GivenUp => "Messages that were given up, on their way to the final DLQ",
-        Metric::Blocked => "Times that a message was given up and blocked its group",
+        Metric::Blocked => "Number of times that a message was given up and blocked its group",
         Metric::DeadLettered => "Messages in the final DLQ",
-        Metric::ArrivedByRedrive => "Messages that SQS itself moved: a crash, a timeout or a throttle",
+        Metric::ArrivedByRedrive => "Messages that SQS itself moved after a crash, a timeout or a throttle",
         Metric::UnreadableRecord => "Messages that could not be read at all",
-        Metric::ReceiveFailed => "Receives that failed",
+        Metric::ReceiveFailed => "Failed receives",
         Metric::BatchBrokenOff => "Batches that panicked or ran out of time; they come back",
-        Metric::NotDeleted => "Messages that are done and could not be deleted; copies of them come back",
+        Metric::NotDeleted => "Finished messages that could not be deleted; copies of them come back",
         Metric::ArchiveRefused => "Final records that could not be written to the archive; they come back",
         Metric::Notices => "Notices about causes of dead letters",
         Metric::NoticeRefused => "Notices that could not be published",
-        Metric::HeadersNotRefreshed => {
-            "Times that the secret of the target's headers could not be read again"
-        }
-        Metric::RetryAfterUnreadable => "Answers of the target whose Retry-After could not be read",
+        Metric::HeadersNotRefreshed => "Failed refreshes of the secret with the target's headers",
+        Metric::RetryAfterUnreadable => "Responses of the target whose Retry-After could not be parsed",
         Metric::AnswerTakenAsSuccess => {
-            "Shapes of a function's answers that look like reports of failures and are successes"
+            "Kinds of function responses that look like failure reports but count as successes"
         }
         Metric::MessageAgeSeconds => "Seconds since a message's first send",
-        Metric::TargetSeconds => "Duration of a call of the target",
+        Metric::TargetSeconds => "Duration of a call to the target",
         Metric::RetryDelaySeconds => "Delay of a retry",
         Metric::ReceiveCount => "Receives of messages that were received more than once",
     }

@@ -13,7 +13,7 @@ use crate::poller::PollerLimits;
 #[derive(Debug)]
 pub struct WorkerOptions {
     pub functions: WorkerFunctions,
-    /// Starts the user's own function, which the message-processor calls instead of `TARGET`.
+    /// The command that starts the user's own function, which the message-processor calls instead of `TARGET`.
     pub exec: Option<RuntimeCommand>,
     /// The limits of each poller.
     pub limits: PollerLimits,

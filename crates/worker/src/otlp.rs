@@ -31,8 +31,9 @@ pub(crate) struct SpanExport {
 }
 
 impl SpanExport {
-    /// `None` if OpenTelemetry's variables do not enable spans, or set an unsupported protocol, which is logged.
-    /// `service` is the service name without `redeliver-`, unless the variables set another.
+    /// Reads OpenTelemetry's environment variables. Returns `None` if they do not enable spans, or if they set an
+    /// unsupported protocol, which is logged. `service` is the service name without `redeliver-`; the variables can
+    /// override it.
     pub(crate) fn from_environment(service: &str) -> Option<Self> {
         let exporter = exporter_from_env(service).unwrap_or_else(|error| {
             log::warn("otlp", &error);
@@ -92,7 +93,7 @@ struct ExportRequest {
     dropped: u64,
 }
 
-/// `None` if no span has ended.
+/// Takes the ended spans and encodes them; `None` if no span has ended.
 fn take_ended(exporter: &Exporter, functions: &[TracedFunction]) -> Option<ExportRequest> {
     let (mut all, mut all_dropped) = (Vec::new(), 0);
     for (function, observer) in functions {

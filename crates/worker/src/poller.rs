@@ -39,7 +39,7 @@ pub(crate) struct Poller<Q, F, C, O> {
 pub struct PollerLimits {
     /// The number of concurrent batches.
     pub concurrency: NonZeroU16,
-    /// The largest batch, 1..=10.
+    /// The maximum batch size, 1..=10.
     pub batch_size: u8,
     /// The wait time of a long poll, 1..=20 s.
     pub wait: Duration,
@@ -110,14 +110,14 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
     }
 }
 
-/// The pauses after failed receives.
+/// Returns the pauses after failed receives.
 fn pause_backoff() -> ExponentialBackoff {
     let builder = ExponentialBuilder::new().with_min_delay(FIRST_PAUSE).with_max_delay(LONGEST_PAUSE);
     builder.without_max_times().with_jitter().build()
 }
 
-/// Reports all records as failed, and emits an event, if the function panics or misses its deadline; in Lambda the
-/// process would end.
+/// A function that reports all records as failed, and emits an event, if it panics or misses its deadline. In Lambda,
+/// the process would end.
 #[derive(Debug)]
 struct GuardedFunction<'a, F, C, O> {
     function: &'a F,
@@ -136,7 +136,7 @@ impl<F: Function, C: Clock, O: Observer> Function for GuardedFunction<'_, F, C, 
             Either::Left((Err(_), _)) => "panic",
             Either::Right(_) => "timeout",
         };
-        // It is unknown which records were processed. None is confirmed, so none is deleted and all are received again.
+        // It is unknown which records were processed, so none are confirmed or deleted, and all are received again.
         self.observer.observe(&Event::BatchBrokenOff { records: all, reason });
         Vec::new()
     }

@@ -35,7 +35,7 @@ use crate::settings::{CallTarget, MessageProcessorSetup, WorkerSettings};
 
 /// A process that is ready to receive.
 pub(crate) struct Prepared {
-    /// Each ends once a stop is requested and its work in progress is finished.
+    /// The pollers; each one ends once a stop is requested and its work in progress is finished.
     pub(crate) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(crate) health: Health,
     pub(crate) metrics: Arc<WorkerMetrics>,
@@ -44,10 +44,10 @@ pub(crate) struct Prepared {
     pub(crate) own_function: Option<Arc<OwnFunction>>,
 }
 
-/// Reads the settings, finds and checks the queues, and makes a poller for each function.
+/// Reads the settings, finds and checks the queues, and creates a poller for each function.
 pub(crate) async fn prepare_worker(options: &WorkerOptions, stop: &Stop) -> Result<Prepared, StartError> {
-    // Settings, queue names and queue attributes are checked first, in this order. A process that cannot work must not
-    // receive a single message, since each message on the source queue has only one receive.
+    // Settings, queue names and queue attributes are checked first, in this order. A process that cannot do its work
+    // must not receive a single message, since each message on the source queue has only one receive.
     let settings = WorkerSettings::read_settings(options)?;
     let named = settings.named_queues(options.limits.invocation);
     named.check_distinct()?;
@@ -83,7 +83,7 @@ async fn find_queues(
     Ok(queues)
 }
 
-/// The queues that a function polls.
+/// Returns the queues that a function polls.
 fn polled_roles(function: FunctionName, named: &NamedQueues) -> impl Iterator<Item = Role> + use<> {
     let second = function == FunctionName::FinalDlqAnnotator && named.urls.contains_key(&Role::SourceDlq);
     [Some(function.polled_role()), second.then_some(Role::SourceDlq)].into_iter().flatten()
@@ -133,7 +133,7 @@ impl Preparation<'_> {
         self.add_poller(name, Role::IntermediateDlq, function, observer, self.options.limits);
     }
 
-    /// The annotator polls two queues with the strategy `ordered`.
+    /// Adds the pollers of the annotator, which polls two queues with the strategy `ordered`.
     fn add_final_dlq_annotator(&mut self, settings: FinalDlqAnnotatorSettings) {
         let name = FunctionName::FinalDlqAnnotator;
         let observer = self.build_observer(name, settings.logging, None);
@@ -146,7 +146,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// `schema` is the schema of the message-processor.
+    /// Builds the observer of a function. `schema` is the message-processor's schema.
     fn build_observer(
         &self,
         function: FunctionName,

@@ -1,4 +1,4 @@
-//! Queue names, for checking whether two of them may identify the same queue.
+//! Compares queue names, to check whether two of them may identify the same queue.
 
 /// A queue's name, and its account if known: the parts common to its URL and its ARN. The host of a URL does not
 /// identify a queue (VPC endpoint, legacy endpoint, emulator).
@@ -9,7 +9,7 @@ pub(crate) struct QueueName<'a> {
 }
 
 impl<'a> QueueName<'a> {
-    /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`
+    /// Parses a URL such as `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`.
     pub(crate) fn from_url(url: &'a str) -> Self {
         let mut segments = url.trim_end_matches('/').rsplit('/');
         let name = segments.next().unwrap_or(url);
@@ -17,7 +17,7 @@ impl<'a> QueueName<'a> {
         Self { account: segments.next().filter(is_account), name }
     }
 
-    /// `arn:aws:sqs:REGION:ACCOUNT:NAME`
+    /// Parses an ARN such as `arn:aws:sqs:REGION:ACCOUNT:NAME`.
     pub(crate) fn from_arn(arn: &'a str) -> Option<Self> {
         match arn.split(':').collect::<Vec<_>>()[..] {
             ["arn", _, _, _, account, name] => Some(Self { account: Some(account), name }),
@@ -25,7 +25,7 @@ impl<'a> QueueName<'a> {
         }
     }
 
-    /// True if both may identify the same queue.
+    /// Returns true if both may identify the same queue.
     pub(crate) fn may_equal(&self, other: &Self) -> bool {
         let accounts = self.account.zip(other.account);
         self.name == other.name && accounts.is_none_or(|(one, other)| one == other)

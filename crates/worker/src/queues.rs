@@ -18,8 +18,8 @@ pub(crate) struct RetrySetup {
     pub(crate) queue_times: Option<QueueTimes>,
 }
 
-/// The assumption if another process runs the message-processor: failed messages are handed off.
-pub(crate) const ASSUMED: RetrySetup =
+/// The retry settings to assume if another process runs the message-processor: failed messages are handed off.
+pub(crate) const ASSUMED_RETRIES: RetrySetup =
     RetrySetup { strategy: Strategy::DelayedResend, max_attempts: 0, queue_times: None };
 
 /// The queues named in the environment.
@@ -61,7 +61,7 @@ impl NamedQueues {
         if same.is_empty() { Ok(()) } else { Err(UnusableQueues(same)) }
     }
 
-    /// Checks the attributes of the polled queues; returns the warnings. A missing attribute is not checked.
+    /// Checks the attributes of the polled queues, and returns the warnings. A missing attribute is not checked.
     pub(crate) fn check_attributes(
         &self,
         polled: &BTreeMap<Role, BTreeMap<String, String>>,
@@ -103,7 +103,7 @@ impl NamedQueues {
         }
     }
 
-    /// Failed messages remain on this queue, so its attributes must match the settings.
+    /// Checks that the source queue's attributes match the settings, since failed messages remain on it.
     fn check_hiding(
         &self,
         attributes: &BTreeMap<String, String>,
@@ -129,7 +129,7 @@ impl NamedQueues {
 
     /// Checks the redrive policy for messages that a function could not handle.
     fn check_redrive(&self, role: Role, attributes: &BTreeMap<String, String>, findings: &mut QueueFindings) {
-        // It has no DLQ, which would have to be a FIFO queue as well.
+        // The source DLQ has no DLQ of its own, which would have to be a FIFO queue as well.
         if role == Role::SourceDlq {
             return;
         }
@@ -160,7 +160,7 @@ impl NamedQueues {
         if count < receives {
             let problem =
                 format!("{url}: SQS moves a message out of it after {count} receives, and {why}; {remedy}");
-            // The strategy visibility needs fewer receives, and the strategy may be unknown here.
+            // The strategy `visibility` needs fewer receives, and the strategy can be unknown here.
             let is_sure = !(role == Role::Annotation && self.retrying.is_none());
             if is_sure {
                 findings.errors.push(problem);
@@ -176,32 +176,33 @@ impl NamedQueues {
         {
             findings.warnings.push(format!(
                 "{url}: SQS delivers a message {count} times before it moves it, so one that the message-processor could not \
-                 hand off calls the target again without the policy's delay; {remedy}"
+                 hand off is sent to the target again without the policy's delay; {remedy}"
             ));
         }
     }
 
-    /// `None` for the final DLQ, which has no DLQ, and for queues that the strategy does not need.
+    /// Returns the rule for a queue's redrive policy; `None` for the final DLQ, which has no DLQ, and for queues that
+    /// the strategy does not need.
     fn redrive_rule(&self, role: Role) -> Option<DlqRule> {
-        let RetrySetup { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED);
+        let RetrySetup { strategy, max_attempts, .. } = self.retrying.unwrap_or(ASSUMED_RETRIES);
         let queues = strategy.definition().queues(max_attempts);
         let RedriveEdge { to, receives } = queues.iter().find(|queue| queue.role == role)?.redrive?;
         let why = match (role, to) {
             (Role::Source, Role::IntermediateDlq) => String::new(),
-            (Role::Source, Role::SourceDlq) => "each retry and each hold is one".to_owned(),
+            (Role::Source, Role::SourceDlq) => "each retry and each hold is a receive".to_owned(),
             (Role::Source, _) => {
-                "each retry is one, and ten more than the policy's max_attempts are for what goes wrong"
+                "each retry is a receive, and ten more than the policy's max_attempts are reserved for failures"
                     .to_owned()
             }
             (Role::IntermediateDlq, _) => {
-                "a failed-message-processor that is broken for a while would end its retries".to_owned()
+                "a temporarily broken failed-message-processor would end its retries".to_owned()
             }
             (Role::SourceDlq | Role::Blocked | Role::Annotation | Role::FinalDlq, _) => {
                 let before =
                     queues.iter().filter_map(|queue| queue.redrive.filter(|redrive| redrive.to == role));
-                let brought = before.map(|redrive| redrive.receives).max().unwrap_or(0);
+                let receives_before = before.map(|redrive| redrive.receives).max().unwrap_or(0);
                 format!(
-                    "a moved message keeps up to {brought} receives, so it would reach the final DLQ without its reason"
+                    "a moved message keeps up to {receives_before} receives, so it would reach the final DLQ without its reason"
                 )
             }
         };

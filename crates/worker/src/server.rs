@@ -27,7 +27,7 @@ pub(crate) struct ServedState {
 
 /// The content type of health and error responses.
 const JSON: &str = "application/json";
-/// "OpenMetrics 1.0", *Protocol Negotiation*; Prometheus requests it.
+/// The content type of metrics, which Prometheus requests ("OpenMetrics 1.0", *Protocol Negotiation*).
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Debug, Error)]
@@ -52,27 +52,27 @@ impl HealthServer {
         bound.await.map_err(|error| BindError { address, error })
     }
 
-    /// The listening address, with the actual port if port 0 was requested.
+    /// Returns the listening address, with the actual port if port 0 was requested.
     pub(crate) const fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves forever.
+    /// Serves requests forever.
     pub(crate) async fn serve_forever<C: Clock + Clone + 'static>(
         self,
-        shown: ServedState,
+        state: ServedState,
         clock: C,
     ) -> Infallible {
-        let shown = Arc::new(shown);
+        let state = Arc::new(state);
         let answer =
-            async move |method: Method, uri: Uri| answer_request(&method, uri.path(), &shown, clock.now());
+            async move |method: Method, uri: Uri| answer_request(&method, uri.path(), &state, clock.now());
         http_server::serve_router(self.listener, Router::new().fallback(answer)).await
     }
 }
 
-fn answer_request(method: &Method, path: &str, shown: &ServedState, now: Timestamp) -> Response {
-    let ServedState { health, metrics } = shown;
-    let (good, kind, body) = match path {
+fn answer_request(method: &Method, path: &str, state: &ServedState, now: Timestamp) -> Response {
+    let ServedState { health, metrics } = state;
+    let (is_ok, content_type, body) = match path {
         "/healthz" => {
             let report = health.health_report(now);
             (report.healthy, JSON, json_line(&json!(report)))
@@ -90,15 +90,15 @@ fn answer_request(method: &Method, path: &str, shown: &ServedState, now: Timesta
         refused.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
         return refused;
     }
-    build_response(if good { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, kind, body)
+    build_response(if is_ok { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, content_type, body)
 }
 
 fn json_line(body: &Value) -> String {
     format!("{body}\n")
 }
 
-fn build_response(status: StatusCode, kind: &'static str, body: String) -> Response {
-    (status, [(CONTENT_TYPE, kind), (CACHE_CONTROL, "no-store")], body).into_response()
+fn build_response(status: StatusCode, content_type: &'static str, body: String) -> Response {
+    (status, [(CONTENT_TYPE, content_type), (CACHE_CONTROL, "no-store")], body).into_response()
 }
 
 #[cfg(test)]

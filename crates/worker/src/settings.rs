@@ -13,9 +13,9 @@ use thiserror::Error;
 
 use crate::functions::{FunctionName, WorkerFunctions};
 use crate::options::WorkerOptions;
-use crate::queues::{ASSUMED, NamedQueues, RetrySetup};
+use crate::queues::{ASSUMED_RETRIES, NamedQueues, RetrySetup};
 
-/// `None` for a function that this process does not run.
+/// The settings of each function; `None` for a function that this process does not run.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerSettings {
     pub(crate) message_processor: Option<MessageProcessorSetup>,
@@ -38,7 +38,7 @@ pub(crate) enum CallTarget {
 }
 
 impl WorkerSettings {
-    /// Reads the settings from the environment. A call of the target times out before its batch does.
+    /// Reads the settings from the environment. A call to the target times out before its batch does.
     pub(crate) fn read_settings(options: &WorkerOptions) -> Result<Self, StartError> {
         let WorkerOptions { functions, exec, limits, .. } = options;
         if exec.is_some() && !functions.has_function(FunctionName::MessageProcessor) {
@@ -56,7 +56,7 @@ impl WorkerSettings {
     fn from_env(functions: &WorkerFunctions, exec: Option<&RuntimeCommand>) -> Result<Self, SettingsError> {
         let mut settings = Self::default();
         let mut errors = SettingsErrors(None);
-        // The message-processor's settings are read first.
+        // Known before the annotator's settings are read, since the message-processor comes first.
         let mut is_fifo = false;
         for function in functions.iter() {
             match function {
@@ -77,7 +77,7 @@ impl WorkerSettings {
                         function.polled_role().setting_name(),
                         QueueKind::Standard,
                     ));
-                    // If nothing read this queue, messages that SQS moved there would be deleted at the end of their
+                    // If nothing polled this queue, messages that SQS moves there would be deleted at the end of their
                     // retention.
                     if is_fifo || queue_url_if_set(Role::SourceDlq.setting_name()).is_some() {
                         errors
@@ -89,7 +89,7 @@ impl WorkerSettings {
         errors.0.map_or(Ok(settings), Err)
     }
 
-    /// The queues named in the environment, even if this process does not use them.
+    /// Returns the queues named in the environment, even if this process does not use them.
     pub(crate) fn named_queues(&self, invocation: Duration) -> NamedQueues {
         let named = |role: Role| Some((role, queue_url_if_set(role.setting_name())?));
         let retrying = match &self.message_processor {
@@ -99,7 +99,7 @@ impl WorkerSettings {
                 queue_times: settings.on_failure.queue_times(),
             }),
             // The failed-message-processor only runs where messages are handed off.
-            None => self.failed_message_processor.is_some().then_some(ASSUMED),
+            None => self.failed_message_processor.is_some().then_some(ASSUMED_RETRIES),
         };
         let urls = Role::ALL.iter().copied().filter_map(named).collect();
         NamedQueues { urls, retrying, invocation: invocation.as_secs() }
@@ -121,13 +121,13 @@ impl MessageProcessorSetup {
     }
 }
 
-/// The part of a batch's time limit that is reserved for hand-offs and deletes.
+/// The part of a batch's time limit that is reserved for hand-offs and deletions.
 const RESERVE: Duration = Duration::from_secs(5);
 
 #[derive(Debug, PartialEq, Eq, Error)]
 #[error(
-    "TARGET_TIMEOUT_SECONDS is {target}, and a batch has {invocation} s (--invocation), of which 5 s are for handing off \
-     what failed; set TARGET_TIMEOUT_SECONDS to {} at most, or --invocation to {}s at least",
+    "TARGET_TIMEOUT_SECONDS is {target}, and a batch has {invocation} s (--invocation), of which 5 s are reserved \
+     for handing off failed messages; set TARGET_TIMEOUT_SECONDS to at most {}, or --invocation to at least {}s",
     (.invocation.saturating_sub(5)).max(1),
     .target + 5
 )]
@@ -136,7 +136,7 @@ pub(crate) struct TargetTimeoutTooLong {
     invocation: u64,
 }
 
-/// The timeout of a call: the configured value, or else 30 s, or less if a batch has less than 35 s.
+/// Returns the timeout of a call: the configured value, or else 30 s, or less if a batch has less than 35 s.
 pub(crate) fn target_timeout(
     set: Option<Duration>,
     invocation: Duration,
@@ -147,7 +147,7 @@ pub(crate) fn target_timeout(
             Err(TargetTimeoutTooLong { target: set.as_secs(), invocation: invocation.as_secs() })
         }
         Some(set) => Ok(set),
-        // A batch with less time than that is aborted at its own deadline.
+        // A batch with less time left is aborted at its own deadline.
         None => Ok(DEFAULT_TIMEOUT.min(longest).max(Duration::from_secs(1))),
     }
 }
@@ -184,8 +184,8 @@ mod tests {
         assert_eq!(timeout(Some(25), 30), Ok(25));
         assert_eq!(
             timeout(Some(26), 30).unwrap_err(),
-            "TARGET_TIMEOUT_SECONDS is 26, and a batch has 30 s (--invocation), of which 5 s are for handing off what \
-             failed; set TARGET_TIMEOUT_SECONDS to 25 at most, or --invocation to 31s at least"
+            "TARGET_TIMEOUT_SECONDS is 26, and a batch has 30 s (--invocation), of which 5 s are reserved for handing \
+             off failed messages; set TARGET_TIMEOUT_SECONDS to at most 25, or --invocation to at least 31s"
         );
         assert!(timeout(Some(1), 5).is_err());
     }

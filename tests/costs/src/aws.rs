@@ -1,4 +1,4 @@
-//! The decoders of `crates/aws`, compiled without the rest of the crate: the AWS SDK reads none of these.
+//! The decoders of `crates/aws` that do not use the AWS SDK, compiled without the rest of the crate.
 #![expect(unreachable_pub, dead_code, reason = "public or used in its crate, not here")]
 
 #[path = "../../../crates/aws/src/received.rs"]
@@ -25,13 +25,13 @@ pub(crate) use answer::FunctionResponse;
 use redeliver_core::handler::HandlerError;
 use redeliver_core::message::Timestamp;
 
-/// The delay that a target's `Retry-After` asks for.
+/// Returns the delay that a target requests with `Retry-After`.
 pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     retry_after::parse_retry_after(value, now)
 }
 
-/// The outcomes of a batch's records by the answer of a user's own function, and its shape if it is nearly a report of
-/// failures.
+/// Returns the outcome of each record in a batch according to a user's own function, and the shape of its response if
+/// that resembles a failure report.
 pub(crate) fn send_outcomes(
     answer: &FunctionResponse,
     ids: &[&str],

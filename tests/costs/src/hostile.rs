@@ -1,4 +1,4 @@
-//! Hostile inputs: the most expensive known one for each reader of what strangers wrote. xtask/src/instructions.rs limits
+//! Hostile inputs: the most expensive known one for each reader of untrusted data. xtask/src/instructions.rs limits
 //! their costs.
 
 mod answers;
@@ -21,20 +21,20 @@ use crate::published::{ITEMS, PLACES, SchemaPlace};
 
 /// The largest message of SQS ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;
-/// A little less than what a message may have where there is a schema.
+/// Slightly below the maximum for messages with a schema.
 const CHECKED_VALUES: usize = 99_000;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":"#;
 
-/// A hostile input with its reader.
+/// A hostile input and its reader.
 pub struct HostileCase {
     /// The reader, and the hostile part of its input if there is only one.
     pub message: String,
-    /// The place of the hostile part, or its shape; may be empty.
+    /// The location or the shape of the hostile part; can be empty.
     pub place: String,
     make: Box<dyn Fn() -> HostileReading>,
 }
 
-/// One reading of an input that is already made.
+/// A single read of a prepared input.
 pub struct HostileReading(Box<dyn Fn()>);
 
 impl HostileCase {
@@ -42,7 +42,7 @@ impl HostileCase {
         Self { message: message.to_owned(), place: String::new(), make: Box::new(make) }
     }
 
-    /// A message that holds `value` where the place says.
+    /// A message with `value` at this place.
     fn at_place(message: &str, place: &'static SchemaPlace, value: impl Fn() -> String + 'static) -> Self {
         let make = move || {
             let schema = DataSchema::new(place.schema_text())
@@ -57,7 +57,7 @@ impl HostileCase {
         Self { place, ..self }
     }
 
-    /// The name by which it is counted.
+    /// The name under which the case is counted.
     pub fn name(&self) -> String {
         if self.place.is_empty() {
             self.message.clone()
@@ -72,7 +72,7 @@ impl HostileCase {
 }
 
 impl HostileReading {
-    /// `read` is the whole work on this input.
+    /// `read` does all of the work on this input.
     fn new<I: 'static, O>(input: I, read: impl Fn(&I) -> O + 'static) -> Self {
         Self(Box::new(move || drop(black_box(read(black_box(&input))))))
     }
@@ -82,7 +82,7 @@ impl HostileReading {
         Self::new((schema, body), |(schema, body)| drop(black_box(schema.parse_envelope(body))))
     }
 
-    /// A message whose `metadata` has these members and an id.
+    /// A message whose `metadata` has an id and these members.
     fn with_metadata(members: &str) -> Self {
         let id = r#""message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
         Self::for_body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
@@ -94,13 +94,13 @@ impl HostileReading {
         })
     }
 
-    /// Reads it once, as a program does.
+    /// Reads the input once, like the real programs.
     pub fn read(&self) {
         (self.0)();
     }
 }
 
-/// All cases; those with the same reader follow each other.
+/// All cases, grouped by reader.
 pub fn all_cases() -> Vec<HostileCase> {
     let mut cases = by_published_schemas();
     cases.extend(reader_cases());
@@ -122,7 +122,7 @@ fn by_published_schemas() -> Vec<HostileCase> {
 
 type MakeValue = fn() -> String;
 
-/// Hostile values of 1 MiB, or as hostile as a smaller one can be.
+/// Hostile values of 1 MiB, or smaller ones that are as expensive.
 fn hostile_values() -> Vec<(&'static str, MakeValue)> {
     vec![
         ("more values than are checked", || format!("[{}]", filled_value(|_| "0".to_owned()))),
@@ -180,7 +180,7 @@ fn reader_cases() -> Vec<HostileCase> {
             HostileReading::with_metadata(&format!(r#""retry_history":[{failures}]"#))
         }),
         HostileCase::new("value, a name that the JSON library keeps for itself", || {
-            let schema = DataSchema::new("{}").expect("this one allows everything");
+            let schema = DataSchema::new("{}").expect("an empty schema is valid");
             let zeros = "0,".repeat(CHECKED_VALUES);
             let value = format!(r#"{}{zeros}"\u0024"{}"#, "[".repeat(120), "]".repeat(120));
             HostileReading::for_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
@@ -229,7 +229,7 @@ fn test_annotation() -> Annotation {
     }
 }
 
-/// As many of them as fit into a message.
+/// As many parts as fit in a message.
 fn filled_value(part: impl Fn(usize) -> String) -> String {
     filled_up_to(MESSAGE_BYTES - 500, part)
 }
@@ -242,17 +242,17 @@ fn filled_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
             break;
         }
         let comma = if index > 0 { "," } else { "" };
-        write!(filled, "{comma}{part}").expect("a string takes everything");
+        write!(filled, "{comma}{part}").expect("writing to a String succeeds");
     }
     filled
 }
 
-/// As many as are checked against a schema.
+/// An array with as many items as a schema's limit allows.
 fn fill_array(item: impl Fn(usize) -> String) -> String {
     format!("[{}]", fill_checked(item))
 }
 
-/// As many as are checked against a schema.
+/// An object with as many members as a schema's limit allows.
 fn fill_object(member: impl Fn(usize) -> String) -> String {
     format!("{{{}}}", fill_checked(member))
 }
@@ -270,7 +270,7 @@ fn fill_text(part: &str) -> String {
     format!("[\"{}\"]", part.repeat((MESSAGE_BYTES - 400) / part.len()))
 }
 
-/// A text without shortcuts for any engine: the bits of numbers.
+/// A string that no regex engine has a shortcut for: the bits of numbers.
 fn as_and_bs(index: usize) -> String {
     let bits = |index: usize| format!("{:b}", index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let bits: String = (index * 16..index * 16 + 16).map(bits).collect();

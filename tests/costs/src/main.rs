@@ -1,11 +1,11 @@
-//! `costs`: the instructions that one message takes in the core, from its received body to the re-sent body.
+//! `costs`: the instructions that the core needs for one message, from its received body to the re-sent body.
 //!
-//! - `costs retry` makes one retry, for callgrind to count the instructions within [`resend_counted`], in `cargo xtask
-//! test`.
-//! - `costs hostile` lets each reader read its hostile inputs and prints the milliseconds of the worst; `costs hostile
-//!   CASE` reads one, to be counted.
+//! - `costs retry` performs one retry, for callgrind to count the instructions in [`resend_counted`], in
+//!   `cargo xtask test`.
+//! - `costs hostile` runs each reader on its hostile inputs and prints the milliseconds of the worst; `costs hostile
+//!   CASE` reads one input, to be counted.
 //!
-//! It is built like the bundle, so it does not depend on the AWS SDK; only the benchmark uses Criterion.
+//! The package is built like the bundle, so it does not depend on the AWS SDK; only the benchmark uses Criterion.
 
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -32,20 +32,20 @@ fn run_retry() -> ExitCode {
     let workload = Workload::default();
     let cases = workload.cases();
     let is_whole = |operation| matches!(operation, Operation::Resend);
-    let case = cases.iter().find(|case| is_whole(case.operation)).expect("there is such a case");
-    drop(workload.resend(case.record.clone())); // what is only done the first time is not counted
+    let case = cases.iter().find(|case| is_whole(case.operation)).expect("the workload has this case");
+    drop(workload.resend(case.record.clone())); // one-time work is not counted
     resend_counted(&workload, black_box(case.record.clone()));
     ExitCode::SUCCESS
 }
 
-/// Resends the record. `cargo xtask test` counts every function of this file whose name ends with `_counted`. What is made is dropped
-/// within it, as it is in a function.
+/// Resends the record. `cargo xtask test` counts every function in this file whose name ends with `_counted`. Values
+/// created here are dropped here, too, like in the real function.
 #[inline(never)]
 fn resend_counted(workload: &Workload, record: ReceivedMessage) {
     drop(black_box(workload.resend(record)));
 }
 
-/// Prints each reader with the input that takes longest, and the best time of some runs.
+/// Prints each reader's slowest input, with the best time of several runs.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
 fn time_hostile() -> ExitCode {
     let cases = hostile::all_cases();
@@ -75,7 +75,7 @@ fn count_hostile(name: &str) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Reads the case; counted like [`resend_counted`].
+/// Reads the case. Counted like [`resend_counted`].
 #[inline(never)]
 fn read_counted(reading: &hostile::HostileReading) {
     reading.read();

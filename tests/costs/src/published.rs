@@ -1,16 +1,16 @@
-//! Schemas of the kind that people publish, and where their messages may be hostile.
+//! Schemas of the kind that people publish, and the places where a message can contain hostile values.
 
-/// A schema with a place of a message: the hostile value stands for the `$` of `data`.
+/// A place in a message with this schema: the hostile value replaces the `$` in `data`.
 pub struct SchemaPlace {
     pub schema: &'static str,
     pub data: &'static str,
 }
 
 impl SchemaPlace {
-    /// The schema's text.
+    /// The schema as JSON.
     ///
     /// # Panics
-    /// There is no such schema.
+    /// If the schema does not exist.
     #[must_use]
     pub fn schema_text(&self) -> &'static str {
         let found = SCHEMAS.iter().find(|(name, _)| *name == self.schema);
@@ -31,7 +31,7 @@ const SCHEMAS: [(&str, &str); 10] = [
     ("settings", include_str!("../schemas/settings.json")),
 ];
 
-/// Any value may stand in these.
+/// Places that accept any value.
 pub const PLACES: [SchemaPlace; 33] = [
     schema_place("order", r#"{"id":"AB-1","lines":$}"#),
     schema_place("order", r#"{"id":"AB-1","lines":[{"sku":"ABC","quantity":1,"price":$}]}"#),
@@ -80,7 +80,7 @@ pub const PLACES: [SchemaPlace; 33] = [
     schema_place("settings", r#"{"list":$}"#),
 ];
 
-/// As many of an item as fit into a message.
+/// Items that are repeated as often as a message allows.
 pub const ITEMS: [(SchemaPlace, &str); 14] = [
     (
         schema_place("order", r#"{"id":"AB-1","lines":[$]}"#),

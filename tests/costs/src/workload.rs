@@ -1,5 +1,5 @@
 //! The measured work: one message in the failed-message-processor, from the received record to the re-sent message,
-//! without requests.
+//! without any requests.
 
 use std::hint::black_box;
 
@@ -15,17 +15,17 @@ use redeliver_core::message::{Attributes, OutgoingMessage, ReceivedMessage, Time
 use redeliver_core::policy::Policy;
 use serde_json::value::RawValue;
 
-/// A schema for the orders in `data`: types, required members, a pattern, a limit.
+/// A schema for the orders in `data`: types, required members, a pattern and a limit.
 const DATA_SCHEMA: &str = r#"{"type":"object","required":["order","lines"],"properties":{
     "order":{"type":"string","pattern":"^[A-Z]{2}-[0-9]+$"},
     "lines":{"type":"array","items":{"type":"object","required":["sku","quantity","price"],"properties":{
         "sku":{"type":"string","maxLength":16},"quantity":{"type":"integer","minimum":1},"price":{"type":"number"},
         "gift":{"type":"boolean"},"note":{"type":["string","null"]}}}}}}"#;
 
-/// The operation on a message.
+/// The measured operation.
 #[derive(Clone, Copy)]
 pub enum Operation {
-    /// Skimming with `serde_json`, for comparison.
+    /// Skimming with `serde_json`, as the baseline.
     Skim,
     /// From the received record to the re-sent message: open, parse, validate, decide, splice, check.
     Resend,
@@ -43,15 +43,15 @@ impl Operation {
     }
 }
 
-/// One message with its operation.
+/// A message and its operation.
 pub struct WorkloadCase {
-    /// The operation, the message's state, and its size after a slash.
+    /// The operation, the message's state and, after a slash, its size.
     pub name: String,
     pub operation: Operation,
     pub record: ReceivedMessage,
 }
 
-/// The setup of a run.
+/// The schemas and the policy of a run.
 pub struct Workload {
     policy: Policy,
     schema: MessageSchema,
@@ -62,7 +62,7 @@ pub struct Workload {
 impl Default for Workload {
     /// The default policy, with and without a schema for `data`.
     fn default() -> Self {
-        let data = DataSchema::new(DATA_SCHEMA).expect("the schema above is one");
+        let data = DataSchema::new(DATA_SCHEMA).expect("the schema above is valid");
         Self {
             policy: Policy::default(),
             schema: MessageSchema::default(),
@@ -73,7 +73,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// All cases. A body of 1 MiB leaves room for the members that a re-send adds.
+    /// All cases. Bodies of "1 MiB" leave room for the members that a re-send adds.
     pub fn cases(&self) -> Vec<WorkloadCase> {
         let records = [
             ("first failure/1 KiB", self.record(body_of_size(1 << 10))),
@@ -82,16 +82,16 @@ impl Workload {
             ("first failure/1 MiB", self.record(body_of_size((1 << 20) - 1024))),
         ];
         let mut cases = Vec::new();
-        for (of, record) in records {
+        for (state, record) in records {
             for operation in [Operation::Skim, Operation::Resend, Operation::ResendByDataSchema] {
-                let name = format!("{}, {of}", operation.name());
+                let name = format!("{}, {state}", operation.name());
                 cases.push(WorkloadCase { name, operation, record: record.clone() });
             }
         }
         cases
     }
 
-    /// A body of this size with the `metadata` of two retries.
+    /// A body of this size whose `metadata` has two retries.
     fn retried_twice(&self, bytes: usize) -> String {
         let details = "the target answered 503 after 1.2 s";
         let past = |attempt| PastFailure::new(attempt, self.now, "HttpStatus.503", details);
@@ -149,12 +149,12 @@ impl Workload {
         }
     }
 
-    /// [`Operation::Resend`].
+    /// Performs [`Operation::Resend`].
     pub fn resend(&self, record: ReceivedMessage) -> OutgoingMessage {
         self.resend_by(&self.schema, record)
     }
 
-    /// [`Operation::ResendByDataSchema`].
+    /// Performs [`Operation::ResendByDataSchema`].
     pub fn resend_by_data_schema(&self, record: ReceivedMessage) -> OutgoingMessage {
         self.resend_by(&self.schema_with_data, record)
     }
@@ -173,12 +173,12 @@ impl Workload {
     }
 }
 
-/// The base of the ratios: `serde_json` finds the end of the same body without interpreting it.
+/// The baseline of the ratios: `serde_json` finds the end of the same body without interpreting it.
 pub fn skim_body(body: &str) -> &RawValue {
     serde_json::from_str(black_box(body)).expect("the bodies are JSON")
 }
 
-/// An order of about this size, with short strings, numbers and some text.
+/// An order of about this size, with short strings, numbers and some prose.
 fn body_of_size(bytes: usize) -> String {
     let head = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","tenant":"acme","source":"checkout/4.11"},"data":{"order":"DE-20260725","lines":["#;
     const END: &str = r#"],"comment":"$"}}"#;

@@ -1,6 +1,6 @@
 //! The decoders of `crates/aws`, compiled without the rest of the crate: building the AWS SDK with coverage takes
 //! longer than the fuzzing.
-#![expect(unreachable_pub, reason = "what is public there is private here")]
+#![expect(unreachable_pub, reason = "public there, private here")]
 
 #[path = "../../../crates/aws/src/received.rs"]
 pub(crate) mod received;
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use redeliver_core::message::Timestamp;
 
-/// The delay that a target's `Retry-After` asks for.
+/// Returns the delay that a target requests with `Retry-After`.
 pub(crate) fn retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     retry_after::parse_retry_after(value, now)
 }

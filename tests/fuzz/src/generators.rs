@@ -1,22 +1,22 @@
-//! Values from a fuzzer's bytes. A few bytes can make a text of 100 KB, so that limits are reached.
+//! Values from a fuzzer's bytes. A few bytes can produce a string of 100 KB, so that limits are reached.
 
 use arbitrary::{Result, Unstructured};
 use redeliver_core::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, attributes_size};
 
-/// A message from a producer that SQS accepts.
+/// A producer's message that SQS accepts.
 pub(crate) struct ProducerMessage {
-    /// Message attributes.
+    /// The message attributes.
     pub(crate) attributes: Attributes,
-    /// Bytes of the body.
+    /// The size of the body in bytes.
     pub(crate) body_bytes: usize,
 }
 
-/// Any text, as from targets and attackers.
+/// Any string, as targets and attackers can send it.
 pub(crate) fn arbitrary_text(bytes: &mut Unstructured<'_>) -> Result<String> {
     const PARTS: [&str; 10] = ["\0", "\u{1}", "\u{FFFE}", "😀", "é", "\"", "\\", "\n", "word ", "4711"];
     let own: String = bytes.arbitrary()?;
-    // Rarely, since each of them costs thousands of short ones.
+    // Rarely, since a long string costs as much time as thousands of short ones.
     if bytes.int_in_range(0..=15_u8)? == 15 {
         let count = usize::from(bytes.int_in_range(0..=25_000_u16)?);
         return Ok(own + &bytes.choose(&PARTS)?.repeat(count));
@@ -24,7 +24,7 @@ pub(crate) fn arbitrary_text(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(own)
 }
 
-/// A message that SQS accepts, with a body of any remaining length.
+/// A message that SQS accepts. Its body has any size up to the limit.
 pub(crate) fn arbitrary_message(bytes: &mut Unstructured<'_>) -> Result<ProducerMessage> {
     let mut attributes = Attributes::new();
     for _ in 0..bytes.int_in_range(0..=ATTRIBUTES_MAX)? {
@@ -44,7 +44,7 @@ pub(crate) fn arbitrary_message(bytes: &mut Unstructured<'_>) -> Result<Producer
     Ok(ProducerMessage { attributes, body_bytes })
 }
 
-/// Includes the names that a final record uses. `Failure` is reserved and removed on arrival.
+/// An attribute name, possibly one that a final record uses. `Failure` is reserved and removed on arrival.
 fn arbitrary_name(bytes: &mut Unstructured<'_>) -> Result<String> {
     const NAMES: [&str; 5] = ["ErrorType", "ErrorDetails", "DeadLetter", "traceparent", "a.b-c_D"];
     if bytes.arbitrary()? {

@@ -1,78 +1,78 @@
-//! A second, slow JSON parser, written from RFC 8259, which reports the positions of an object's members and decodes
+//! A second, slow JSON parser, written from RFC 8259. It reports the positions of an object's members and decodes
 //! strings.
 //!
 //! It shares no code with the product, which uses `serde_json`, so neither can hide the other's mistake.
 
 use std::ops::Range;
 
-/// Objects and arrays inside one another, as DESIGN §2 allows them.
+/// The maximum nesting of objects and arrays in a message.
 const NESTING_MAX: usize = 128;
 
-/// A parsed JSON text; all positions are offsets into the text.
+/// A parsed JSON document; all positions are offsets into it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonNode {
-    /// Its position without surrounding white space.
+    /// The position, without surrounding white space.
     pub at: Range<usize>,
-    /// Its value.
+    /// The value.
     pub kind: NodeKind,
 }
 
-/// A value.
+/// A JSON value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeKind {
-    /// Its members, in order.
+    /// The members, in order.
     Object(Vec<JsonMember>),
-    /// Its items, in order.
+    /// The items, in order.
     Array(Vec<JsonNode>),
-    /// Its UTF-16 code units, which may be lone surrogates.
+    /// The UTF-16 code units, which can be lone surrogates.
     String(Vec<u16>),
-    /// A number's text.
+    /// A number; its digits are at [`JsonNode::at`].
     Number,
-    /// `true`, `false`, `null`.
+    /// `true`, `false` or `null`.
     Word,
 }
 
 /// A member of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JsonMember {
-    /// Its name's UTF-16 code units.
+    /// The name's UTF-16 code units.
     pub name: Vec<u16>,
-    /// From after `{` or `,` to before the next `,` or `}`.
+    /// The position from after `{` or `,` to before the next `,` or `}`.
     pub segment: Range<usize>,
-    /// Its value.
+    /// The value.
     pub value: JsonNode,
 }
 
-/// The reason to refuse a text.
+/// The reason for refusing a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonRefusal {
     /// Not JSON.
     Malformed,
-    /// Deeper than 128; the rest was not checked.
+    /// Nested deeper than 128 levels; the rest was not checked.
     TooDeep,
 }
 
 impl JsonNode {
-    /// The members of an object.
+    /// The members of an object, or `None` for another value.
     #[must_use]
     pub fn members(&self) -> Option<&[JsonMember]> {
         if let NodeKind::Object(members) = &self.kind { Some(members) } else { None }
     }
 
-    /// The only member of that name.
+    /// The member of this name, if there is exactly one.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&JsonMember> {
         let mut found = self.members()?.iter().filter(|member| member.string_is(name));
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// The text of a string without lone surrogates.
+    /// The decoded string, unless it has lone surrogates.
     #[must_use]
     pub fn string(&self) -> Option<String> {
         if let NodeKind::String(units) = &self.kind { String::from_utf16(units).ok() } else { None }
     }
 
-    /// True if two members have the same unescaped name.
+    /// Returns true if two members have the same unescaped name.
     #[must_use]
     pub fn has_duplicate(&self) -> bool {
         let members = self.members().unwrap_or_default();
@@ -83,17 +83,17 @@ impl JsonNode {
 }
 
 impl JsonMember {
-    /// True if this is its name.
+    /// Returns true if the member has this name.
     #[must_use]
     pub fn string_is(&self, name: &str) -> bool {
         self.name.iter().copied().eq(name.encode_utf16())
     }
 }
 
-/// Parses a text.
+/// Parses a JSON document.
 ///
 /// # Errors
-/// The reason to refuse it.
+/// The reason for refusing the document.
 pub fn parse_json(text: &str) -> Result<JsonNode, JsonRefusal> {
     let mut reader = JsonReader { text, at: 0, depth: 0 };
     reader.skip_space();

@@ -1,4 +1,4 @@
-//! libFuzzer on one target: `fuzz --target=NAME CORPUS…`. Built and called by `cargo xtask fuzz`.
+//! Runs libFuzzer on one target: `fuzz --target=NAME CORPUS…`. Built and started by `cargo xtask fuzz`.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -10,10 +10,10 @@ static TARGET: OnceLock<FuzzTarget> = OnceLock::new();
 
 fuzz_target!(init: { TARGET.get_or_init(named) }, |bytes: &[u8]| (TARGET.get_or_init(named).check)(bytes));
 
-/// The target on the command line; libFuzzer ignores arguments with two hyphens.
+/// Returns the target named on the command line; libFuzzer ignores arguments with two hyphens.
 fn target_by_name() -> FuzzTarget {
     let name = std::env::args().find_map(|argument| argument.strip_prefix("--target=").map(str::to_owned));
     let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");
     let found = TARGETS.iter().find(|target| Some(target.name) == name.as_deref());
-    *found.unwrap_or_else(|| panic!("--target={name:?} is none of {}", known()))
+    *found.unwrap_or_else(|| panic!("unknown --target={name:?}; the targets are {}", known()))
 }

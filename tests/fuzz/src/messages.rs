@@ -1,4 +1,4 @@
-//! Messages and checks that several targets share.
+//! Messages and checks shared by several targets.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,7 +16,7 @@ use crate::json;
 /// The id of every message.
 pub(crate) const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
-/// 2026-07-25T17:20:00Z.
+/// The current time of all targets: 2026-07-25T17:20:00Z.
 pub(crate) fn fixed_now() -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000, 0).expect("a moment of this century")
 }
@@ -29,11 +29,11 @@ pub(crate) fn schema() -> &'static MessageSchema {
 
 /// Opens a message with these attributes.
 pub(crate) fn open_arrival(attributes: Attributes, sent_at: Timestamp) -> Arrival {
-    opened_with(attributes, None, sent_at)
+    open_with_trace_header(attributes, None, sent_at)
 }
 
 /// Opens a message with these attributes and a trace header.
-pub(crate) fn opened_with(
+pub(crate) fn open_with_trace_header(
     attributes: Attributes,
     trace_header: Option<String>,
     sent_at: Timestamp,
@@ -63,23 +63,24 @@ pub(crate) fn received_record(
     }
 }
 
-/// True if SQS accepts these attributes with a short body. The rules are those of the in-memory SQS, not the product's.
+/// Returns true if SQS accepts these attributes with a short body. Uses the rules of the embedded SQS, not the
+/// product's.
 pub(crate) fn is_sendable(attributes: &Attributes) -> bool {
     check_content(&Content { body: "-".to_owned(), attributes: attributes.clone(), ..Content::default() })
         .is_ok()
 }
 
-/// These attributes with those folded into one of our documents, read independently of the product; `None` if SQS would
-/// not accept them from a producer.
-pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes> {
+/// Restores the attributes folded into one of our documents, independently of the product. Returns `None` if SQS would
+/// not accept the result from a producer.
+pub(crate) fn restore_folded(beside: &Attributes, document: &str) -> Option<Attributes> {
     let document = json::parse_json(document).ok().filter(|document| document.members().is_some())?;
     let mut folded = BTreeMap::new();
     for member in document.member("folded_attributes").and_then(|all| all.value.members()).unwrap_or_default()
     {
-        // Of two with the same name, the last one counts.
+        // Of two members with the same name, the last one counts.
         folded.insert(String::from_utf16(&member.name).ok()?, &member.value);
     }
-    let mut whole = beside.clone();
+    let mut restored = beside.clone();
     for (name, folded) in folded {
         let reported = |member: &str| folded.member(member)?.value.string();
         let value = match (reported("text"), reported("base64")) {
@@ -88,9 +89,9 @@ pub(crate) fn put_back(beside: &Attributes, document: &str) -> Option<Attributes
             _ => return None,
         };
         let attribute = Attribute { data_type: reported("data_type")?, value };
-        if name == FAILURE || whole.insert(name, attribute).is_some() {
+        if name == FAILURE || restored.insert(name, attribute).is_some() {
             return None;
         }
     }
-    is_sendable(&whole).then_some(whole)
+    is_sendable(&restored).then_some(restored)
 }

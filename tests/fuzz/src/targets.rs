@@ -1,4 +1,4 @@
-//! The targets.
+//! The fuzz targets.
 
 mod annotation;
 mod decision;
@@ -10,12 +10,12 @@ mod failure;
 mod policy;
 mod retry_after;
 
-/// A parser of untrusted bytes.
+/// A fuzz target: a parser of untrusted bytes, and its properties.
 #[derive(Clone, Copy, Debug)]
 pub struct FuzzTarget {
-    /// Also the name of its corpus.
+    /// The name of the target and of its corpus.
     pub name: &'static str,
-    /// Panics if a property does not hold.
+    /// Panics if a property is violated.
     pub check: fn(&[u8]),
 }
 
@@ -32,14 +32,14 @@ pub const TARGETS: [FuzzTarget; 9] = [
     FuzzTarget { name: "retry_after", check: |bytes| check_text(bytes, retry_after::check) },
 ];
 
-/// The input as text: data from SQS, the environment and headers is always UTF-8.
+/// Checks an input that is UTF-8, as all data from SQS, the environment and headers is.
 fn check_text(bytes: &[u8], check: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check(text);
     }
 }
 
-/// The texts of an input, separated as in a JSON text sequence (RFC 7464).
+/// The parts of an input, separated like in a JSON text sequence (RFC 7464).
 fn split_parts<const COUNT: usize>(input: &str) -> [&str; COUNT] {
     let mut parts = input.splitn(COUNT, '\u{1e}');
     std::array::from_fn(|_| parts.next().unwrap_or_default())

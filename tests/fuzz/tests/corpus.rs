@@ -1,5 +1,5 @@
-//! Every kept input holds its target's properties, without a fuzzer.
-#![expect(clippy::unwrap_used, reason = "clippy takes only #[test] functions for tests, not their helpers")]
+//! Checks every target's properties on all kept inputs, without a fuzzer.
+#![expect(clippy::unwrap_used, reason = "clippy treats only #[test] functions as tests, not their helpers")]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ fn list_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Runs each file, and names the one that fails.
+/// Checks the target on each file, and names a failing one.
 fn run_corpus(target: &redeliver_fuzz::FuzzTarget, directory: &Path) {
     for file in list_files(directory) {
         let bytes = fs::read(&file).unwrap();
@@ -30,7 +30,7 @@ fn run_corpus(target: &redeliver_fuzz::FuzzTarget, directory: &Path) {
 }
 
 #[test]
-fn every_target_has_a_corpus_and_holds_on_it() {
+fn every_target_has_a_corpus_and_passes_on_it() {
     let directories = fs::read_dir(corpus_path("corpus")).unwrap();
     let corpora: BTreeSet<_> =
         directories.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
@@ -42,7 +42,7 @@ fn every_target_has_a_corpus_and_holds_on_it() {
 }
 
 #[test]
-fn every_target_holds_on_the_json_test_suite_and_on_the_schemas_examples() {
+fn every_target_passes_on_the_json_test_suite_and_schema_examples() {
     for target in &TARGETS {
         run_corpus(target, &corpus_path("json-test-suite"));
         run_corpus(target, &corpus_path("../../schemas/examples/valid"));

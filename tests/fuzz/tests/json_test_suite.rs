@@ -1,6 +1,6 @@
-//! The cases of a public test suite of JSON parsing (see `json-test-suite/README.md`) against the message's parser: `y_` must be
-//! accepted, `n_` must be refused, `i_` is up to the parser, and written down here.
-#![expect(clippy::unwrap_used, reason = "clippy takes only #[test] functions for tests, not their helpers")]
+//! Runs the message's parser on a public test suite for JSON parsers (see `json-test-suite/README.md`): `y_` must be
+//! accepted, `n_` must be refused, and the results for the implementation-defined `i_` are recorded here.
+#![expect(clippy::unwrap_used, reason = "clippy treats only #[test] functions as tests, not their helpers")]
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use redeliver_fuzz::json;
 
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
-/// Names that begin with `prefix`, with their texts.
+/// The cases whose names start with `prefix`, with their contents.
 fn suite_cases(prefix: &str) -> Vec<(String, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("json-test-suite");
     let mut cases = Vec::new();
@@ -23,7 +23,7 @@ fn suite_cases(prefix: &str) -> Vec<(String, String)> {
         }
     }
     if prefix == "n_" {
-        // Too large to be kept as files.
+        // Too large to keep as files.
         cases.push(("n_structure_100000_opening_arrays.json".to_owned(), "[".repeat(100_000)));
         cases.push(("n_structure_open_array_object.json".to_owned(), "[{\"\":".repeat(50_000) + "\n"));
     }
@@ -69,7 +69,7 @@ fn json_suite_refuses_invalid_documents_alone_and_nested() {
     }
 }
 
-/// Refused: a byte order mark and what is left of UTF-16, and brackets 500 deep. All others are accepted and kept as they came.
+/// Refused: a byte order mark, remains of UTF-16, and brackets 500 deep. All others are accepted and kept unchanged.
 const REFUSED: [&str; 5] = [
     "i_string_UTF-16LE_with_BOM.json",
     "i_string_utf16BE_no_BOM.json",
@@ -78,7 +78,7 @@ const REFUSED: [&str; 5] = [
     "i_structure_UTF-8_BOM_empty_object.json",
 ];
 
-/// Refused where the data has a schema, which has to look at them: lone surrogates, which are no text.
+/// Refused if `data` has a schema, which must decode them: lone surrogates, which are not valid strings.
 const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 10] = [
     "i_object_key_lone_2nd_surrogate.json",
     "i_string_1st_surrogate_but_2nd_missing.json",

@@ -1,6 +1,6 @@
-// Handlers for an OS-only runtime, with AWS's library for Go. Without an argument the handler does what data.script says:
-// one action for each attempt or crash, ok after them. HANDLER=reasons fails as data.does says; HANDLER=idle
-// does nothing, for what a call costs.
+// Handlers for an OS-only runtime, with AWS's library for Go. By default the handler follows data.script: one action for
+// each attempt or crash, then ok. HANDLER=reasons selects a handler that fails according to data.does; HANDLER=idle
+// selects one that does nothing, for measuring the cost of a call.
 package main
 
 import (
@@ -76,7 +76,7 @@ func scripted(_ context.Context, event json.RawMessage) (interface{}, error) {
 			fmt.Println(line)
 		}
 	case "memory":
-		// The runtime ends the process: no handler can recover from this.
+		// The Go runtime ends the process, and no handler can recover.
 		takeAllMemory()
 	case "exit":
 		os.Exit(3)
@@ -95,11 +95,11 @@ func idle(context.Context, events.SQSEvent) (events.SQSEventResponse, error) {
 	return events.SQSEventResponse{BatchItemFailures: []events.SQSBatchItemFailure{}}, nil
 }
 
-// An event that is none of SQS's.
+// Handles an event that is not from SQS.
 func other(event json.RawMessage) (interface{}, error) {
-	var told struct{ Error string }
-	if json.Unmarshal(event, &told) == nil && told.Error != "" {
-		return nil, transient(told.Error)
+	var request struct{ Error string }
+	if json.Unmarshal(event, &request) == nil && request.Error != "" {
+		return nil, transient(request.Error)
 	}
 	var wrapper *string
 	if value, ok := os.LookupEnv("OTHER_WRAPPER"); ok {
@@ -108,12 +108,12 @@ func other(event json.RawMessage) (interface{}, error) {
 	return map[string]interface{}{"event": event, "other_wrapper": wrapper}, nil
 }
 
-// An error with a name of its own: of other types the library names the type, without its package.
+// Returns an error with an explicit name: for other errors the library uses the name of the type, without its package.
 func transient(text string) error {
 	return messages.InvokeResponse_Error{Type: "Scripted.Transient", Message: text}
 }
 
-// Notes the call; its action, and what else it is told.
+// Writes the call to the journal, and returns its action and the message's text.
 func begin(record events.SQSMessage) (string, string, error) {
 	var message struct {
 		Metadata struct {
@@ -139,11 +139,11 @@ func begin(record events.SQSMessage) (string, string, error) {
 		return "", "", err
 	}
 	action := "ok"
-	// With the strategy visibility SQS counts.
+	// With the strategy visibility, SQS counts the attempts.
 	if done := metadata.RetryAttempt + metadata.RedriveCount + receives - 1; done < len(data.Script) {
 		action = data.Script[done]
 	}
-	// A snooze spends no attempt: without this it would never end.
+	// A snooze spends no attempt, so a repeated snooze would never end.
 	if action == "snooze" && metadata.SnoozeCount > 0 {
 		action = "ok"
 	}
@@ -155,7 +155,7 @@ func begin(record events.SQSMessage) (string, string, error) {
 	return action, data.Text, nil
 }
 
-// The start of a process that replaces another one takes RESTART_SECONDS.
+// Delays the start of a replacement process by RESTART_SECONDS.
 func pauseRestart() {
 	journal, err := os.Open(os.Getenv("SCRIPT_JOURNAL"))
 	must(err)

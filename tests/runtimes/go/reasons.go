@@ -17,7 +17,7 @@ func (declined cardDeclined) Error() string {
 	return fmt.Sprintf("order %d: no funds", declined.order)
 }
 
-// Fails as data.does says.
+// Fails according to data.does.
 func reasons(_ context.Context, event events.SQSEvent) error {
 	var message struct {
 		Data struct{ Does string }
@@ -47,7 +47,7 @@ func reasons(_ context.Context, event events.SQSEvent) error {
 	return nil
 }
 
-// Takes more memory than the process may have.
+// Allocates more memory than the process is allowed to.
 func takeAllMemory() {
 	limit := syscall.Rlimit{Cur: 1 << 32, Max: 1 << 32}
 	must(syscall.Setrlimit(syscall.RLIMIT_AS, &limit))

@@ -2,9 +2,9 @@
 
 use std::sync::OnceLock;
 
-/// True if the bug with this name is active.
+/// Returns true if the bug with this name is active.
 #[must_use]
 pub fn is(name: &str) -> bool {
-    static AWAKE: OnceLock<Option<String>> = OnceLock::new();
-    AWAKE.get_or_init(|| std::env::var("PLANTED_BUG").ok()).as_deref() == Some(name)
+    static ACTIVE: OnceLock<Option<String>> = OnceLock::new();
+    ACTIVE.get_or_init(|| std::env::var("PLANTED_BUG").ok()).as_deref() == Some(name)
 }

@@ -1,5 +1,5 @@
-//! The final-dlq-annotator's bucket and topic: requests and answers take time, fail and get lost, and the ledger sees
-//! their effects.
+//! The final-dlq-annotator's bucket and topic: requests and responses take time, fail and get lost, and the ledger
+//! observes their effects.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{LedgerObserver, SimulationWorld, SkewedClock};
 
-/// The beginning of all keys.
+/// The prefix of all keys.
 pub const PREFIX: &str = "archive/";
 
-/// A final-dlq-annotator of the simulation.
+/// A final-dlq-annotator in the simulation.
 pub type SimulatedAnnotator<'a> =
     FinalDlqAnnotator<Probe<'a>, SkewedClock, LedgerObserver<'a>, SimulatedBucket<'a>, SimulatedTopic<'a>>;
 
-/// A new process of the final-dlq-annotator, with an archive and notices as the knobs say.
+/// Creates a process of the final-dlq-annotator, with an archive and notices as the knobs specify.
 pub fn new_annotator<'a>(
     world: &'a SimulationWorld,
     final_dlq: &'a EmbeddedQueue,
@@ -30,7 +30,7 @@ pub fn new_annotator<'a>(
     let archiving = world.knobs.archiving.as_ref();
     let deployment = deployment_name(final_dlq.url());
     let about = DeploymentInfo { deployment: deployment.clone(), source: format!("s3://bucket/{PREFIX}") };
-    let prefix = Prefix::new(PREFIX).expect("it is a prefix");
+    let prefix = Prefix::new(PREFIX).expect("a valid prefix");
     let archive = || Archive {
         store: SimulatedBucket { world },
         layout: ArchiveLayout { prefix, deployment },
@@ -47,7 +47,7 @@ pub fn new_annotator<'a>(
     }
 }
 
-/// The bucket for one process.
+/// The bucket as one process accesses it.
 #[derive(Clone, Copy)]
 pub struct SimulatedBucket<'a> {
     world: &'a SimulationWorld,
@@ -61,7 +61,7 @@ impl SimulatedBucket<'_> {
         let chances = self.world.knobs.archiving.as_ref().expect("a run without a bucket has none");
         let is_down = self.world.bucket_is_down();
         let is_refused = is_down || self.world.fault_strikes(chances.refused);
-        on_the_way(self.world, chances, is_refused, carry_out).await
+        simulate_request(self.world, chances, is_refused, carry_out).await
     }
 
     fn memory_bucket(&self) -> &MemoryBucket {
@@ -69,8 +69,8 @@ impl SimulatedBucket<'_> {
     }
 }
 
-/// A request, its effect and its answer, with all that can go wrong.
-async fn on_the_way<T>(
+/// Carries out a request with everything that can go wrong on the way there and back.
+async fn simulate_request<T>(
     world: &SimulationWorld,
     chances: &Archiving,
     is_refused: bool,
@@ -89,7 +89,7 @@ async fn on_the_way<T>(
     let answer = carry_out.await;
     world.cross_network().await;
     if world.fault_strikes(chances.answer_late) {
-        // Beyond the deadline, every other time.
+        // Half of the late responses come after the deadline.
         let most = 2000 * world.knobs.invocation_seconds;
         world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
     }
@@ -114,11 +114,11 @@ impl ObjectStore for SimulatedBucket<'_> {
     }
 }
 
-/// The topic for one process.
+/// The topic as one process accesses it.
 #[derive(Clone, Copy)]
 pub struct SimulatedTopic<'a> {
     world: &'a SimulationWorld,
-    /// The number of the process.
+    /// The process number.
     process: u64,
 }
 
@@ -129,13 +129,13 @@ impl Notifier for SimulatedTopic<'_> {
         world.lock_ledger().notice_begins(process, notice, world.clock.now());
         let chances = world.knobs.archiving.as_ref().expect("a run without notices has no topic");
         let is_refused = world.fault_strikes(chances.notice_refused);
-        on_the_way(world, chances, is_refused, async { Ok(()) }).await?;
+        simulate_request(world, chances, is_refused, async { Ok(()) }).await?;
         world.lock_ledger().notice_published(process, &notice.fingerprint, world.clock.now());
         Ok(())
     }
 }
 
-/// A request that is made for a notice, until it is answered or given up.
+/// A request for a notice, from its start until it is answered or abandoned.
 struct NoticeRequest<'a> {
     world: &'a SimulationWorld,
     invocation: Option<u64>,

@@ -1,4 +1,4 @@
-//! An event source mapping, with everything that can go wrong around a function.
+//! An event source mapping with everything that can go wrong around a function.
 
 use std::collections::BTreeSet;
 use std::future::poll_fn;
@@ -15,7 +15,7 @@ use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{SimulationWorld, SkewedClock};
 
-/// A poller and the processes that it invokes, one at a time.
+/// A poller with the processes that it invokes one at a time.
 pub struct EventSource<'a, P> {
     pub queue: Probe<'a>,
     /// Starts a process.
@@ -24,13 +24,13 @@ pub struct EventSource<'a, P> {
     pub clock: SkewedClock,
 }
 
-/// A process, with its state.
+/// A process with its state.
 struct SimulatedEnvironment<F> {
     id: u64,
     function: F,
-    /// The time when Lambda ends it.
+    /// The time at which Lambda ends the process.
     ends_at: Option<Timestamp>,
-    /// The time when Lambda ends it if it stays idle.
+    /// The time at which Lambda ends the process if it stays idle.
     idle_until: Option<Timestamp>,
 }
 
@@ -110,14 +110,14 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         }
     }
 
-    /// Sleeps while the queue is empty: a long poll every 20 seconds of many virtual hours would find nothing.
+    /// Sleeps while the queue is empty: over many virtual hours, a long poll every 20 seconds would find nothing.
     async fn sleep_while_empty(&self) {
         let SimulationWorld { clock, sqs, .. } = self.queue.world;
         let most = clock.now() + TimeDelta::seconds(120);
         clock.sleep_until(sqs.next_due().map_or(most, |due| due.min(most))).await;
     }
 
-    /// Mixes the records of several receives, now and then.
+    /// Occasionally mixes the records of several receives.
     async fn mix_receives(&self, mut records: Vec<ReceivedMessage>) -> Vec<Vec<ReceivedMessage>> {
         let world = self.queue.world;
         if world.fault_strikes(world.knobs.process.reorder) {
@@ -132,13 +132,14 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         records.chunks(10).map(<[_]>::to_vec).collect()
     }
 
-    /// One invocation: the process may die, or its answer get lost; records that it does not report as failed are
-    /// deleted. Returns true if the process lives.
+    /// Invokes the process, which can die or lose its response, and deletes the records that it does not report as
+    /// failed. Returns true if the process survives.
     async fn invoke_batch(&self, environment: &SimulatedEnvironment<F>, records: &[ReceivedMessage]) -> bool {
         let world = self.queue.world;
         let id = world.next_invocation();
         world.lock_ledger().begin_invocation(id, environment.id, records, world.clock.now());
-        let lives = in_turn(world, id, self.run_invocation(id, &environment.function, records)).await;
+        let lives =
+            with_current_invocation(world, id, self.run_invocation(id, &environment.function, records)).await;
         world.lock_ledger().end_invocation(id);
         lives
     }
@@ -146,7 +147,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     async fn run_invocation(&self, id: u64, function: &F, records: &[ReceivedMessage]) -> bool {
         let world = self.queue.world;
         if self.queue.actor == Actor::Annotator && world.knobs.archiving.is_some() {
-            // Two processes with the same batch: in reality they never begin at the same nanosecond.
+            // In reality, two processes with the same batch never start in the same nanosecond.
             world.take_a_moment().await;
         }
         let timeout = Duration::from_secs(world.knobs.invocation_seconds);
@@ -174,8 +175,8 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     }
 }
 
-/// Sets the ledger's current invocation at each poll.
-async fn in_turn<T>(world: &SimulationWorld, id: u64, future: impl Future<Output = T>) -> T {
+/// Runs the future and makes `id` the ledger's current invocation during each poll.
+async fn with_current_invocation<T>(world: &SimulationWorld, id: u64, future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     poll_fn(|context| {
         world.lock_ledger().set_current_invocation(Some(id));
@@ -187,7 +188,7 @@ async fn in_turn<T>(world: &SimulationWorld, id: u64, future: impl Future<Output
     .await
 }
 
-/// The future's output, unless it dies after this many polls.
+/// Returns the future's output, or `None` if it dies first, after this many polls.
 pub async fn run_until_death<T>(future: impl Future<Output = T>, polls: Option<u64>) -> Option<T> {
     let mut future = pin!(future);
     let mut left = polls;

@@ -1,4 +1,4 @@
-//! Forgeries that a producer can write: the attributes `Failure` and `DeadLetter` with all possible content, valid and
+//! Forgeries that a producer can write: the attributes `Failure` and `DeadLetter` with every kind of content, valid and
 //! invalid. An invalid document has one error.
 
 use base64::Engine as _;
@@ -8,12 +8,12 @@ use rand::{Rng, RngExt};
 use redeliver_core::message::{Attribute, Attributes};
 use serde_json::{Map, Value, json};
 
-/// Some attributes with our names.
+/// Generates some attributes with redeliver's names.
 pub(crate) fn forge_attributes(start: DateTime<Utc>, rng: &mut impl Rng) -> Attributes {
     let failure = render_document(forge_failure(start, rng), rng);
     let dead_letter = match rng.random_range(0..4) {
         0 => "not a document".to_owned(),
-        _ => render_document(dead_letter(start, rng), rng),
+        _ => render_document(forge_dead_letter(start, rng), rng),
     };
     let all = [
         ("Failure", failure),
@@ -25,7 +25,7 @@ pub(crate) fn forge_attributes(start: DateTime<Utc>, rng: &mut impl Rng) -> Attr
     some.map(|(name, text)| (name.to_owned(), Attribute::string(text))).collect()
 }
 
-/// Now and then, our field of a trace header.
+/// Generates redeliver's field of a trace header with this probability, or an empty string.
 pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut impl Rng) -> String {
     if !rng.random_bool(chance) {
         return String::new();
@@ -34,7 +34,8 @@ pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut im
     format!(";Redeliver={}", URL_SAFE_NO_PAD.encode(document))
 }
 
-/// Members of `metadata` named like members of our documents: there they are the producer's.
+/// Generates members of `metadata` with the names of members of redeliver's documents. In `metadata`, they belong to
+/// the producer.
 pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
     let (name, folded) = forge_folded_attribute(rng);
     let all = [
@@ -46,7 +47,7 @@ pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
     all.into_iter().filter(|_| rng.random_bool(0.1)).collect()
 }
 
-/// The document as text, half of the time with folded attributes.
+/// Renders the document as a string, half of the time with folded attributes.
 fn render_document(mut members: Map<String, Value>, rng: &mut impl Rng) -> String {
     if rng.random_bool(0.5) {
         let count = [1, 1, 1, 2, 3, 8, 11][rng.random_range(0..7)];
@@ -56,7 +57,7 @@ fn render_document(mut members: Map<String, Value>, rng: &mut impl Rng) -> Strin
     to_sqs_json(&members.into())
 }
 
-/// The document as JSON that SQS accepts as text, whatever characters it has.
+/// Renders the document as JSON whose characters SQS accepts.
 fn to_sqs_json(document: &Value) -> String {
     document.to_string().replace('\u{FFFE}', "\\ufffe")
 }
@@ -89,7 +90,7 @@ fn forge_failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value>
     members
 }
 
-fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
+fn forge_dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     let values_of = [
         ("attempts", forged_counts()),
         ("redrive_generation", forged_counts()),
@@ -105,7 +106,7 @@ fn dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value> {
     members
 }
 
-/// The required members of a `DeadLetter`.
+/// Returns the required members of a `DeadLetter`.
 fn required_members() -> Map<String, Value> {
     let all = [
         ("stage", json!("message-processor")),
@@ -137,7 +138,8 @@ fn forged_stages() -> Vec<Value> {
     vec![json!("failed-message-processor"), json!("final-dlq-annotator"), json!("nobody")]
 }
 
-/// Includes each member now and then, and invalid values (at the end of each list, or alone) rarely.
+/// Includes each member at random. Rarely chooses an invalid value, which is in the second half of a list or a list of
+/// its own.
 fn some_of<const N: usize>(values_of: [(&str, Vec<Value>); N], rng: &mut impl Rng) -> Map<String, Value> {
     let mut members = Map::new();
     for (name, values) in values_of {
@@ -150,7 +152,7 @@ fn some_of<const N: usize>(values_of: [(&str, Vec<Value>); N], rng: &mut impl Rn
     members
 }
 
-/// A name and a folded attribute in our documents' format. SQS accepts most of them.
+/// Generates a name and a folded attribute in the format of redeliver's documents. SQS accepts most of them.
 fn forge_folded_attribute(rng: &mut impl Rng) -> (String, Value) {
     let right = [
         json!({ "data_type": "String", "text": "acmé" }),
@@ -166,7 +168,7 @@ fn forge_folded_attribute(rng: &mut impl Rng) -> (String, Value) {
     match rng.random_range(0..16) {
         0..2 => (wrong_name(rng), value),
         2..4 => (name, wrong_value(rng)),
-        // A document inside a document.
+        // A document nested in a document.
         4 => (
             "DeadLetter".to_owned(),
             json!({ "data_type": "String", "text": to_sqs_json(&required_members().into()) }),
@@ -175,7 +177,7 @@ fn forge_folded_attribute(rng: &mut impl Rng) -> (String, Value) {
     }
 }
 
-/// A name that SQS refuses, or may refuse by its documentation.
+/// Returns a name that SQS rejects, or might reject according to its documentation.
 fn wrong_name(rng: &mut impl Rng) -> String {
     let long = "x".repeat(257);
     let all = [
@@ -196,7 +198,7 @@ fn wrong_name(rng: &mut impl Rng) -> String {
     all[rng.random_range(0..all.len())].to_owned()
 }
 
-/// A type or a value that SQS refuses, or may refuse.
+/// Returns an attribute whose type or value SQS rejects or might reject.
 fn wrong_value(rng: &mut impl Rng) -> Value {
     let text = |data_type: &str, text: &str| json!({ "data_type": data_type, "text": text });
     let all = [

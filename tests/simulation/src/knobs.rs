@@ -11,28 +11,28 @@ use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injecti
 
 use crate::policy::{BreakerKnob, BreakerModel, PolicyModel};
 
-/// The knobs of one run, printed if it fails, for a human to see its conditions.
+/// The knobs of one run, printed if it fails.
 #[derive(Clone, Debug)]
 pub struct SimulationKnobs {
-    /// The seed of all the others.
+    /// The seed from which all other knobs are drawn.
     pub seed: u64,
-    /// Messages that the producer sends.
+    /// Number of messages that the producer sends.
     pub messages: usize,
-    /// Duration of the faults, in virtual seconds; the producer spreads its messages over the same time.
+    /// Duration of the faults in virtual seconds. The producer spreads its messages over the same period.
     pub fault_seconds: u64,
     pub retry_loop: RetryLoop,
     pub policy: PolicyModel,
-    /// Pollers of the three functions, one process each.
+    /// Numbers of pollers for the three functions, each with one process.
     pub pollers: [usize; 3],
-    /// The functions' timeout.
+    /// Timeout of the functions.
     pub invocation_seconds: u64,
-    /// `MAX_CONCURRENCY`; not for a user's own function.
+    /// `MAX_CONCURRENCY`; has no effect on a user's own function.
     pub max_concurrency: usize,
-    /// Set if the target is a user's own function: the event that its handler gets.
+    /// The event that the handler receives, if the target is a user's own function.
     pub own_function: Option<HandlerEvent>,
-    /// `maxReceiveCount` of the source queue with strategies that hand failed messages off.
+    /// `maxReceiveCount` of the source queue under strategies that hand off failed messages.
     pub source_receives: u16,
-    /// The longest time of a request on its way there, and of its answer on the way back.
+    /// Maximum network latency, separately for a request and for its response.
     pub latency_ms: u64,
     /// The largest error of a process's clock.
     pub skew_ms: i64,
@@ -44,7 +44,7 @@ pub struct SimulationKnobs {
     pub target: TargetFaults,
     /// An outage of the target.
     pub outage: Option<PlannedOutage>,
-    /// The calls that the target takes.
+    /// The capacity of the target, if limited.
     pub capacity: Option<Capacity>,
     /// Lifetime of a process in Lambda.
     pub lifetime_seconds: Option<u64>,
@@ -52,33 +52,33 @@ pub struct SimulationKnobs {
     pub content: ContentMix,
     /// The operator of the final DLQ.
     pub operator: Operator,
-    /// Times in which accepted requests are not answered in time.
+    /// Periods in which accepted requests get no response in time.
     pub silences: Silences,
-    /// The functions know the sender of re-sends: `RESEND_SENDER_IDS`.
+    /// True if the functions can identify the sender of re-sends (`RESEND_SENDER_IDS`).
     pub senders_known: bool,
     /// The archive and the notices of the final-dlq-annotator.
     pub archiving: Option<Archiving>,
-    /// The functions write spans.
+    /// Set if the functions write spans.
     pub tracing: Option<TracingKnobs>,
-    /// Minutes pass between two messages, and environments die while they are idle.
+    /// Set if minutes pass between messages, and idle environments end.
     pub thin: Option<Thin>,
 }
 
-/// A queue on which a message comes every few minutes.
+/// A queue with one message every few minutes.
 #[derive(Clone, Copy, Debug)]
 pub struct Thin {
-    /// Lambda ends an environment that was idle for so long.
+    /// The idle time after which Lambda ends an environment.
     pub idle_seconds: u64,
 }
 
-/// The functions' spans.
+/// The tracing settings of the functions.
 #[derive(Clone, Copy, Debug)]
 pub struct TracingKnobs {
     /// `TRACE_CONTINUE`.
     pub continues: bool,
 }
 
-/// Chances per request or per entry.
+/// Probabilities per request or per entry.
 #[derive(Clone, Debug, Default)]
 pub struct SqsFaults {
     /// Sends: throttled.
@@ -109,7 +109,7 @@ pub struct SqsFaults {
     pub other_failed: f64,
 }
 
-/// Chances per batch.
+/// Probabilities per batch.
 #[derive(Clone, Debug, Default)]
 pub struct ProcessFaults {
     /// The process dies after a few polls: before, between or after its awaits.
@@ -120,45 +120,45 @@ pub struct ProcessFaults {
     pub duplicate: f64,
     /// The records of several receives are mixed into new batches.
     pub reorder: f64,
-    /// The function's answer is lost: nothing is deleted.
+    /// The function's response is lost, so nothing is deleted.
     pub response_lost: f64,
     /// The annotator does not run at all.
     pub annotator_broken: bool,
 }
 
-/// Chances per call.
+/// Probabilities per call.
 #[derive(Clone, Debug, Default)]
 pub struct TargetFaults {
     /// A transient error.
     pub transient: f64,
-    /// A transient error with a delay of its own.
+    /// A transient error with a `Retry-After`.
     pub retry_after: f64,
     /// A permanent error.
     pub permanent: f64,
     pub snooze: f64,
     pub panic: f64,
-    /// Never answers.
+    /// No response at all.
     pub hang: f64,
-    /// An answer after up to twice the function's timeout.
+    /// A response after up to twice the function's timeout.
     pub slow: f64,
-    /// Own function only: an answer that cannot be understood.
+    /// Own function only: a response that cannot be interpreted.
     pub unclear: f64,
-    /// Own function only: one record's failure is thrown, or reported for all.
+    /// Own function only: the failure of one record is thrown or reported for all records.
     pub throws: f64,
-    /// Messages that always fail transiently.
+    /// The share of messages that always fail transiently.
     pub always_transient: f64,
-    /// All messages without a group always fail transiently.
+    /// True if all messages without a group always fail transiently.
     pub ungrouped_fail: bool,
-    /// Messages that always fail permanently.
+    /// The share of messages that always fail permanently.
     pub always_permanent: f64,
 }
 
-/// The calls that the target takes: it refuses all others with 429.
+/// The capacity of the target: it refuses all further calls with 429.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
-    /// Calls …
+    /// Maximum number of calls per window.
     pub calls: u32,
-    /// … in this many seconds.
+    /// Length of a window in seconds.
     pub seconds: u32,
     /// The `Retry-After` of a refusal.
     pub asks: Asks,
@@ -167,11 +167,11 @@ pub struct Capacity {
 /// See [`Capacity`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asks {
-    /// None.
+    /// No `Retry-After`.
     Nothing,
-    /// Until the target takes calls again.
+    /// The time until the target accepts calls again.
     UntilThen,
-    /// A ban, which each call that comes too early makes twice as long.
+    /// A ban. Each premature call doubles its duration.
     Ban,
 }
 
@@ -186,23 +186,23 @@ impl Capacity {
     }
 }
 
-/// The archive and the notices, with their faults: chances per request.
+/// The archive and the notices, with the probabilities of their faults per request.
 #[derive(Clone, Debug)]
 pub struct Archiving {
-    /// There is a bucket; else there are only notices.
+    /// True if there is a bucket; otherwise there are only notices.
     pub has_bucket: bool,
     pub has_notices: bool,
-    /// The bucket refuses.
+    /// The bucket refuses the request.
     pub refused: f64,
-    /// The request was lost.
+    /// The request is lost.
     pub request_lost: f64,
-    /// Carried out, but the answer was lost.
+    /// The request is carried out, but the response is lost.
     pub answer_lost: f64,
-    /// Carried out, and answered after up to twice the functions' timeout.
+    /// The request is carried out, and the response comes after up to twice the functions' timeout.
     pub answer_late: f64,
-    /// Carried out, and never answered.
+    /// The request is carried out, and never answered.
     pub answer_never: f64,
-    /// The topic refuses.
+    /// The topic refuses the request.
     pub notice_refused: f64,
     /// The bucket refuses all requests during these seconds of the run.
     pub outage_seconds: Option<Range<u64>>,
@@ -232,27 +232,27 @@ impl Archiving {
     }
 }
 
-/// A time in which the target is down.
+/// A period in which the target is down.
 #[derive(Clone, Copy, Debug)]
 pub struct PlannedOutage {
     /// The affected calls.
     pub shape: OutageScope,
-    /// Its effect on a call.
+    /// The effect on a call.
     pub down: OutageEffect,
-    /// Start, in seconds after the run's.
+    /// Start of the outage, in seconds after the start of the run.
     pub from_seconds: u32,
-    /// Its duration.
+    /// Duration in seconds.
     pub seconds: u32,
 }
 
-/// The calls that meet an outage.
+/// The calls affected by an outage.
 #[derive(Clone, Copy, Debug)]
 pub enum OutageScope {
     /// All calls.
     Whole,
-    /// All for 20 seconds, none for the next 20.
+    /// All calls for 20 seconds, none for the next 20.
     Flapping,
-    /// Three of ten.
+    /// Three calls in ten.
     Partial,
     /// The calls of one tenant.
     OneTenant,
@@ -263,13 +263,13 @@ pub enum OutageScope {
 /// The effect of an outage on a call.
 #[derive(Clone, Copy, Debug)]
 pub enum OutageEffect {
-    /// An error that says "not now".
+    /// An error that means "not now".
     Refuses,
-    /// An error that may be each message's own fault.
+    /// An error that the message itself might have caused.
     Breaks,
-    /// An error for which the handler itself reports an outage.
+    /// An error that the handler reports as an outage.
     SaysSo,
-    /// No answer until it is cut off.
+    /// No response until the call is cut off.
     Hangs,
 }
 
@@ -292,7 +292,7 @@ impl PlannedOutage {
             OutageEffect::Hangs,
         ];
         let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
-        // Half of the time it begins with the run, so that each process starts during it.
+        // Half of the outages begin with the run, so that every process starts during the outage.
         let from_seconds = if rng.random_bool(0.5) { 0 } else { rng.random_range(0..all) };
         Self {
             shape: shapes[rng.random_range(0..shapes.len())],
@@ -303,38 +303,38 @@ impl PlannedOutage {
     }
 }
 
-/// Chances per message.
+/// Probabilities per message.
 #[derive(Clone, Debug, Default)]
 pub struct ContentMix {
-    /// Not a valid message.
+    /// The message is invalid.
     pub poison: f64,
     /// Ten message attributes.
     pub attribute_full: f64,
-    /// Attributes that look like ours.
+    /// Attributes that look like redeliver's.
     pub forged: f64,
-    /// Metadata of an earlier life, forged by the producer.
+    /// Metadata of earlier deliveries, forged by the producer.
     pub earlier_life: f64,
-    /// `expires_at`, and equally often `max_attempts`.
+    /// `expires_at` and, independently with the same probability, `max_attempts`.
     pub expires: f64,
-    /// As large as SQS allows, or nearly so.
+    /// Exactly or nearly as large as SQS allows.
     pub oversize: f64,
     /// Within 300 bytes of SQS's limit.
     pub brimful: f64,
-    /// The producer sends it twice.
+    /// The producer sends the message twice.
     pub sent_twice: f64,
-    /// The functions have a schema for `data`, [`DATA_SCHEMA`], and some poison violates it.
+    /// True if the functions use [`DATA_SCHEMA`] for `data`, which some invalid messages violate.
     pub data_schema: bool,
-    /// No envelope. If there are such messages, the functions accept them.
+    /// No envelope. If the probability is not 0, the functions accept such messages.
     pub plain: f64,
 }
 
-/// Minutes in which SQS and Lambda accept the sends of the functions and of `redeliver redrive`, but the answer comes
-/// late, is a service failure, or never comes.
+/// Periods in which SQS and Lambda accept the sends of the functions and of `redeliver redrive`, but the response is
+/// late, a service failure, or missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silences {
-    /// From the start of one to the start of the next; 0 for none.
+    /// Time from the start of a silence to the start of the next; 0 for no silences.
     pub every_seconds: u64,
-    /// Duration of each.
+    /// Duration of each silence.
     pub seconds: u64,
 }
 
@@ -352,14 +352,14 @@ pub enum Operator {
 }
 
 impl SimulationKnobs {
-    /// The knobs of a seed. Each kind of fault is on in about half of the runs, so that each also occurs without the
-    /// others.
+    /// Draws the knobs of a seed. Each kind of fault is active in about half of the runs, so that it also occurs
+    /// without the others.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let messages = log_uniform(rng, 5.0, 3000.0);
         let invocation_seconds = rng.random_range(6..=60);
-        // Some runs have no faults but the target's: there, each message must come out exactly once.
+        // In some runs, only the target has faults. There, each message must be settled exactly once.
         let faulty = rng.random_bool(0.85);
         let mut some = |most: f64| random_chance(rng, if faulty { most } else { 0.0 });
         let sqs = SqsFaults {
@@ -405,7 +405,7 @@ impl SimulationKnobs {
             forged: random_chance(rng, 0.2),
             earlier_life: random_chance(rng, 0.4),
             expires: random_chance(rng, 0.2),
-            // Only a few: each is a mebibyte on every hop.
+            // Only a few, because each is a mebibyte on every hop.
             oversize: random_chance(rng, 0.02).min(3.0 / messages as f64),
             brimful: 0.0,
             sent_twice: random_chance(rng, 0.1),
@@ -420,10 +420,10 @@ impl SimulationKnobs {
         };
         let visibility = retry_loop == Strategy::Visibility.into();
         let asynchronous = retry_loop == RetryLoop::AsyncRetry;
-        // A message that stays on its queue keeps its `SentTimestamp`: all its retries must be within the retention.
+        // A message that stays on its queue keeps its `SentTimestamp`: all its retries must fit in the retention.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
         let policy = if visibility { PolicyModel { max_redrives: None, ..policy } } else { policy };
-        // Its payloads are any JSON; other seeds cover the faults of SQS with other kinds of messages.
+        // Asynchronous payloads are any JSON. Other seeds combine the faults of SQS with other kinds of messages.
         let (policy, content) = if asynchronous {
             let breaker = BreakerKnob::Off;
             let policy = PolicyModel { immediate: None, max_redrives: None, breaker, ..policy };
@@ -431,7 +431,8 @@ impl SimulationKnobs {
         } else {
             (policy, content)
         };
-        // A message that the target always refuses is held up to its limit: a day of holds is many rounds.
+        // A message that the target always refuses is held until its limit. The default limit of a day would take too
+        // many rounds.
         let policy = match policy.breaker {
             BreakerKnob::Absent if target.always_transient > 0.0 => {
                 let short = BreakerModel { hold_seconds_max: 2000, ..BreakerModel::default() };
@@ -475,28 +476,28 @@ impl SimulationKnobs {
             tracing: None,
             thin: None,
         };
-        // The last draws, so that without plain messages a seed's run stays the same as before they existed.
+        // Drawn last, so that runs without plain messages stay as they were before this option existed.
         let plain = random_chance(rng, 1.0);
         knobs.content.plain = if asynchronous { 0.0 } else { plain };
         knobs.senders_known = rng.random_bool(0.7);
         let brimful = random_chance(rng, 0.05).min(5.0 / messages as f64);
         knobs.content.brimful = if asynchronous { 0.0 } else { brimful };
-        // A handler cannot see how long a plain message was held. Of two copies in one batch it would be unclear which
-        // one bypasses the breaker, so none is held that long.
+        // A handler cannot see how long a plain message was held. With two copies in a batch, it would be unclear which
+        // copy bypasses the breaker at its hold limit, so no copy is held that long.
         if knobs.content.plain > 0.0 && !matches!(knobs.policy.breaker, BreakerKnob::Off) {
             knobs.target.always_transient = 0.0;
             if let BreakerKnob::On(breaker) = &mut knobs.policy.breaker {
                 breaker.hold_seconds_max = 172_800;
             }
         }
-        // Drawn last, and in each run: runs without an own function stay the same as before these existed.
+        // Drawn last and in every run, so that runs without an own function stay as they were before this option.
         let own_function = [HandlerEvent::Record, HandlerEvent::Batch][rng.random_range(0..2)];
         let own_function = rng.random_bool(1.0 / 3.0).then_some(own_function);
         let (unclear, throws) = (random_chance(rng, 0.2), random_chance(rng, 0.3));
         knobs.own_function = own_function.filter(|_| !asynchronous);
         knobs.target = TargetFaults { unclear, throws, ..knobs.target };
         if knobs.own_function == Some(HandlerEvent::Batch) {
-            // Its handler cannot report a permanent failure of one record among others.
+            // A batch handler cannot report a permanent failure of a single record.
             knobs.target.always_permanent = 0.0;
         }
         // Drawn last, for the same reason.
@@ -504,7 +505,8 @@ impl SimulationKnobs {
         let (is_busy, seconds) = (rng.random_bool(0.7), rng.random_range(60..=1200));
         if is_limited && !asynchronous {
             knobs.capacity = Some(capacity);
-            // A target that fails otherwise, too, is in other runs; and messages must come faster than it takes them.
+            // Other runs cover targets that also fail in other ways. Here, messages must arrive faster than the target
+            // accepts calls.
             if is_busy {
                 knobs.fault_seconds = fault_seconds.min(seconds);
                 let TargetFaults { always_transient, always_permanent, .. } = knobs.target;
@@ -512,7 +514,7 @@ impl SimulationKnobs {
                 knobs.outage = None;
             }
         }
-        // Some messages must be enough to open a circuit that no other message's answer closes.
+        // A few always-failing messages must be enough to open a circuit that no success of another message closes.
         let (fails, hold_seconds_max) = (rng.random_bool(0.15), rng.random_range(4000..=8000));
         let may_be_held = !matches!(knobs.policy.breaker, BreakerKnob::Off);
         if fails && may_be_held && !asynchronous {
@@ -523,17 +525,17 @@ impl SimulationKnobs {
             knobs.policy.breaker = BreakerKnob::On(per_group);
             knobs.messages = knobs.messages.min(300);
         }
-        // Drawn from a generator of its own: runs without an archive and notices stay the same as before these existed.
+        // A separate generator keeps runs without an archive and notices as they were before this option existed.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0xa7c4_17e5);
         if rng.random_bool(0.3) {
-            // Days are long enough for a cause to have several notices.
+            // Several days are long enough for several notices of the same cause.
             if rng.random_bool(0.3) {
                 knobs.fault_seconds = rng.random_range(86_400..=3 * 86_400);
                 knobs.messages = knobs.messages.min(200);
             }
             knobs.archiving = Some(Archiving::random(knobs.fault_seconds, rng));
         }
-        // From a generator of its own, for the same reason.
+        // Also drawn from a separate generator, for the same reason.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x7ace_5eed);
         let continues = rng.random_bool(0.5);
         knobs.tracing = rng.random_bool(0.7).then_some(TracingKnobs { continues });
@@ -543,7 +545,7 @@ impl SimulationKnobs {
         knobs
     }
 
-    /// Makes it a run of a thin queue: minutes between its messages, and outages of hours.
+    /// Makes the queue thin: minutes between messages, and outages of hours.
     fn make_thin(&mut self) {
         let rng = &mut StdRng::seed_from_u64(self.seed ^ 0x7417_5eed);
         let pause_seconds = rng.random_range(60..=1200);
@@ -558,50 +560,50 @@ impl SimulationKnobs {
                 ..PlannedOutage::random(self.fault_seconds, rng)
             });
         }
-        // The consequences of an outage are seen best without other errors.
+        // The consequences of an outage are easiest to see without other errors.
         if rng.random_bool(0.5) {
             let TargetFaults { always_transient, ungrouped_fail, .. } = self.target;
             self.target = TargetFaults { always_transient, ungrouped_fail, ..TargetFaults::default() };
         }
     }
 
-    /// Concurrent calls of one batch.
+    /// Returns the maximum number of concurrent calls per batch.
     #[must_use]
     pub fn max_concurrency(&self) -> NonZeroUsize {
         let many = NonZeroUsize::new(self.max_concurrency).unwrap_or(NonZeroUsize::MIN);
         self.own_function.map_or(many, HandlerEvent::max_concurrency)
     }
 
-    /// True if failed messages stay on the source queue, hidden.
+    /// Returns true if failed messages stay on the source queue, hidden.
     #[must_use]
     pub fn is_visibility(&self) -> bool {
         self.retry_loop == Strategy::Visibility.into()
     }
 
-    /// True if Lambda invokes the target asynchronously.
+    /// Returns true if Lambda invokes the target asynchronously.
     #[must_use]
     pub fn is_async_retry(&self) -> bool {
         self.retry_loop == RetryLoop::AsyncRetry
     }
 
-    /// The circuit breaker, if enabled.
+    /// Returns the circuit breaker's settings, if enabled.
     #[must_use]
     pub fn breaker_model(&self) -> Option<BreakerModel> {
         match &self.policy.breaker {
-            // With the strategy `visibility` the breaker has to be turned on.
+            // With the strategy `visibility`, the breaker is off by default.
             BreakerKnob::Absent => (!self.is_visibility()).then(BreakerModel::default),
             BreakerKnob::Off => None,
             BreakerKnob::On(breaker) => Some(breaker.clone()),
         }
     }
 
-    /// The queues' visibility timeout: six times the functions' timeout, as in the stack.
+    /// Returns the visibility timeout of the queues: six times the functions' timeout, as in the stack.
     #[must_use]
     pub fn visibility_seconds(&self) -> u64 {
         6 * self.invocation_seconds
     }
 
-    /// `maxReceiveCount` of the source queue.
+    /// Returns the `maxReceiveCount` of the source queue.
     #[must_use]
     pub fn receives_max(&self) -> u32 {
         match self.retry_loop.strategy() {
@@ -612,14 +614,15 @@ impl SimulationKnobs {
         }
     }
 
-    /// `maxReceiveCount` of the annotation queue: ten more than a moved message brings along.
+    /// Returns the `maxReceiveCount` of the annotation queue: ten more than the receive count that a moved message
+    /// brings along.
     #[must_use]
     pub fn annotation_receives(&self) -> u16 {
         let brought = if self.is_visibility() { self.receives_max() } else { 100 };
         u16::try_from(brought + 10).unwrap_or(u16::MAX)
     }
 
-    /// True if nothing in this run can create a copy: then each message must come out exactly once.
+    /// Returns true if nothing in this run can create a copy, so that each message must be settled exactly once.
     #[must_use]
     pub fn makes_no_copies(&self) -> bool {
         let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;
@@ -627,14 +630,14 @@ impl SimulationKnobs {
         let ProcessFaults { dies, duplicate, response_lost, .. } = self.process;
         let faults =
             [send_throttled, send_failed, send_lost, send_answer_lost, entry_answer_lost, delete_failed];
-        // A request that takes time may be cut off by the invocation's end, with its answer on the way.
+        // With latency, the end of an invocation can cut off a request whose response is in transit.
         self.latency_ms == 0
             && self.operator == Operator::None
             && self.silences.seconds == 0
             && faults.into_iter().chain([dies, duplicate, response_lost]).all(|chance| chance <= 0.0)
     }
 
-    /// The plan of SQS's faults.
+    /// Builds the plan of SQS's faults.
     #[must_use]
     pub fn fault_plan(&self) -> FaultPlan {
         let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;
@@ -687,12 +690,12 @@ impl Silences {
     }
 }
 
-/// 0, or up to `most`.
+/// Draws 0 or a probability below `most`, each half of the time.
 fn random_chance(rng: &mut impl Rng, most: f64) -> f64 {
     if most > 0.0 && rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
 }
 
-/// Log-uniform: 10 to 100 is as likely as 100 to 1000.
+/// Draws a log-uniform number: 10 to 100 is as likely as 100 to 1000.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between the two limits")]
 fn log_uniform(rng: &mut impl Rng, least: f64, most: f64) -> usize {
     rng.random_range(least.ln()..most.ln()).exp() as usize

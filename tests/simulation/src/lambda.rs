@@ -1,5 +1,5 @@
-//! Lambda, for asynchronous invocations: it queues events, executes them at any time, perhaps twice, and sends each
-//! failure to the retry queue. All its faults last as long as the others.
+//! Lambda's asynchronous invocations: queues events, executes them at any time, possibly twice, and sends each failure
+//! to the retry queue. Its faults end with all other faults.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,7 +21,7 @@ use crate::world::SimulationWorld;
 /// The only function that may be invoked.
 pub const FUNCTION_ARN: &str = "arn:aws:lambda:us-east-1:000000000000:function:orders";
 
-/// Events that Lambda has accepted and not executed yet.
+/// Events that Lambda has accepted but not yet executed.
 #[derive(Default)]
 pub struct EventQueue {
     waiting: Mutex<VecDeque<String>>,
@@ -39,7 +39,7 @@ impl EventQueue {
     }
 }
 
-/// Lambda's interface for the async-retry handler.
+/// Lambda as called by the async-retry handler.
 #[derive(Clone, Copy)]
 pub struct SimulatedLambda<'a> {
     pub world: &'a SimulationWorld,
@@ -95,7 +95,7 @@ pub async fn execute_events(world: &SimulationWorld, events: &EventQueue, retry_
     }
 }
 
-/// The error type, if the function fails.
+/// Returns the error type if the function fails.
 fn failure_type(world: &SimulationWorld, payload: &str) -> Option<&'static str> {
     let destiny = message_number(payload).and_then(|n| world.messages.get(n)).map(|message| message.destiny);
     let [unavailable, refused, busy, unknown, ..] = ERROR_TYPES;
@@ -108,14 +108,14 @@ fn failure_type(world: &SimulationWorld, payload: &str) -> Option<&'static str> 
     if world.fault_strikes(target.transient) {
         Some(if world.random_fraction() < 0.5 { busy } else { refused })
     } else if world.fault_strikes(target.panic) {
-        // It died without an error.
+        // The process died without reporting an error.
         Some("")
     } else {
         None
     }
 }
 
-/// The record that Lambda sends to the destination.
+/// Builds the record that Lambda sends to the failure destination.
 fn failure_record(world: &SimulationWorld, request: u64, payload: &str, error_type: &str) -> Content {
     let timestamp = world.clock.now().to_rfc3339_opts(SecondsFormat::Millis, true);
     let (seed, request) = (world.knobs.seed, request);

@@ -1,6 +1,6 @@
-//! The independent ledger. It knows the sent messages, watches every change in every queue and every call of the
-//! target, and reports a broken rule at once. It shares only the types and sizes of messages with the code that it
-//! audits; the tracker of `redeliver local` runs beside it for comparison.
+//! The independent ledger. It records the sent messages, checks every queue change and every call of the target, and
+//! reports a broken rule immediately. It shares only the types and sizes of messages with the code that it audits. The
+//! tracker of `redeliver local` runs alongside it for comparison.
 
 mod archive;
 pub(crate) mod arrivals;
@@ -82,7 +82,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// True if it waits for answers only until a deadline; the others wait forever.
+    /// Returns true if it waits for answers only until a deadline; the others wait forever.
     #[must_use]
     pub fn has_deadlines(self) -> bool {
         !matches!(self, Self::Producer | Self::Console | Self::Lambda)
@@ -98,14 +98,15 @@ pub struct Ledger {
     queues: HashMap<String, QueuePlace>,
     subjects: Vec<LedgerMessage>,
     by_message_id: HashMap<String, usize>,
-    /// Every copy in a queue, by SQS's id: the message's number, its queue, and the copy's number among those.
+    /// Every copy in a queue, by SQS message id: the message number, the queue, and the copy's index among the
+    /// message's copies in that queue.
     copies: HashMap<String, (usize, QueuePlace, usize)>,
     invocations: HashMap<u64, LedgerInvocation>,
-    /// The processes that call the target, if there is a breaker.
+    /// The processes that call the target, if they have a breaker.
     environments: HashMap<u64, LedgerEnvironment>,
-    /// The invocation that is running now.
-    turn: Option<u64>,
-    /// Every message of the source queue ever, by SQS's id.
+    /// The invocation that is currently running.
+    current_invocation: Option<u64>,
+    /// Every delivery that was ever in the source queue, by SQS message id.
     origins: HashMap<String, CopyOrigin>,
     start: DateTime<Utc>,
     healed_at: Option<DateTime<Utc>>,
@@ -113,56 +114,57 @@ pub struct Ledger {
     trace: VecDeque<String>,
     digest: DefaultHasher,
     changes: u64,
-    /// The tracker of `redeliver local`, which must arrive at the same sums.
-    local: Tracker,
+    /// The tracker of `redeliver local`, which must compute the same totals.
+    tracker: Tracker,
     by_error_type: BTreeMap<String, u64>,
-    /// The archive and the notices.
-    kept: ArchiveLedger,
-    /// The last computed delay and its key: one re-send is compared with many cases of the same retry.
+    /// The state of the archive and the notices.
+    archive_ledger: ArchiveLedger,
+    /// The last computed delay and its key: a re-send is compared with many cases of the same retry.
     last_delay: Cell<Option<(DelayOf, u64)>>,
     spans: SpanLedger,
 }
 
-/// A message's number, its retry, and the delay that the target asked for.
+/// A message number, the retry, and the delay that the target requested.
 type DelayOf = (usize, RetryKey, Option<TargetDelay>);
 
-/// One message with all its copies.
+/// A message with all its copies.
 struct LedgerMessage {
     produced: Produced,
     body: Option<LedgerBody>,
-    /// Its attributes as they must arrive: without the reserved name, and with those that a valid document folds.
+    /// The attributes as they must arrive: without the reserved name, and with the folded attributes of a valid
+    /// document restored.
     attributes: Attributes,
     sends: u32,
-    /// By place: present and past copies.
+    /// Present and past copies, by place.
     copies: [Vec<Copy>; 4],
-    /// By the body's hash: the numbers of its copies in the source queue.
-    of_body: HashMap<u64, Vec<usize>>,
-    /// By place: number of present copies.
+    /// Indexes of the copies in the source queue, by the hash of their body.
+    copies_by_body: HashMap<u64, Vec<usize>>,
+    /// Number of present copies, by place.
     live: [u32; 4],
-    /// Returns by an operator that are not used up yet: each allows one copy to be deleted from the final DLQ.
+    /// Unused returns by an operator: each permits the deletion of one copy from the final DLQ.
     credit: u32,
-    /// The case of each copy received from the intermediate DLQ.
+    /// The distinct cases of the copies received from the intermediate DLQ.
     cases: Vec<RetryCase>,
     processed: u32,
     final_records: u32,
-    /// Those of them that SQS moved, without annotation.
+    /// The number of final records that SQS moved, and that therefore have no annotation.
     moved_unannotated: u32,
-    /// Events that Lambda has accepted and not executed.
+    /// Events that Lambda has accepted but not yet executed.
     in_lambda: u32,
-    /// Lambda's reports of its failures.
+    /// Lambda's records of failed invocations.
     records: Vec<asynchronous::AsyncRecord>,
     answers: Vec<CallAnswer>,
-    /// The target has asked for a delay.
-    has_asked: bool,
+    /// True once the target has requested a delay.
+    has_requested_delay: bool,
     delays: BTreeMap<RetryKey, u64>,
-    /// Attempts of the re-sends (or changes of visibility) that SQS has accepted.
+    /// Attempt numbers of the re-sends (or visibility changes) that SQS accepted.
     resent: BTreeSet<u32>,
 }
 
-/// A message of the source queue.
+/// A delivery in the source queue.
 struct CopyOrigin {
     subject: usize,
-    /// Its number among the copies of the source queue.
+    /// Its index among the message's copies in the source queue.
     copy: usize,
     body_hash: u64,
     sent_at: DateTime<Utc>,
@@ -172,7 +174,7 @@ struct CopyOrigin {
     sender: DeliverySender,
 }
 
-/// The sender of a delivery, as far as the functions can know it.
+/// The sender of a delivery, as far as the functions can determine it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DeliverySender {
     Functions,
@@ -189,7 +191,7 @@ impl LedgerMessage {
         self.processed + self.final_records
     }
 
-    /// True if annotations may have no room beside it.
+    /// Returns true if the message might leave no room for annotations.
     fn is_oversize(&self) -> bool {
         let content = &self.produced.content;
         content.body.len() + attributes_size(&content.attributes) + 8192 > MESSAGE_BYTES_MAX
@@ -201,7 +203,7 @@ impl LedgerMessage {
 }
 
 impl Ledger {
-    /// An empty ledger for these messages. `queues` are the ARNs of the four.
+    /// Creates an empty ledger for these messages. `queues` holds the ARNs in the order of [`QueuePlace`].
     #[must_use]
     pub fn new(
         knobs: &SimulationKnobs,
@@ -218,7 +220,7 @@ impl Ledger {
                 .producer,
             sends: 0,
             copies: Default::default(),
-            of_body: HashMap::new(),
+            copies_by_body: HashMap::new(),
             live: [0; 4],
             credit: 0,
             cases: Vec::new(),
@@ -228,7 +230,7 @@ impl Ledger {
             in_lambda: 0,
             records: Vec::new(),
             answers: Vec::new(),
-            has_asked: false,
+            has_requested_delay: false,
             delays: BTreeMap::new(),
             resent: BTreeSet::new(),
         };
@@ -242,7 +244,7 @@ impl Ledger {
             copies: HashMap::new(),
             invocations: HashMap::new(),
             environments: HashMap::new(),
-            turn: None,
+            current_invocation: None,
             origins: HashMap::new(),
             start,
             healed_at: None,
@@ -250,23 +252,23 @@ impl Ledger {
             trace: VecDeque::new(),
             digest: DefaultHasher::new(),
             changes: 0,
-            local: Tracker::default(),
+            tracker: Tracker::default(),
             by_error_type: BTreeMap::new(),
-            kept: ArchiveLedger::default(),
+            archive_ledger: ArchiveLedger::default(),
             last_delay: Cell::new(None),
             spans: SpanLedger::default(),
         }
     }
 
-    /// The producer is about to send this message.
+    /// Records that the producer is about to send this message.
     pub fn about_to_send(&mut self, content: &Content) {
-        self.local.record_sent(&content.body);
+        self.tracker.record_sent(&content.body);
         if let Some(subject) = message_number(&content.body).and_then(|n| self.subjects.get_mut(n)) {
             subject.sends += 1;
         }
     }
 
-    /// Ends all faults: from now on only expected failures are allowed.
+    /// Records the end of all faults. From now on, only expected failures are allowed.
     pub fn end_faults(&mut self, now: DateTime<Utc>) {
         self.healed_at = Some(now);
         for copy in self.subjects.iter_mut().flat_map(|subject| subject.copies.iter_mut().flatten()) {
@@ -274,7 +276,7 @@ impl Ledger {
         }
     }
 
-    /// Records and checks changes of the queues, requested by `actor`.
+    /// Records and checks the queue changes that `actor` requested.
     pub fn apply_changes(&mut self, actor: Actor, changes: Vec<MessageChange>) {
         for change in changes {
             self.changes += 1;
@@ -285,13 +287,13 @@ impl Ledger {
         }
     }
 
-    /// True if the producer has sent everything.
+    /// Returns true if the producer has sent everything.
     #[must_use]
     pub fn is_all_sent(&self) -> bool {
         self.subjects.iter().all(|subject| subject.sends == if subject.produced.twice { 2 } else { 1 })
     }
 
-    /// The first broken rule.
+    /// Returns the first broken rule.
     #[must_use]
     pub fn violation(&self) -> Option<&BrokenInvariant> {
         self.violation.as_ref()
@@ -316,14 +318,14 @@ impl Ledger {
                 }
                 let copy = self.find_copy(&id)?;
                 copy.receives = receive_count;
-                // SQS's own times are whole milliseconds.
+                // SQS timestamps are whole milliseconds.
                 copy.first_received.get_or_insert(at.trunc_subsecs(3));
                 if place == QueuePlace::Intermediate && !std::mem::replace(&mut copy.is_case, true) {
                     let copy = copy.clone();
                     let (n, ..) = self.copies[&id];
                     let case = self.read_case(&copy);
                     let cases = &mut self.subjects[n].cases;
-                    // A hopping message is the same case each time.
+                    // A hopping message is the same case on every hop.
                     cases.extend(case.filter(|case| !cases.contains(case)));
                 }
                 Ok(())
@@ -358,9 +360,7 @@ impl Ledger {
         let n = n.ok_or_else(|| format!("{actor:?} sent a body that no producer sent to {place:?}"))?;
         let produced = &self.subjects[n].produced;
         if produced.plain && produced.content.body != content.body {
-            return Err(format!(
-                "{actor:?} sent message {n} to {place:?}: its body is plain, and was changed"
-            ));
+            return Err(format!("{actor:?} sent message {n} to {place:?}: its plain body was changed"));
         }
         let attached = trace_header::attach_failure(content);
         let has_our_field = attached.trace_header != content.trace_header;
@@ -371,13 +371,15 @@ impl Ledger {
         let checked = self.check_send(actor, place, n, content, body.as_ref(), hash, at);
         let is_sent_back = place == QueuePlace::Source && !matches!(actor, Actor::Producer | Actor::Console);
         let checked = match checked {
-            Ok(()) if is_sent_back && has_our_field => Err("our field stays in its trace header".to_owned()),
+            Ok(()) if is_sent_back && has_our_field => {
+                Err("redeliver's field is still in its trace header".to_owned())
+            }
             checked => checked,
         };
         let mut copy = Copy::new(content, hash, body.as_ref(), at);
         let checked = checked.and_then(|()| self.check_last_attempt(actor, place, n, &copy));
-        let sender = self.sender_of(actor);
-        // A producer's claims about holds do not count.
+        let sender = self.assumed_sender(actor);
+        // A producer's claims about holds are not trusted.
         if place == QueuePlace::Source && sender == DeliverySender::Producer {
             copy.retries = copy.retries.map(RetryMembers::for_producer);
         }
@@ -385,7 +387,7 @@ impl Ledger {
         if place == QueuePlace::Source {
             let Copy { sent_at, came_back, recorded_generation, .. } = copy;
             let number = subject.copies[place as usize].len();
-            subject.of_body.entry(hash).or_default().push(number);
+            subject.copies_by_body.entry(hash).or_default().push(number);
             let origin = CopyOrigin {
                 subject: n,
                 copy: number,
@@ -401,14 +403,15 @@ impl Ledger {
         if place == QueuePlace::Final {
             let produced =
                 self.knobs.is_async_retry().then(|| self.subjects[n].produced.content.body.clone());
-            self.final_record(n, &copy, produced.as_deref().unwrap_or(&sent.body));
+            self.record_final(n, &copy, produced.as_deref().unwrap_or(&sent.body));
         }
         self.put_copy(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
     }
 
-    /// A message that stays on its queue is never re-sent.
-    fn sender_of(&self, actor: Actor) -> DeliverySender {
+    /// Returns the sender that the functions must assume for a delivery. With `visibility`, messages are never re-sent,
+    /// so the sender is always the producer.
+    fn assumed_sender(&self, actor: Actor) -> DeliverySender {
         match actor {
             _ if self.knobs.is_visibility() => DeliverySender::Producer,
             _ if !self.knobs.senders_known => DeliverySender::Unknown,
@@ -431,7 +434,7 @@ impl Ledger {
         Ok(n)
     }
 
-    fn final_record(&mut self, n: usize, copy: &Copy, body: &str) {
+    fn record_final(&mut self, n: usize, copy: &Copy, body: &str) {
         let code = copy.trusted_failure().map(|failure| failure.text_member("verdict"));
         let error_type = match arrivals::dead_letter(&copy.attributes) {
             Some(_) => copy.attributes.get("ErrorType").and_then(|attribute| attribute.text()).unwrap_or(""),
@@ -439,16 +442,16 @@ impl Ledger {
         };
         self.subjects[n].final_records += 1;
         *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
-        self.local.record_dead_letter(body, error_type, self.start);
+        self.tracker.record_dead_letter(body, error_type, self.start);
     }
 
-    /// The largest error of a process's clock, and SQS's rounding to whole milliseconds.
+    /// Returns the largest error of a process's clock, plus SQS's rounding to whole milliseconds.
     fn clock_skew(&self) -> TimeDelta {
         TimeDelta::milliseconds(self.knobs.skew_ms + 1)
     }
 
-    /// The exact delay in seconds before a retry of message `n`: the policy's, the one that the target asked for, or
-    /// that of a re-send that spends no attempt.
+    /// Returns the exact delay in seconds before a retry of message `n`: the policy's delay, the delay requested by the
+    /// target, or the delay of a re-send that spends no attempt.
     fn exact_delay(&self, n: usize, retry: RetryKey, asked: Option<TargetDelay>) -> u64 {
         let message_id = self.subjects[n].produced.message_id.as_deref().unwrap_or_default();
         let RetryKey { generation, attempt, unspent } = retry;
@@ -459,33 +462,33 @@ impl Ledger {
         let delay = match unspent {
             None => self.knobs.policy.exact_delay(key, asked),
             Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
-            // Not drawn: the hand-off says it.
+            // Not drawn from a generator: the hand-off states the delay.
             Some(Unspent::Hold) => 0,
         };
         self.last_delay.set(Some(((n, retry, asked), delay)));
         delay
     }
 
-    /// The largest error of a process's clock, plus the longest time that it may have had a message.
+    /// Returns the largest error of a process's clock, plus the longest time that a process can hold a message.
     fn time_tolerance(&self) -> TimeDelta {
         self.clock_skew() + time_delta(2 * self.knobs.invocation_seconds)
     }
 
-    /// True if these are exactly the producer's attributes.
-    fn has_attributes_of(&self, n: usize, attributes: &Attributes) -> bool {
+    /// Returns true if these are exactly the attributes of message `n`'s producer.
+    fn has_producer_attributes(&self, n: usize, attributes: &Attributes) -> bool {
         let subject = &self.subjects[n];
         if *attributes == subject.attributes {
             return true;
         }
-        // A known limit: a record without room for `DeadLetter` that the console moves back keeps the attributes beside
-        // it.
+        // A known limitation: if a record has no room for `DeadLetter` and the console moves it back, it keeps
+        // `ErrorType` and `ErrorDetails`.
         let by_console = self.knobs.operator == Operator::Console && subject.is_oversize();
         let mut without = attributes.clone();
         without.retain(|name, _| subject.attributes.contains_key(name) || !name.starts_with("Error"));
         by_console && without == subject.attributes
     }
 
-    /// The retries that a message may make, and the explanation's words for the source of the limit.
+    /// Returns the maximum number of retries, and the wording by which the explanation names the source of the limit.
     fn max_attempts(&self, n: usize) -> (u32, &'static str) {
         let by_policy = self.knobs.policy.max_attempts;
         match self.subjects[n].produced.max_attempts {

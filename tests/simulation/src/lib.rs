@@ -1,9 +1,10 @@
-//! Deterministic simulation: the real code of the functions and of `redeliver redrive`, on the embedded SQS in virtual
-//! time, with faults planned from a seed, watched by a ledger that interprets everything independently.
+//! Deterministic simulation: the real code of the functions and of `redeliver redrive` runs on the embedded SQS in
+//! virtual time. Faults are drawn from a seed, and an independent ledger audits every effect.
 //!
-//! A run has two phases. First everything may fail: requests, answers, entries of batches, processes at any await,
-//! clocks, the target, the operator. Then everything is healed, and must settle. The ledger checks every change of
-//! every queue as it happens ([`ledger::Ledger::apply_changes`]); [`run::run_simulation`] is one complete run.
+//! A run has two phases. In the first, anything can fail: requests, responses, batch entries, processes at any await,
+//! clocks, the target, the operator. In the second, the faults are over and every message must settle. The ledger
+//! checks every queue change as it happens ([`ledger::Ledger::apply_changes`]); [`run::run_simulation`] executes one
+//! complete run.
 //!
 //! `cargo xtask faults` runs any number of seeds; `--seed N` replays one.
 

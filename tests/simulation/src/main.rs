@@ -1,4 +1,4 @@
-//! `cargo xtask faults`: runs many seeds, or replays one.
+//! `cargo xtask faults`: runs many seeds or replays one.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::ExitCode;
@@ -13,8 +13,8 @@ use redeliver_simulation::run::{Schemas, run_simulation};
 
 /// Runs seeds through the simulator.
 ///
-/// Each seed is a run of one of the other strategies, and one of the strategy `ordered`, on a FIFO queue. A failure prints the last changes of the queues,
-/// every knob of the run and the broken rule, and ends with exit code 1.
+/// Each seed makes two runs: one of the strategy `ordered`, on a FIFO queue, and one of another strategy. On a failure,
+/// the program prints the last queue changes, every knob of the run, and the broken rule, and exits with code 1.
 #[derive(Parser)]
 #[command(name = "cargo xtask faults", bin_name = "cargo xtask faults")]
 struct Arguments {
@@ -24,19 +24,19 @@ struct Arguments {
     /// Number of seeds to run.
     #[arg(long)]
     seeds: Option<u64>,
-    /// Run seeds until this many changes of queues were checked: the same work on any machine, however busy it is.
+    /// Run seeds until this many queue changes have been checked: the same amount of work on any machine, busy or not.
     #[arg(long, conflicts_with = "seeds")]
     changes: Option<u64>,
     /// Run seeds for this many seconds.
     #[arg(long, default_value_t = 60, conflicts_with_all = ["seeds", "changes"])]
     seconds: u64,
-    /// Maximum number of messages in each run: small runs break sooner and are easier to read.
+    /// Maximum number of messages per run: small runs fail sooner and are easier to read.
     #[arg(long, default_value_t = usize::MAX, hide_default_value = true)]
     messages_max: usize,
-    /// Start with this seed; a fresh one by default.
+    /// First seed; derived from the current time by default.
     #[arg(long)]
     first_seed: Option<u64>,
-    /// Run only the strategy `ordered`, with every seed.
+    /// Run only the strategy `ordered`.
     #[arg(long, conflicts_with = "changes")]
     ordered: bool,
 }
@@ -48,29 +48,29 @@ fn main() -> ExitCode {
     let elapsed = || (clock.now() - started).to_std().unwrap_or_default();
     let (first, count) = match arguments.seed {
         Some(seed) => (seed, Some(1)),
-        // Six digits of seconds and six of microseconds: short enough to be typed again.
+        // Six digits of seconds and six of microseconds: short enough to retype.
         None => {
             (arguments.first_seed.unwrap_or_else(|| random_seed(started.timestamp_micros())), arguments.seeds)
         }
     };
-    let program = SeedRunner {
+    let runner = SeedRunner {
         messages_max: arguments.messages_max,
         only_ordered: arguments.ordered,
         schemas: Schemas::default(),
     };
     match arguments.seed {
-        Some(seed) => program.print_knobs(seed),
+        Some(seed) => runner.print_knobs(seed),
         None => println!("seeds from {first} on"),
     }
-    let (mut seeds, mut sums) = (0, Sums::default());
+    let (mut seeds, mut totals) = (0, Totals::default());
     let more = |seeds, changes| match (count, arguments.changes) {
         (Some(count), _) => seeds < count,
         (None, Some(enough)) => changes < enough,
         (None, None) => elapsed() < Duration::from_secs(arguments.seconds),
     };
-    while more(seeds, sums.changes) {
+    while more(seeds, totals.changes) {
         let seed = first.wrapping_add(seeds);
-        if let Err(failure) = program.run_seed(seed, &mut sums) {
+        if let Err(failure) = runner.run_seed(seed, &mut totals) {
             let small = match arguments.messages_max {
                 usize::MAX => String::new(),
                 most => format!("--messages-max {most} "),
@@ -81,18 +81,18 @@ fn main() -> ExitCode {
         }
         seeds += 1;
     }
-    let mut again = Sums::default();
+    let mut again = Totals::default();
     if let Some(last) = seeds.checked_sub(1).map(|last| first.wrapping_add(last))
-        && (program.run_seed(last, &mut again).is_err() || again.last_digest != sums.last_digest)
+        && (runner.run_seed(last, &mut again).is_err() || again.last_digest != totals.last_digest)
     {
-        println!("seed {last}: two runs of it differ: what is replayed would not be what failed");
+        println!("seed {last}: its two runs differ, so a replay would not reproduce a failure");
         return ExitCode::FAILURE;
     }
-    sums.print_sums(first, seeds, elapsed().as_secs_f64());
+    totals.print_totals(first, seeds, elapsed().as_secs_f64());
     ExitCode::SUCCESS
 }
 
-/// The runs of a seed.
+/// Settings for the runs of every seed.
 struct SeedRunner {
     messages_max: usize,
     only_ordered: bool,
@@ -100,16 +100,19 @@ struct SeedRunner {
 }
 
 impl SeedRunner {
-    /// Runs a seed, or returns the report of its failure.
-    fn run_seed(&self, seed: u64, sums: &mut Sums) -> Result<(), String> {
-        sums.last_digest = 0;
+    /// Executes the runs of a seed.
+    ///
+    /// # Errors
+    /// The report of a failed run.
+    fn run_seed(&self, seed: u64, totals: &mut Totals) -> Result<(), String> {
+        totals.last_digest = 0;
         if !self.only_ordered {
-            sums.add_run(
+            totals.add_run(
                 &run_simulation(self.knobs_for_seed(seed), &self.schemas)
                     .map_err(|failed| failed.to_string())?,
             );
         }
-        sums.add_ordered(
+        totals.add_ordered(
             &ordered::run_ordered(self.ordered_knobs_for_seed(seed)).map_err(|failed| failed.to_string())?,
         );
         Ok(())
@@ -137,19 +140,19 @@ fn random_seed(micros: i64) -> u64 {
 }
 
 #[derive(Default)]
-struct Sums {
+struct Totals {
     messages: u64,
     changes: u64,
     copies: u64,
     virtual_seconds: f64,
     spans: SpanCounts,
-    /// Runs of the strategy `ordered`.
+    /// Number of runs of the strategy `ordered`.
     ordered: u64,
     in_order: ordered::OrderedCounts,
     last_digest: u64,
 }
 
-impl Sums {
+impl Totals {
     fn add_run(&mut self, passed: &redeliver_simulation::run::PassedRun) {
         self.messages += passed.balance.messages;
         self.copies += passed.balance.copies;
@@ -167,27 +170,25 @@ impl Sums {
     }
 
     #[expect(clippy::cast_precision_loss, reason = "for humans")]
-    fn print_sums(&self, first: u64, seeds: u64, seconds: f64) {
+    fn print_totals(&self, first: u64, seeds: u64, seconds: f64) {
         let Self { messages, changes, copies, virtual_seconds, spans, ordered, in_order, last_digest } = self;
         let hours = virtual_seconds / 3600.0;
         println!("seeds {first}..={}: {seeds} passed, in {seconds:.1} s", first + seeds.saturating_sub(1));
         println!(
-            "{:.0} seeds a minute, {:.1} virtual hours a second",
+            "{:.0} seeds per minute, {:.1} virtual hours per second",
             60.0 * seeds as f64 / seconds,
             hours / seconds
         );
         println!(
-            "{messages} messages, {copies} copies came out, {changes} changes checked, {hours:.0} virtual hours"
+            "{messages} messages, {copies} surplus copies, {changes} changes checked, {hours:.0} virtual hours"
         );
         let SpanCounts { attempts, after_another, linked } = spans;
-        println!(
-            "{attempts} attempts with spans, {after_another} of them after another one, {linked} linked to it"
-        );
+        println!("{attempts} attempts with spans, {after_another} of them retries, {linked} linked");
         let ordered::OrderedCounts { messages, calls, crashes, unreadable, taken_out, changes } = in_order;
         println!(
             "{ordered} runs in order: {messages} messages, {calls} calls, {crashes} crashes, {unreadable} unreadable \
-             records, {taken_out} blocked groups unblocked, {changes} changes checked, nothing overtaken"
+             records, {taken_out} blocked groups unblocked, {changes} changes checked, order kept"
         );
-        println!("digest of the last run, the same when it was run again: {last_digest:016x}");
+        println!("digest of the last run, equal in both executions: {last_digest:016x}");
     }
 }

@@ -1,4 +1,4 @@
-//! The producer's messages: valid ones of every kind, and poison of every kind.
+//! The producer's messages: valid and invalid messages of every kind.
 
 use std::collections::HashMap;
 
@@ -13,66 +13,66 @@ use crate::forgeries::{forge_attributes, forged_trace_field, metadata_members};
 use crate::knobs::ContentMix;
 use crate::ledger::arrivals::dead_letter;
 
-/// The required end of a message.
+/// The required outcome of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ExpectedEnd {
-    /// Processed, or given up by the policy.
+    /// The message is processed, or given up according to the policy.
     Handled,
-    /// A final record with this `ErrorType`, and no call of the target.
+    /// The message becomes a final record with this `ErrorType`, and the target is never called.
     Invalid(&'static str),
 }
 
-/// A message with everything that the ledger must know about it.
+/// A message with all facts that the ledger needs.
 #[derive(Clone, Debug)]
 pub struct Produced {
     pub content: Content,
-    /// Its required end.
+    /// The required outcome.
     pub expected: ExpectedEnd,
-    /// `metadata.message_id`, if it has one.
+    /// `metadata.message_id`, if present.
     pub message_id: Option<String>,
     /// `metadata.expires_at` in seconds after the start.
     pub expires_after_seconds: Option<i64>,
     /// `metadata.max_attempts`.
     pub max_attempts: Option<u32>,
-    /// It has no envelope.
+    /// True if the message has no envelope.
     pub plain: bool,
-    /// The producer sends it twice.
+    /// True if the producer sends the message twice.
     pub twice: bool,
-    /// The target's final answer to it.
+    /// The target's final response to the message.
     pub destiny: Destiny,
-    /// Its producer's span, as the functions must read it.
+    /// The producer's span as the functions must read it.
     pub trace: Option<SpanContext>,
-    /// Its producer's sampling decision. That X-Ray records nothing is none.
+    /// The producer's sampling decision. `Sampled=0` in an X-Ray header does not count as a decision.
     pub is_sampled: Option<bool>,
 }
 
-/// The target's final answer to a message.
+/// The target's final response to a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destiny {
     /// Success after the end of the faults.
     Fine,
-    /// A transient error, always.
+    /// Always a transient error.
     AlwaysTransient,
-    /// Each call fails with an error that may be the message's own fault.
+    /// Always an error that the message itself might have caused.
     AlwaysFaulty,
-    /// A permanent error, always.
+    /// Always a permanent error.
     AlwaysPermanent,
 }
 
-/// The text by which the ledger identifies a message: every body contains it, and nothing cuts it.
+/// Returns the marker by which the ledger identifies a message. Every body contains it, and it is never truncated.
 #[must_use]
 pub fn message_marker(n: usize) -> String {
     format!("⟦{n}⟧")
 }
 
-/// The number of a body's message.
+/// Returns the message number in the body's marker.
 #[must_use]
 pub fn message_number(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once('⟦')?;
     rest.split_once('⟧')?.0.parse().ok()
 }
 
-/// Message number `n`. `start` is the start of the run.
+/// Generates message number `n`. `start` is the start of the run.
 pub fn produce_message(
     n: usize,
     mix: &ContentMix,
@@ -96,16 +96,16 @@ pub fn produce_message(
     let plain = expected == ExpectedEnd::Handled && mix.plain > 0.0 && rng.random_bool(mix.plain);
     let (mut expires_after_seconds, mut max_attempts) = (expires_after_seconds, max_attempts);
     if plain {
-        // A forged member that folds is invalid there, whatever it means in an envelope.
+        // A forged `folded_attributes` would be invalid in `Redeliver`, even though an envelope allows it.
         let says_its_metadata = rng.random_bool(0.5) && !body.contains("folded_attributes");
         attributes.remove("Failure");
         while attributes.len() > 9 {
             attributes.pop_last();
         }
         if says_its_metadata {
-            let metadata = metadata_of(&body).expect("it is an envelope").to_owned();
-            // The ledger reads a plain message as if its metadata took no place. A `DeadLetter` that is valid only with
-            // one more place would be a forger's.
+            let metadata = find_metadata(&body).expect("a valid envelope").to_owned();
+            // The ledger reads a plain message as if `Redeliver` did not count as an attribute. A forged `DeadLetter`
+            // whose validity depends on that attribute would be judged differently by the functions.
             let is_ours = |attributes: &Attributes| dead_letter(attributes).is_some();
             let without = is_ours(&attributes);
             attributes.insert("Redeliver".to_owned(), Attribute::string(metadata));
@@ -114,25 +114,25 @@ pub fn produce_message(
             }
         } else {
             (expires_after_seconds, max_attempts) = (None, None);
-            let id = message_id.clone().expect("it is valid");
+            let id = message_id.clone().expect("a valid message has an id");
             attributes.insert(ID_ATTRIBUTE.to_owned(), Attribute::string(id));
         }
         body = plain_body(n, rng);
     }
     if expected == ExpectedEnd::Handled && rng.random_bool(mix.oversize) {
         let slack = [0, 1, 40, 150, 400, 1000, 3000, 6000][rng.random_range(0..8)];
-        // The reserved name is dropped on the way: keep the size unchanged.
+        // The functions drop the reserved name; removing it here keeps the size constant.
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - slack - attributes_size(&attributes);
-        body = if plain { plain_body_of(&body, bytes) } else { grow_body(&body, bytes) };
+        body = if plain { pad_plain_body(&body, bytes) } else { grow_body(&body, bytes) };
     }
-    // Drawn from another generator, so that a seed's run without such messages stays the same as before they existed.
+    // A separate generator keeps the runs of seeds without such messages as they were before this option existed.
     let own = &mut StdRng::seed_from_u64(n as u64);
     let is_small = body.len() < MESSAGE_BYTES_MAX / 2;
     if expected == ExpectedEnd::Handled && is_small && own.random_bool(mix.brimful) {
         attributes.remove("Failure");
         let bytes = MESSAGE_BYTES_MAX - own.random_range(0..=300) - attributes_size(&attributes);
-        body = if plain { plain_body_of(&body, bytes) } else { grow_body(&body, bytes) };
+        body = if plain { pad_plain_body(&body, bytes) } else { grow_body(&body, bytes) };
     }
     let destiny = match rng.random::<f64>() {
         draw if draw < destinies.0 && n.is_multiple_of(2) => Destiny::AlwaysTransient,
@@ -165,8 +165,8 @@ pub fn produce_message(
     }
 }
 
-/// The message with trace contexts of its producer, sampled or not, valid or not, in the attribute and in the trace
-/// header.
+/// Adds the producer's trace contexts, sampled or not, valid or not, to the message's `traceparent` attribute and its
+/// trace header.
 #[must_use]
 pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
     let rng = &mut StdRng::seed_from_u64(seed ^ (n as u64) << 40);
@@ -176,7 +176,7 @@ pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
         is_sampled: rng.random_bool(0.8),
     });
     let Content { body, attributes, trace_header, .. } = &mut message.content;
-    // One more attribute may decide whether a forged `DeadLetter` is valid.
+    // An additional attribute could change whether a forged `DeadLetter` is valid.
     let has_room = attributes.len() < 10 && body.len() < MESSAGE_BYTES_MAX / 2;
     if has_room && !attributes.contains_key("DeadLetter") && rng.random_bool(0.5) {
         let SpanContext { trace_id, span_id, is_sampled } = of_attribute;
@@ -205,7 +205,7 @@ pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
     message
 }
 
-fn plain_body_of(body: &str, bytes: usize) -> String {
+fn pad_plain_body(body: &str, bytes: usize) -> String {
     body.to_owned() + &"x".repeat(bytes.saturating_sub(body.len()))
 }
 
@@ -222,14 +222,14 @@ fn message_id(rng: &mut impl Rng) -> String {
     if rng.random_bool(0.3) { id.to_uppercase() } else { id }
 }
 
-/// The producer's own limits: seconds after the start, and retries.
+/// The producer's own limits: `expires` in seconds after the start, and a number of retries.
 #[derive(Clone, Copy)]
 struct ProducerLimits {
     expires: Option<i64>,
     max_attempts: Option<u32>,
 }
 
-/// A valid body, in any form that JSON allows.
+/// Generates a valid body in any form that JSON allows.
 fn valid_body(
     n: usize,
     id: &str,
@@ -319,7 +319,7 @@ fn valid_body(
     format!("{space}{{{space}{}{space}}}{space}", members.join(","))
 }
 
-/// An invalid body, and its required code.
+/// Generates an invalid body and its required error code.
 fn invalid_body(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (String, &'static str) {
     const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
     const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
@@ -330,7 +330,7 @@ fn invalid_body(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (St
     };
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
     let all = [
-        // A violation of the user's schema for `data`, if there is one.
+        // Violates the user's schema for `data`, if any.
         (format!(r#"{{{good},"data":{{"m":"{m}","forbidden":true}}}}"#), SCHEMA),
         (format!("{m} is not JSON"), FORMAT),
         (format!(r#"["{m}"]"#), FORMAT),
@@ -378,24 +378,25 @@ fn invalid_body(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (St
         with(r#""redrive_count":-1"#),
         with(r#""expires_at":"\ud800""#),
     ];
-    // With plain messages enabled, a body that is not meant as an envelope is a plain message.
+    // With plain messages enabled, a body that is not intended as an envelope is a valid plain message.
     let is_poison = |(body, _): &(String, _)| mix.plain == 0.0 || means_to_be_an_envelope(body);
     let all: Vec<_> = all.into_iter().skip(usize::from(!mix.data_schema)).filter(is_poison).collect();
     let choice = rng.random_range(0..all.len());
     all.into_iter().nth(choice).expect("within the list")
 }
 
-/// The message attribute with the id of a plain message without `Redeliver`.
+/// The name of the message attribute that holds the id of a plain message without `Redeliver`.
 pub const ID_ATTRIBUTE: &str = "order-id";
 
-/// By the documentation: a JSON object with `data`, and with a `metadata` whose `message_id` is a UUID.
+/// Returns true if the documentation treats the body as an envelope: a JSON object with `data`, and with a `metadata`
+/// whose `message_id` is a UUID.
 fn means_to_be_an_envelope(body: &str) -> bool {
-    let id = metadata_of(body).and_then(|metadata| find_member(metadata, "message_id"));
+    let id = find_metadata(body).and_then(|metadata| find_member(metadata, "message_id"));
     let id: Option<String> = id.and_then(|id| serde_json::from_str(id).ok());
     find_member(body, "data").is_some() && id.is_some_and(|id| is_hyphenated_uuid(&id))
 }
 
-fn metadata_of(body: &str) -> Option<&str> {
+fn find_metadata(body: &str) -> Option<&str> {
     find_member(body, "metadata")
 }
 
@@ -410,7 +411,7 @@ fn is_hyphenated_uuid(text: &str) -> bool {
         && parts.concat().bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// Any body that SQS accepts.
+/// Generates the body of a plain message: anything that SQS accepts.
 fn plain_body(n: usize, rng: &mut impl Rng) -> String {
     let m = message_marker(n);
     let all = [
@@ -453,14 +454,14 @@ fn producer_attributes(
     if rng.random_bool(mix.forged) {
         all.extend(forge_attributes(start, rng));
     }
-    // Names like ours come first, and are kept.
+    // Forged names sort before the others, so they remain.
     while all.len() > 10 {
         all.pop_last();
     }
     all
 }
 
-/// The same message, filled up to this size by a member of `data`.
+/// Returns the same message, filled up to this size by a member of `data`.
 fn grow_body(body: &str, bytes: usize) -> String {
     let Some(at) = body.find("\"data\":\t{ ").map(|at| at + "\"data\":\t{ ".len()) else {
         return body.to_owned();

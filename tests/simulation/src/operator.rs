@@ -1,4 +1,4 @@
-//! An operator who sends final records back, and whose program dies, too.
+//! An operator who returns final records to the source queue. The operator's program can also die.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::SimulationWorld;
 
-/// Works until the end of the faults.
+/// Runs the operator until the end of the faults.
 pub async fn run_operator(
     world: &SimulationWorld,
     schema: &MessageSchema,
@@ -48,7 +48,7 @@ pub async fn run_operator(
     }
 }
 
-/// Moves a message like the SQS console: body and attributes unchanged.
+/// Moves up to ten messages as the SQS console does, with body and attributes unchanged.
 async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
     let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
     let Ok(records) = from.receive(request).await else {
@@ -73,7 +73,7 @@ async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
     }
 }
 
-/// Runs the program's own code. The rest is left for the next time.
+/// Runs the code of `redeliver redrive`. An interrupted run is continued by the next one.
 async fn run_redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &RedrivePlan, journal: &Path) {
     let Ok(mut journal) = RedriveJournal::open(journal, "simulation", from.arn(), to.arn()) else {
         return;
@@ -90,9 +90,9 @@ async fn run_redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &RedrivePlan, journ
             stop_after_failures_percent: 100,
             watch: Duration::from_secs(15),
         },
-        // Copies create copies here, too.
+        // Copies create copies here as well.
         interrupted: &|| from.world.is_tired(),
         progress: &|_| {},
     };
-    let _a_later_one_goes_on = redrive.apply(&mut journal).await;
+    let _the_next_run_continues = redrive.apply(&mut journal).await;
 }

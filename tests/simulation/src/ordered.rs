@@ -1,8 +1,8 @@
-//! The strategy `ordered`: a world of its own. Several environments of the message-processor share a FIFO queue, a plan
-//! of faults is drawn from a seed, and a judge checks the order of each group's calls.
+//! The simulation of the strategy `ordered`. Several environments of the message-processor share a FIFO queue, a fault
+//! plan is drawn from a seed, and a judge checks the order of each group's calls.
 //!
-//! First everything may fail: requests, answers, entries, processes at any await, the target. Then the faults end, and
-//! every message must be processed or in the final DLQ within the time that the policy allows.
+//! At first, anything can fail: requests, responses, entries, processes at any await, the target. Then the faults end,
+//! and every message must be processed or in the final DLQ in the time that the policy allows.
 
 mod actors;
 mod judge;
@@ -37,19 +37,19 @@ pub use judge::OrderedCounts;
 pub use knobs::OrderedKnobs;
 use knobs::{Fate, OrderedFaults, Planned};
 
-/// After the faults, before the late messages.
+/// The pause between the end of the faults and the late messages.
 const CALM: Duration = Duration::from_secs(3600);
 
-/// As long as a message can be hidden.
+/// The retention of notices: the longest time that SQS can hide a message.
 const NOTICES_KEPT: Duration = Duration::from_secs(12 * 3600);
 
 /// A run that passed.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedPassedRun {
-    /// Equal for equal runs.
+    /// A hash that is equal for equal runs.
     pub digest: u64,
     pub counts: OrderedCounts,
-    /// Virtual seconds.
+    /// Duration in virtual seconds.
     pub seconds: f64,
 }
 
@@ -58,14 +58,14 @@ pub struct OrderedPassedRun {
 pub struct OrderedFailedRun {
     pub knobs: OrderedKnobs,
     pub violation: String,
-    /// The preceding changes and calls, oldest first.
+    /// The changes and calls before the violation, oldest first.
     pub trace: Vec<String>,
 }
 
 impl fmt::Display for OrderedFailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { knobs, violation, trace } = self;
-        writeln!(f, "the last changes of the queues, and calls, oldest first:")?;
+        writeln!(f, "the last queue changes and calls, oldest first:")?;
         for line in trace {
             writeln!(f, "{line}")?;
         }
@@ -74,18 +74,18 @@ impl fmt::Display for OrderedFailedRun {
             writeln!(f, "message {n}: {planned:?}")?;
         }
         writeln!(f, "{:#?}", OrderedKnobs { messages: Vec::new(), ..knobs.clone() })?;
-        write!(f, "seed {}: in order: {violation}", knobs.seed)
+        write!(f, "seed {}: ordered: {violation}", knobs.seed)
     }
 }
 
-/// The queues by role, the clock, the chances and the judge.
+/// The shared state of a run: queues, clock, random generator and judge.
 struct OrderedWorld {
     knobs: OrderedKnobs,
     clock: VirtualClock,
     start: Timestamp,
     sqs: EmbeddedSqs,
     queues: BTreeMap<Role, EmbeddedQueue>,
-    /// Failed calls of each message.
+    /// Number of failed calls per message.
     failed: Mutex<Vec<u32>>,
     rng: Mutex<StdRng>,
     judge: Mutex<Judge>,
@@ -94,7 +94,7 @@ struct OrderedWorld {
     over: AtomicBool,
 }
 
-/// Runs to the end, or to the first broken rule.
+/// Executes a run until it ends or breaks a rule.
 ///
 /// # Errors
 /// The first broken rule, with everything needed to understand it.
@@ -115,12 +115,12 @@ pub fn run_ordered(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedF
 fn run_all(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedFailedRun>> {
     let world = OrderedWorld::new(knobs);
     let OrderedWorld { clock, .. } = &world;
-    let people = async {
+    let operator = async {
         if world.knobs.rules.blocks {
             actors::decide_on_blocked_groups(&world).await;
         }
     };
-    clock.block_on(join3(join_all(actors::spawn_functions(&world)), people, produce_and_settle(&world)));
+    clock.block_on(join3(join_all(actors::spawn_functions(&world)), operator, produce_and_settle(&world)));
     let seconds = (clock.now() - world.start).as_seconds_f64();
     let judge = world.judge();
     match judge.violation() {
@@ -132,7 +132,7 @@ fn run_all(knobs: OrderedKnobs) -> Result<OrderedPassedRun, Box<OrderedFailedRun
     }
 }
 
-/// Sends all messages during the faults but the late ones, heals, sends these, and waits until all are done.
+/// Sends the early messages, ends the faults, sends the late messages, and waits until all messages are done.
 async fn produce_and_settle(world: &OrderedWorld) {
     let OrderedWorld { knobs, clock, .. } = world;
     let (late, early): (Vec<_>, Vec<_>) =
@@ -166,7 +166,7 @@ async fn produce_and_settle(world: &OrderedWorld) {
     }
 }
 
-/// Sends a message until SQS confirms it: its deduplication id makes sure that it is one message.
+/// Sends a message until SQS confirms it. The deduplication id prevents duplicates.
 async fn send_until_confirmed(world: &OrderedWorld, n: usize, Planned { group, fate, .. }: Planned) {
     let message_id = if fate == Fate::Invalid { "none".to_owned() } else { judge::id(n) };
     let content = Content {
@@ -186,7 +186,7 @@ async fn send_until_confirmed(world: &OrderedWorld, n: usize, Planned { group, f
     }
 }
 
-/// The messages that are still on their way.
+/// Returns the number of unsettled messages.
 async fn unsettled_count(world: &OrderedWorld) -> u64 {
     let mut left = 0;
     for role in [Role::Source, Role::SourceDlq, Role::Annotation] {
@@ -202,8 +202,8 @@ impl OrderedWorld {
         let sqs = EmbeddedSqs::new(clock.clone(), knobs.seed);
         let queues = clock.block_on(create_queues(&sqs, &knobs));
         let roles = queues.iter().map(|(role, queue)| (queue.arn().to_owned(), *role)).collect();
-        // Starts the log of changes.
-        let _none = sqs.take_changes();
+        // The first call starts the log of changes.
+        let _empty = sqs.take_changes();
         sqs.set_faults(fault_plan(&knobs, &queues));
         Self {
             judge: Mutex::new(Judge::new(&knobs, roles, start)),
@@ -228,7 +228,7 @@ impl OrderedWorld {
         lock(&self.judge)
     }
 
-    /// Shows the judge the latest changes.
+    /// Passes the latest queue changes to the judge.
     fn apply_changes(&self) {
         let changes = self.sqs.take_changes();
         let mut judge = self.judge();
@@ -243,17 +243,17 @@ impl OrderedWorld {
         self.over.load(Ordering::Relaxed) || self.judge().violation().is_some()
     }
 
-    /// True with this probability during the faults, and never afterwards.
+    /// Returns true with this probability during the faults, and never afterwards.
     fn fault_strikes(&self, chance: f64) -> bool {
         !self.is_healed() && chance > 0.0 && lock(&self.rng).random_bool(chance)
     }
 
-    /// A number in 0..=most.
+    /// Draws a number in `0..=most`.
     fn up_to(&self, most: u64) -> u64 {
         lock(&self.rng).random_range(0..=most)
     }
 
-    /// One way over the network.
+    /// Waits for one trip over the network.
     async fn cross_network(&self) {
         let latency = Duration::from_millis(self.up_to(self.knobs.latency_ms));
         if !latency.is_zero() {
@@ -262,7 +262,7 @@ impl OrderedWorld {
     }
 }
 
-/// The queues of the strategy, as the stack has them.
+/// Creates the queues of the strategy with the settings of the stack.
 async fn create_queues(sqs: &EmbeddedSqs, knobs: &OrderedKnobs) -> BTreeMap<Role, EmbeddedQueue> {
     let visibility = VisibilitySeconds::saturating(6 * knobs.function_seconds);
     let mut queues = BTreeMap::<Role, EmbeddedQueue>::new();

@@ -1,5 +1,5 @@
-//! A user's own function as the target: the product's protocol around a runtime without a process. It parses each event
-//! with its own reader, and answers like Lambda's runtimes.
+//! A user's own function as the target: the product's protocol with a simulated runtime instead of a process. The
+//! runtime parses each event with its own parser and responds as Lambda's runtimes do.
 
 use std::collections::HashMap;
 use std::future::pending;
@@ -19,18 +19,18 @@ use crate::ledger::{BrokenInvariant, CallId};
 use crate::target::{Act, DETAILS, SimulatedCall};
 use crate::world::SimulationWorld;
 
-/// The runtime of one process.
+/// The simulated runtime of one process.
 pub struct Simulated<'a> {
     world: &'a SimulationWorld,
     handler_event: HandlerEvent,
     calls: Mutex<Calls>,
 }
 
-/// The running calls, in the order in which they began.
+/// The running calls, in the order in which they started.
 #[derive(Default)]
 struct Calls {
-    under_way: Vec<RunningCall>,
-    /// A call was cut off, which breaks off those that waited for its invocation.
+    running: Vec<RunningCall>,
+    /// True once a call was cut off, which aborts the calls that were waiting for the same invocation.
     has_cut_off: bool,
 }
 
@@ -38,9 +38,9 @@ struct RunningCall {
     id: CallId,
     record: HandlerRecord,
     act: Act,
-    /// Its record was in an event.
-    is_begun: bool,
-    said: Option<RecordAnswer>,
+    /// True once an event has contained the record.
+    has_started: bool,
+    answer: Option<RecordAnswer>,
 }
 
 /// The handler's view of a record.
@@ -53,7 +53,7 @@ struct HandlerRecord {
     message_group_id: Option<String>,
 }
 
-/// A record of an event, and the handler's action.
+/// A record of an event with the handler's action.
 struct GivenRecord {
     call: CallId,
     record: HandlerRecord,
@@ -63,12 +63,12 @@ struct GivenRecord {
 /// The handler's answer for a record.
 #[derive(Clone)]
 enum RecordAnswer {
-    /// Done; with the body that it received.
+    /// Success, with the body that the handler received.
     Done(String),
     Failed(FunctionFailure),
 }
 
-/// As in [`crate::ledger::Ledger::answered`].
+/// The arguments of [`crate::ledger::Ledger::record_failure`].
 #[derive(Clone, Copy)]
 struct FunctionFailure {
     kind: &'static str,
@@ -83,13 +83,13 @@ impl FunctionFailure {
     }
 }
 
-/// A call that was cut off if this is dropped before its end.
-struct UnderWay<'a> {
+/// A guard for a running call. If it is dropped before the call ends, the call was cut off.
+struct CallGuard<'a> {
     runtime: &'a Simulated<'a>,
     call: CallId,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for CallGuard<'_> {
     fn drop(&mut self) {
         if self.runtime.end_call(self.call).is_some() {
             self.runtime.lock_calls().has_cut_off = true;
@@ -98,7 +98,7 @@ impl Drop for UnderWay<'_> {
 }
 
 impl<'a> Simulated<'a> {
-    /// A runtime before its first call.
+    /// Creates a runtime before its first call.
     #[must_use]
     pub fn new(world: &'a SimulationWorld, handler_event: HandlerEvent) -> Self {
         Self { world, handler_event, calls: Mutex::default() }
@@ -110,13 +110,13 @@ impl<'a> Simulated<'a> {
 
     fn end_call(&self, call: CallId) -> Option<RunningCall> {
         let mut calls = self.lock_calls();
-        let index = calls.under_way.iter().position(|one| one.id == call)?;
-        Some(calls.under_way.remove(index))
+        let index = calls.running.iter().position(|one| one.id == call)?;
+        Some(calls.running.remove(index))
     }
 }
 
-/// Calls the function for a message that the ledger knows, and reports the handler's own answer to the ledger, not the
-/// product's interpretation.
+/// Calls the function for a message, and reports the handler's own answer to the ledger instead of the product's
+/// interpretation.
 pub(crate) async fn call_function(
     function: &OwnFunction<Simulated<'_>>,
     invocation: Invocation<'_>,
@@ -127,27 +127,34 @@ pub(crate) async fn call_function(
     let Simulated { world, .. } = *runtime;
     let call = calling.call;
     let record = HandlerRecord::from_invocation(&invocation);
-    runtime.lock_calls().under_way.push(RunningCall { id: call, record, act, is_begun: false, said: None });
-    let under_way = UnderWay { runtime, call };
+    runtime.lock_calls().running.push(RunningCall {
+        id: call,
+        record,
+        act,
+        has_started: false,
+        answer: None,
+    });
+    let guard = CallGuard { runtime, call };
     let outcome = function.invoke(invocation).await;
-    let said = runtime.end_call(call).and_then(|call| call.said);
-    drop(under_way);
-    // An invocation's calls return at the same time, and the ledger must know which one a circuit breaker saw first.
+    let answer = runtime.end_call(call).and_then(|call| call.answer);
+    drop(guard);
+    // All calls of an invocation return at the same time. The delay shows the ledger which result reached the circuit
+    // breaker first.
     world.take_a_moment().await;
-    match said {
+    match answer {
         Some(RecordAnswer::Done(body)) => {
             world.lock_ledger().record_processed(call, &body, world.clock.now())
         }
         Some(RecordAnswer::Failed(FunctionFailure { kind, error_type, after, unavailable })) => {
             world.lock_ledger().record_failure(call, kind, error_type, after, unavailable);
         }
-        // Another call has made the invocation, and was cut off.
+        // Another call had made the invocation and was cut off.
         None if runtime.lock_calls().has_cut_off && is_timeout(&outcome) => {
             world.lock_ledger().record_failure(call, "transient", "Timeout", None, false);
         }
         None => world
             .lock_ledger()
-            .report_violation(format!("a handler was never asked, and it is said: {outcome:?}")),
+            .report_violation(format!("a handler was never called, but reported: {outcome:?}")),
     }
     world.cross_network().await;
     calling.record_return();
@@ -181,9 +188,9 @@ impl FunctionRuntime for Simulated<'_> {
     }
 }
 
-/// The event.
+/// Reading events.
 impl Simulated<'_> {
-    /// The records of an event belong to calls that have just begun, in order.
+    /// Matches the records of an event with the calls that have just started, in order.
     fn begin_event(&self, event: &FunctionInvocation<'_>) -> Result<Vec<GivenRecord>, BrokenInvariant> {
         let records = parse_records(&event.json).ok_or("it cannot be read")?;
         let is_one = self.handler_event == HandlerEvent::Record;
@@ -191,7 +198,7 @@ impl Simulated<'_> {
             return Err(format!("it has {} records", records.len()));
         }
         let mut calls = self.lock_calls();
-        let mut waiting = calls.under_way.iter_mut().filter(|call| !call.is_begun);
+        let mut waiting = calls.running.iter_mut().filter(|call| !call.has_started);
         let mut given = Vec::with_capacity(records.len());
         for record in records {
             let call = waiting.by_ref().find(|call| call.record.sqs_message_id == record.sqs_message_id);
@@ -200,7 +207,7 @@ impl Simulated<'_> {
             if record != call.record {
                 return Err(format!("the record is not {:?}", call.record));
             }
-            call.is_begun = true;
+            call.has_started = true;
             given.push(GivenRecord { call: call.id, record, act: call.act });
         }
         Ok(given)
@@ -210,12 +217,12 @@ impl Simulated<'_> {
         self.record_answers(records, |_| RecordAnswer::Failed(failure));
     }
 
-    fn record_answers(&self, records: &[GivenRecord], said: impl Fn(&GivenRecord) -> RecordAnswer) {
+    fn record_answers(&self, records: &[GivenRecord], answer: impl Fn(&GivenRecord) -> RecordAnswer) {
         let mut calls = self.lock_calls();
         for given in records {
-            // It may have been cut off meanwhile.
-            if let Some(call) = calls.under_way.iter_mut().find(|call| call.id == given.call) {
-                call.said = Some(said(given));
+            // The call might have been cut off in the meantime.
+            if let Some(call) = calls.running.iter_mut().find(|call| call.id == given.call) {
+                call.answer = Some(answer(given));
             }
         }
     }
@@ -224,7 +231,7 @@ impl Simulated<'_> {
 impl HandlerRecord {
     fn from_invocation(Invocation { message, record, .. }: &Invocation<'_>) -> Self {
         let mut attributes = message.attributes.clone();
-        // A plain message keeps it: its handler finds its attempt there.
+        // A plain message keeps `Redeliver`: its handler reads the attempt from it.
         if let (BodyForm::Plain { .. }, Some(own)) = (&message.form, record.attributes.get("Redeliver")) {
             attributes.insert("Redeliver".to_owned(), own.clone());
         }
@@ -265,7 +272,7 @@ fn parse_records(event: &str) -> Option<Vec<HandlerRecord>> {
     event["Records"].as_array()?.iter().map(HandlerRecord::parse).collect()
 }
 
-/// The answer.
+/// Writing responses.
 impl Simulated<'_> {
     fn random_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
@@ -278,7 +285,7 @@ impl Simulated<'_> {
             self.record_answers(records, |given| RecordAnswer::Done(given.record.body.clone()));
             return self.success_answer();
         };
-        // One answer for all: their common one, or that of the first failure.
+        // One response for all records: their common result, or the result of the first failure.
         let all_fail_so = records.iter().all(|given| given.act == failing.act);
         let is_list = records.len() > 1 || world.random_fraction() < 0.3;
         let is_in_list = is_list && matches!(failing.act, Act::Fail("transient", _, None));
@@ -290,7 +297,7 @@ impl Simulated<'_> {
         self.failure_list(records)
     }
 
-    /// An answer that names no failure is a success.
+    /// Returns a response that reports no failure, which counts as a success.
     fn success_answer(&self) -> FunctionResponse {
         self.one_of(&[
             "null",
@@ -306,7 +313,7 @@ impl Simulated<'_> {
         ])
     }
 
-    /// All have failed: the answer cannot be understood.
+    /// Returns a response that cannot be interpreted, so that all records have failed.
     fn unclear_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
         if self.world.random_fraction() < 0.1 {
             self.record_all_answers(records, FunctionFailure::transient("Function.ResponseSizeTooLarge"));
@@ -333,7 +340,7 @@ impl Simulated<'_> {
         ])
     }
 
-    /// All have failed with this error.
+    /// Returns a response according to which all records have failed with this error.
     fn error_answer(&self, act: Act) -> (FunctionResponse, FunctionFailure) {
         let Self { world, .. } = *self;
         let (outcome, error_type, after) = match act {
@@ -370,13 +377,13 @@ impl Simulated<'_> {
             _ => "Transient",
         };
         let error_type = if is_named { error_type } else { without_name };
-        // Other members are the handler's own.
+        // Other members belong to the handler.
         let answer = render_response(&json!({"redeliver": words, "statusCode": 200}));
         (answer, FunctionFailure { kind, error_type, after, unavailable })
     }
 
-    /// `batchItemFailures`, in any order, which lists only failures. Of copies with the same identifier the last one
-    /// counts.
+    /// Returns a `batchItemFailures` response that lists the failures in reverse order. If copies have the same
+    /// identifier, the last entry counts for all of them.
     fn failure_list(&self, records: &[GivenRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
         let mut list = Vec::new();

@@ -1,4 +1,4 @@
-//! An independent retry policy, by its documentation: the ledger must not use the code that it audits.
+//! An independent implementation of the documented retry policy: the ledger must not use the code that it audits.
 
 mod breaker;
 
@@ -12,7 +12,7 @@ pub use breaker::{BreakerKnob, BreakerModel, CircuitPartition, Met};
 /// The error types of the simulated target, and those that the functions add.
 pub const ERROR_TYPES: [&str; 6] =
     ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown", "HttpStatus.500", "HttpStatus.404"];
-/// The error type of a target that takes no more calls now.
+/// The error type of a target that currently accepts no more calls.
 pub const TOO_MANY: &str = "HttpStatus.429";
 /// The longest delay that SQS can express, in seconds.
 pub const DELAY_SECONDS_MAX: u64 = 900;
@@ -25,17 +25,17 @@ pub struct PolicyModel {
     pub backoff: BackoffModel,
     /// The spread of the delays.
     pub jitter: JitterModel,
-    /// True if delays may exceed 900 s.
+    /// True if delays can exceed 900 s.
     pub long_delays: bool,
-    /// Number of immediate retries after a blip, and the milliseconds before each.
+    /// Number of immediate retries after a blip, and the delay before each in milliseconds.
     pub immediate: Option<(u32, u64)>,
     /// Age limit.
     pub max_age_seconds: Option<u32>,
-    /// Globs.
+    /// Globs of retryable error types.
     pub retryable: Vec<&'static str>,
-    /// Globs.
+    /// Globs of permanent error types.
     pub non_retryable: Vec<&'static str>,
-    /// The circuit breaker's setting.
+    /// The setting of the circuit breaker.
     pub breaker: BreakerKnob,
     /// Limit on SQS's moves of a message.
     pub max_redrives: Option<u32>,
@@ -44,35 +44,35 @@ pub struct PolicyModel {
 /// See [`PolicyModel`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum BackoffModel {
-    /// 0..=max.
+    /// Uniform in `0..=max`.
     Uniform(u64),
-    /// initial, rate, offset, max.
+    /// Initial delay, rate, offset, maximum.
     Exponential(u64, f64, u64, u64),
-    /// Always the same.
+    /// Constant delay.
     Fixed(u64),
-    /// The last one repeats.
+    /// Listed delays; the last one repeats.
     Schedule(Vec<u64>),
 }
 
 /// See [`PolicyModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JitterModel {
-    /// The only one of the uniform backoff.
+    /// The only jitter of the uniform backoff.
     Uniform,
-    /// By its name.
+    /// A jitter identified by name.
     Named(&'static str),
-    /// Adds up to this much.
+    /// Adds up to this many seconds.
     Additive(u64),
 }
 
-/// The key of a delay, by `core::backoff`'s specification of its generator.
+/// The key of a delay, as specified for the generator in `core::backoff`.
 #[derive(Clone, Copy, Debug)]
 pub struct DelayKey<'a> {
-    /// As written.
+    /// The message id exactly as written.
     pub message_id: &'a str,
     /// `redrive_generation`.
     pub generation: u32,
-    /// 1 for the first retry.
+    /// Number of the retry; 1 for the first.
     pub attempt: u32,
 }
 
@@ -91,23 +91,23 @@ impl DelayKey<'_> {
     }
 }
 
-/// A number in this range, uniformly.
+/// Maps a random word uniformly to `least..=most`.
 fn scale_to_range(word: u64, least: u64, most: u64) -> u64 {
     let above = (u128::from(word) * u128::from(most - least + 1)) >> 64;
     least + u64::try_from(above).unwrap_or(0)
 }
 
-/// A delay from the target.
+/// A delay requested by the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetDelay {
-    /// The target's floor: no retry comes sooner, nor sooner than the policy's delay.
+    /// A lower bound: the retry waits at least this long, and at least for the policy's delay.
     Floor(u64),
-    /// A snooze's: replaces the policy's.
+    /// The delay of a snooze, which replaces the policy's delay.
     Snooze(u64),
 }
 
 impl TargetDelay {
-    /// The delay that an answer of this kind asks for.
+    /// Returns the delay that a failure of this kind requests.
     #[must_use]
     pub fn from_failure(kind: &str, after: Option<u64>) -> Option<Self> {
         after.map(if kind == "snooze" { Self::Snooze } else { Self::Floor })
@@ -123,14 +123,14 @@ pub enum Class {
     Permanent,
     /// Spends no attempt.
     Free,
-    /// Not called because the target is down.
+    /// Held back because the target is down.
     Held,
-    /// SQS moved it.
+    /// The message was moved by SQS.
     Moved,
 }
 
 impl PolicyModel {
-    /// Any policy; long delays are up to `longest` seconds.
+    /// Draws a policy. Long delays are up to `longest` seconds.
     pub fn random(rng: &mut impl Rng, longest: u64) -> Self {
         let long_delays = rng.random_bool(0.3);
         let longest = if long_delays { longest } else { 900 };
@@ -160,14 +160,14 @@ impl PolicyModel {
             _ => JitterModel::Named(jitters[rng.random_range(0..jitters.len())]),
         };
         let max_attempts = if rng.random_bool(0.05) { 0 } else { rng.random_range(1..=12) };
-        // Within a few delays an age limit decides often, far beyond them only after a long fault.
+        // An age limit of a few delays is often reached; a much higher limit is reached only after a long fault.
         let far = if long_delays { 500_000 } else { 20_000 };
         let farthest =
             if rng.random_bool(0.5) { 60 + 2 * u32::try_from(longest).unwrap_or(far) } else { far };
         let max_age_seconds = rng.random_bool(0.4).then(|| rng.random_range(60..=farthest));
         let immediate =
             rng.random_bool(0.25).then(|| (rng.random_range(1..=10), rng.random_range(0..=10_000)));
-        // Nothing uses these draws. With them a seed is the run that found a bug of planted/bugs.toml.
+        // These draws are unused. They keep the seeds in planted/bugs.toml on the runs that found the bugs.
         if rng.random_bool(0.3) {
             rng.random_range(0..5_usize);
         }
@@ -189,7 +189,7 @@ impl PolicyModel {
         }
     }
 
-    /// The document for `RETRY_POLICY`.
+    /// Renders the document for `RETRY_POLICY`.
     #[must_use]
     pub fn to_json(&self) -> String {
         let mut backoff = match &self.backoff {
@@ -230,7 +230,7 @@ impl PolicyModel {
         document.to_string()
     }
 
-    /// The class of a failure of this kind and type.
+    /// Classifies a failure by its kind and error type.
     #[must_use]
     pub fn failure_class(&self, kind: &str, error_type: &str) -> Class {
         match kind {
@@ -253,7 +253,8 @@ impl PolicyModel {
         }
     }
 
-    /// The outcome of a call that ended with this error. `unavailable`: the handler says so itself.
+    /// Classifies the outcome of a call that ended with this error. `unavailable` is true if the handler itself
+    /// reported that its target is unavailable.
     #[must_use]
     pub fn call_outcome(&self, kind: &str, error_type: &str, after: Option<u64>, unavailable: bool) -> Met {
         if kind.is_empty() || self.failure_class(kind, error_type) != Class::Transient {
@@ -273,7 +274,7 @@ impl PolicyModel {
         }
     }
 
-    /// The shortest and the longest delay before retry `attempt`.
+    /// Returns the shortest and the longest delay before retry `attempt`.
     #[must_use]
     pub fn delay_range(&self, attempt: u32) -> (u64, u64) {
         let base = match &self.backoff {
@@ -302,8 +303,8 @@ impl PolicyModel {
         }
     }
 
-    /// The exact delay of this retry, in seconds. A delay that the target asked for gets up to 10 % more, within the
-    /// policy's limit.
+    /// Returns the exact delay of this retry in seconds. A delay requested by the target is extended by up to 10 %, but
+    /// not beyond the policy's limit.
     #[must_use]
     pub fn exact_delay(&self, key: DelayKey<'_>, asked: Option<TargetDelay>) -> u64 {
         let [spread, extra] = key.random_words();
@@ -319,13 +320,13 @@ impl PolicyModel {
         }
     }
 
-    /// The delay of a message that SQS has moved for the `count`th time.
+    /// Returns the delay of a message that SQS has moved for the `count`th time.
     #[must_use]
     pub fn redrive_delay(&self, key: DelayKey<'_>, count: u32) -> u64 {
         breaker::redrive_delay(key, count)
     }
 
-    /// Limit on the total time that a message is held.
+    /// Returns the limit on the total time that a message is held.
     #[must_use]
     pub fn hold_seconds_max(&self) -> u64 {
         match &self.breaker {
@@ -334,13 +335,13 @@ impl PolicyModel {
         }
     }
 
-    /// Limit on the returns of a message that SQS has moved.
+    /// Returns the limit on the returns of a message that SQS has moved.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// The longest delay of any kind.
+    /// Returns the longest delay of any kind.
     #[must_use]
     pub fn longest_delay(&self) -> u64 {
         if self.long_delays { 43_200 } else { 900 }
@@ -375,7 +376,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_model_matches_globs_as_the_contract() {
+    fn the_model_matches_globs_as_documented() {
         for (glob, text, matches) in [
             ("HttpStatus.4*", "HttpStatus.418", true),
             ("HttpStatus.41?", "HttpStatus.4180", false),
@@ -414,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_has_the_ranges_of_the_contract() {
+    fn the_model_computes_documented_delay_ranges() {
         let exponential = PolicyModel {
             max_attempts: 5,
             backoff: BackoffModel::Exponential(10, 3.0, 0, 200),

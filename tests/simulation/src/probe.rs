@@ -1,4 +1,4 @@
-//! A queue for one actor: requests and answers take time, and the ledger sees their effects.
+//! A queue as seen by one actor: requests and responses take time, and the ledger observes their effects.
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;

@@ -1,4 +1,4 @@
-//! One run: faults, then healing, then the balance.
+//! Executes a run: faults, recovery, and the final balance.
 
 use std::any::Any;
 use std::fmt;
@@ -39,19 +39,19 @@ use crate::probe::Probe;
 use crate::target::SimulationTarget;
 use crate::world::{LedgerObserver, SimulationWorld};
 
-/// The functions' role.
+/// The id of the functions' role.
 const FUNCTIONS_ROLE: &str = "AROAFUNCTIONS00000000";
 
 /// A run that passed.
 #[derive(Clone, Debug)]
 pub struct PassedRun {
-    /// Equal for equal runs.
+    /// A hash that is equal for equal runs.
     pub digest: u64,
-    /// The messages that came out.
+    /// The final count of the messages.
     pub balance: Balance,
-    /// Checked changes of queues.
+    /// Number of queue changes checked.
     pub changes: u64,
-    /// Virtual seconds.
+    /// Duration in virtual seconds.
     pub seconds: f64,
     pub spans: SpanCounts,
 }
@@ -61,14 +61,14 @@ pub struct PassedRun {
 pub struct FailedRun {
     pub knobs: SimulationKnobs,
     pub violation: BrokenInvariant,
-    /// The preceding changes, oldest first.
+    /// The queue changes before the violation, oldest first.
     pub trace: Vec<String>,
 }
 
 impl fmt::Display for FailedRun {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { knobs, violation, trace } = self;
-        writeln!(f, "the last changes of the queues, oldest first:")?;
+        writeln!(f, "the last queue changes, oldest first:")?;
         for line in trace {
             writeln!(f, "{line}")?;
         }
@@ -78,7 +78,7 @@ impl fmt::Display for FailedRun {
     }
 }
 
-/// Compiled once, which takes longer than many a run.
+/// The compiled message schemas. Compiling them takes longer than many runs, so it is done only once.
 pub struct Schemas {
     default: MessageSchema,
     with_data: MessageSchema,
@@ -86,19 +86,19 @@ pub struct Schemas {
 
 impl Default for Schemas {
     fn default() -> Self {
-        let data = DataSchema::new(DATA_SCHEMA).expect("it is a schema");
+        let data = DataSchema::new(DATA_SCHEMA).expect("a valid schema");
         Self { default: MessageSchema::default(), with_data: MessageSchema::new(Some(data)) }
     }
 }
 
 struct SimulatedQueues {
     source: EmbeddedQueue,
-    /// The source queue as the functions send to it, in their own role.
+    /// The source queue with the functions' role as the sender.
     resent: EmbeddedQueue,
     intermediate: EmbeddedQueue,
     annotation: EmbeddedQueue,
     final_dlq: EmbeddedQueue,
-    /// The times of the source queue.
+    /// The visibility timeout and the retention of the source queue.
     times: QueueTimes,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Wiring for &'a SimulatedQueues {
     }
 }
 
-/// Runs to the end, or to the first broken rule.
+/// Executes a run until it ends or breaks a rule.
 ///
 /// # Errors
 /// The first broken rule, with everything needed to understand it.
@@ -144,7 +144,7 @@ pub fn run_simulation(knobs: SimulationKnobs, schemas: &Schemas) -> Result<Passe
 
 fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<FailedRun>> {
     let schema = if knobs.content.data_schema { &schemas.with_data } else { &schemas.default };
-    let attribute = IdAttribute::new(ID_ATTRIBUTE.to_owned()).expect("it is a name");
+    let attribute = IdAttribute::new(ID_ATTRIBUTE.to_owned()).expect("a valid name");
     let plain = PlainMessages { id: IdSources { attribute: Some(attribute), pointer: None }, body: None };
     let schema = &if knobs.content.plain > 0.0 { schema.clone().with_plain(plain) } else { schema.clone() };
     let seed = knobs.seed;
@@ -154,7 +154,7 @@ fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<F
     let destinies = (knobs.target.always_transient, knobs.target.always_permanent);
     let messages =
         (0..knobs.messages).map(|n| produce_message(n, &knobs.content, destinies, start, &mut rng));
-    // An event has only a payload.
+    // An asynchronous event consists of its payload alone.
     let bare = |message: Produced| {
         let content = Content { body: message.content.body, ..Content::default() };
         Produced { content, max_attempts: None, expires_after_seconds: None, ..message }
@@ -177,8 +177,8 @@ fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<F
     let queues = clock.block_on(create_queues(&sqs, &knobs));
     let arns = [&queues.source, &queues.intermediate, &queues.annotation, &queues.final_dlq].map(Queue::arn);
     let ledger = Ledger::new(&knobs, &messages, arns, start);
-    // Starts the log of changes.
-    let _none = sqs.take_changes();
+    // The first call starts the log of changes.
+    let _empty = sqs.take_changes();
     sqs.set_faults(knobs.fault_plan());
     sqs.set_counts_lag(Duration::from_secs(60));
     let world = SimulationWorld::new(knobs, messages, sqs, ledger);
@@ -201,7 +201,7 @@ fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<F
     }
 }
 
-/// The queues, with the counts and retentions of the stack.
+/// Creates the queues with the receive counts and retentions of the stack.
 async fn create_queues(sqs: &EmbeddedSqs, knobs: &SimulationKnobs) -> SimulatedQueues {
     let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
     let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
@@ -237,11 +237,11 @@ async fn run_actors(world: &SimulationWorld, queues: &SimulatedQueues, schema: &
     let events = EventQueue::default();
     let produce = produce_all(world, source, &events);
     let functions = join_all(spawn_functions(world, queues, schema, &events));
-    let people = run_operator(world, schema, source, final_dlq);
-    join4(produce, functions, people, heal_and_settle(world, queues)).await;
+    let operator = run_operator(world, schema, source, final_dlq);
+    join4(produce, functions, operator, heal_and_settle(world, queues)).await;
 }
 
-/// All processes with their event source mappings.
+/// Returns all processes with their event source mappings, ready to be polled.
 fn spawn_functions<'a>(
     world: &'a SimulationWorld,
     queues: &'a SimulatedQueues,
@@ -253,7 +253,7 @@ fn spawn_functions<'a>(
     let policy = build_policy(&world.knobs);
     let observer = LedgerObserver(world);
     let resenders = match world.knobs.senders_known {
-        true => Resenders::parse(FUNCTIONS_ROLE).expect("it is a role's id"),
+        true => Resenders::parse(FUNCTIONS_ROLE).expect("a valid role id"),
         false => Resenders::default(),
     };
     let mut all = Vec::new();
@@ -269,7 +269,7 @@ fn spawn_functions<'a>(
             clock,
             observer,
             policy: policy.clone(),
-            functions: FunctionArns::parse(FUNCTION_ARN).expect("it is one"),
+            functions: FunctionArns::parse(FUNCTION_ARN).expect("a valid ARN"),
         };
         let source_mapping = EventSource { queue: probe(source), process, clock };
         all.push(async move { source_mapping.poll_until_end().await }.boxed());
@@ -282,9 +282,7 @@ fn spawn_functions<'a>(
         let (policy, schema, resenders) = (policy.clone(), schema.clone(), resenders.clone());
         let process = move |clock| MessageProcessor {
             handler: SimulationTarget::new(world),
-            on_failure: OnFailure::from_wiring(strategy, queues)
-                .expect("it has all queues")
-                .map_queues(probe),
+            on_failure: OnFailure::from_wiring(strategy, queues).expect("all queues exist").map_queues(probe),
             breaker: SharedBreaker::from_policy(&policy),
             policy: policy.clone(),
             annotation_queue: probe(annotation),
@@ -326,14 +324,14 @@ fn spawn_functions<'a>(
 fn build_policy(SimulationKnobs { policy, retry_loop, .. }: &SimulationKnobs) -> Policy {
     let policy = policy.to_json();
     let read = match retry_loop {
-        // The model does not have its defaults.
+        // The model does not include the defaults of the async-retry handler.
         RetryLoop::AsyncRetry => Policy::from_json(&policy),
         RetryLoop::MessageProcessor(strategy) => strategy.definition().parse_policy(&policy),
     };
     read.expect("the policy model writes valid policies")
 }
 
-/// Sends all messages, spread over the time of the faults; repeats each until it is confirmed.
+/// Sends all messages, spread over the duration of the faults. Repeats each send until it is confirmed.
 async fn produce_all(world: &SimulationWorld, source: &EmbeddedQueue, events: &EventQueue) {
     let probe = Probe { world, queue: source, actor: Actor::Producer };
     let together = if world.knobs.thin.is_some() { 1 } else { 10 };
@@ -363,7 +361,7 @@ async fn produce_all(world: &SimulationWorld, source: &EmbeddedQueue, events: &E
 
 async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, content: Content) {
     world.lock_ledger().about_to_send(&content);
-    let message = OutgoingMessage::new(content).expect("the producer sends what SQS takes: a test says so");
+    let message = OutgoingMessage::new(content).expect("a test checks that SQS accepts the message");
     for batch in pack_batches(std::slice::from_ref(&message)) {
         while !probe.send_batch(batch).await.iter().all(Result::is_ok) {
             world.clock.sleep(Duration::from_millis(100)).await;
@@ -371,23 +369,24 @@ async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, conten
     }
 }
 
-/// Phase two: no more faults, and everything must settle within the time that the policy allows.
+/// Waits for the end of the faults, ends them, and checks that every message settles in the time that the policy
+/// allows.
 async fn heal_and_settle(world: &SimulationWorld, queues: &SimulatedQueues) {
     let end =
         world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));
-    // Copies create copies: a run whose faults create too many is healed early.
+    // Copies create copies: if faults create too many, they end early.
     while world.clock.now() < end && !world.is_tired() {
         world.clock.sleep(Duration::from_secs(10)).await;
     }
     world.end_faults();
-    // Operations that began during the faults may still fail: a long poll, a call, the answers on their way.
+    // Operations that started during the faults can still fail: a long poll, a call, a response in transit.
     world.clock.sleep(Duration::from_secs(30 + 3 * world.knobs.invocation_seconds)).await;
     world.lock_ledger().end_faults(world.clock.now());
     let SimulationKnobs { policy, fault_seconds, .. } = &world.knobs;
-    // Each retry, each remaining snooze, and each visibility timeout; the producer may still be sending.
+    // Each retry and each remaining snooze needs a delay and a visibility timeout; the producer might still be sending.
     let rounds = u64::from(policy.max_attempts) + 100 + 15;
     let moves = 5 * u64::from(policy.redrives_max()) * (900 + world.knobs.visibility_seconds() + 600);
-    // A target that is always down for some messages keeps them until their hold limit.
+    // Messages whose target is always down are held until their hold limit.
     let held = policy.hold_seconds_max() + 900;
     let patience = 4 * fault_seconds
         + held

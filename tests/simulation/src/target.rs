@@ -1,4 +1,4 @@
-//! The target: it answers by the knobs, and reports to the ledger.
+//! The target: responds as the knobs specify, and reports to the ledger.
 
 use std::future::pending;
 use std::panic::resume_unwind;
@@ -15,21 +15,21 @@ use crate::own_function::{self, Simulated};
 use crate::policy::{ERROR_TYPES, TOO_MANY};
 use crate::world::SimulationWorld;
 
-/// Its error details.
+/// The target's error details.
 pub(crate) const DETAILS: &str = "the simulated target says no: é \u{0}";
 
-/// The target of a process.
+/// The target as called by one process.
 pub struct SimulationTarget<'a> {
     world: &'a SimulationWorld,
     own_function: Option<OwnFunction<Simulated<'a>>>,
 }
 
-/// Its reaction to a call.
+/// The target's reaction to a call.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Act {
     Succeed,
     Fail(&'static str, &'static str, Option<u64>),
-    /// It reports that it is down.
+    /// The target reports that it is down.
     Unavailable(&'static str),
     Panic,
     Hang,
@@ -75,7 +75,7 @@ impl Handler for SimulationTarget<'_> {
         match self.choose_act(message) {
             Act::Succeed => {
                 world.lock_ledger().record_processed(call, message.body, world.clock.now());
-                // The process may die while the answer is on its way.
+                // The process might die while the response is in transit.
                 world.cross_network().await;
                 calling.record_return();
                 Ok(())
@@ -110,7 +110,7 @@ impl Handler for SimulationTarget<'_> {
 }
 
 impl<'a> SimulationTarget<'a> {
-    /// A target by the knobs, for a new process.
+    /// Creates the target of a new process, as the knobs specify.
     #[must_use]
     pub fn new(world: &'a SimulationWorld) -> Self {
         let own_function = world.knobs.own_function;
@@ -151,7 +151,7 @@ impl<'a> SimulationTarget<'a> {
         } else if world.fault_strikes(permanent) {
             Act::Fail("permanent", refused, None)
         } else if world.fault_strikes(retry_after) {
-            // Includes the longest delay, no delay (a date that is past by the target's clock), and nearly so.
+            // Includes the longest delay, no delay (a date in the past by the target's clock), and very short delays.
             let after = match world.random_fraction() {
                 ..0.1 => u64::MAX / 2,
                 0.1..0.2 => 0,

@@ -1,4 +1,4 @@
-//! The shared state of a run's actors.
+//! The state that the actors of a run share.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,10 +19,10 @@ use crate::knobs::{
 use crate::ledger::{Actor, Ledger};
 use crate::messages::Produced;
 
-/// Changes of queues after which a run is healed, whatever its knobs are.
+/// The number of queue changes after which the faults end, whatever the knobs are.
 const CHANGES_IN_FAULTS: u64 = 30_000;
 
-/// One run's world.
+/// The world of one run.
 pub struct SimulationWorld {
     pub knobs: SimulationKnobs,
     pub messages: Vec<Produced>,
@@ -34,7 +34,7 @@ pub struct SimulationWorld {
     rng: Mutex<StdRng>,
     invocations: AtomicU64,
     environments: AtomicU64,
-    /// Calls of the target with a fixed end.
+    /// Number of target calls so far, so that no two end at the same time.
     calls: AtomicU64,
     load: Mutex<TargetLoad>,
     start: Timestamp,
@@ -42,7 +42,7 @@ pub struct SimulationWorld {
     over: AtomicBool,
 }
 
-/// The calls that a target with a limited capacity has taken. Times are in seconds of the run.
+/// The load of a target with limited capacity. Times are in seconds since the start of the run.
 #[derive(Clone, Copy, Default)]
 struct TargetLoad {
     window: u64,
@@ -52,7 +52,7 @@ struct TargetLoad {
 }
 
 impl SimulationWorld {
-    /// A world before its first event.
+    /// Creates a world before its first event.
     #[must_use]
     pub fn new(knobs: SimulationKnobs, messages: Vec<Produced>, sqs: EmbeddedSqs, ledger: Ledger) -> Self {
         Self {
@@ -61,7 +61,7 @@ impl SimulationWorld {
             start: sqs.clock().now(),
             sqs,
             bucket: MemoryBucket::default(),
-            // One for all processes, so that no two spans of a run have the same id.
+            // All processes share one tracer, so that no two spans of a run have the same id.
             tracer: knobs.tracing.map(|TracingKnobs { continues }| Tracer::new(|| [7; 32], continues)),
             ledger: Mutex::new(ledger),
             rng: Mutex::new(StdRng::seed_from_u64(knobs.seed ^ 0x5eed)),
@@ -75,19 +75,19 @@ impl SimulationWorld {
         }
     }
 
-    /// The ledger. Everything runs on one thread, so it is never contended.
+    /// Locks the ledger. Everything runs on one thread, so the lock is never contended.
     pub fn lock_ledger(&self) -> MutexGuard<'_, Ledger> {
         self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows the ledger the latest changes of the queues.
+    /// Passes the latest queue changes to the ledger.
     pub fn apply_changes(&self, actor: Actor) {
-        // A span of what is sent was recorded before.
+        // The span of a send was recorded before the send.
         self.enter_spans();
         self.lock_ledger().apply_changes(actor, self.sqs.take_changes());
     }
 
-    /// Shows the ledger the latest spans.
+    /// Passes the latest spans to the ledger.
     pub fn enter_spans(&self) {
         if let Some(tracer) = &self.tracer {
             let ended = tracer.take_ended();
@@ -95,17 +95,17 @@ impl SimulationWorld {
         }
     }
 
-    /// True with this probability during the faults, and never afterwards.
+    /// Returns true with this probability during the faults, and never afterwards.
     pub fn fault_strikes(&self, chance: f64) -> bool {
         !self.is_healed() && chance > 0.0 && self.lock_rng().random_bool(chance)
     }
 
-    /// A number in 0..=most.
+    /// Draws a number in `0..=most`.
     pub fn up_to(&self, most: u64) -> u64 {
         if most == 0 { 0 } else { self.lock_rng().random_range(0..=most) }
     }
 
-    /// A number in 0.0..1.0.
+    /// Draws a number in `0.0..1.0`.
     pub fn random_fraction(&self) -> f64 {
         self.lock_rng().random()
     }
@@ -114,11 +114,11 @@ impl SimulationWorld {
     pub fn end_faults(&self) {
         self.healed.store(true, Ordering::Relaxed);
         self.sqs.set_faults(FaultPlan::default());
-        // The counts must show when all queues are empty.
+        // The end of the run depends on exact counts: it waits until all queues are empty.
         self.sqs.set_counts_lag(Duration::ZERO);
     }
 
-    /// True if faults are over.
+    /// Returns true if the faults are over.
     pub fn is_healed(&self) -> bool {
         self.healed.load(Ordering::Relaxed)
     }
@@ -128,24 +128,24 @@ impl SimulationWorld {
         self.over.store(true, Ordering::Relaxed);
     }
 
-    /// True if faults and the operator's work should end: their time is over, or the queues have changed so often that
-    /// the run would not end.
+    /// Returns true if the faults and the operator's work should end: their time is over, or the queues have changed so
+    /// often that the run would not finish.
     pub fn is_tired(&self) -> bool {
         self.is_healed() || self.lock_ledger().change_count() > CHANGES_IN_FAULTS
     }
 
-    /// A number for an invocation.
+    /// Returns the number of a new invocation.
     pub fn next_invocation(&self) -> u64 {
         self.invocations.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// A number for a process.
+    /// Returns the number of a new process.
     pub fn next_environment(&self) -> u64 {
         self.environments.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Lets a call of the target take a few milliseconds. No two calls end at the same nanosecond, so the ledger knows
-    /// which one a circuit breaker saw first.
+    /// Makes a call of the target take a few milliseconds. No two calls end in the same nanosecond, so the ledger knows
+    /// which result reached the circuit breaker first.
     pub async fn take_a_moment(&self) {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) % 999_999 + 1;
         let now = self.clock.now().trunc_subsecs(3);
@@ -155,7 +155,7 @@ impl SimulationWorld {
         self.clock.sleep_until(end).await;
     }
 
-    /// A slow target may take longer than the invocation has.
+    /// Delays a call if the target is slow, possibly beyond the end of the invocation.
     pub async fn be_slow(&self) {
         if self.fault_strikes(self.knobs.target.slow) {
             let most = 2000 * self.knobs.invocation_seconds;
@@ -163,7 +163,7 @@ impl SimulationWorld {
         }
     }
 
-    /// The outage for messages of this tenant, if there is one.
+    /// Returns the effect of the current outage on a message of this tenant, if any.
     pub fn current_outage(&self, tenant: Option<&str>) -> Option<OutageEffect> {
         let PlannedOutage { shape, down, from_seconds, seconds } = self.knobs.outage?;
         let since = (self.clock.now() - self.start).num_seconds() - i64::from(from_seconds);
@@ -180,14 +180,15 @@ impl SimulationWorld {
         is_down.then_some(down)
     }
 
-    /// True if the bucket refuses everything now.
+    /// Returns true if the bucket currently refuses all requests.
     pub fn bucket_is_down(&self) -> bool {
         let outage = self.knobs.archiving.as_ref().and_then(|archiving| archiving.outage_seconds.clone());
         let since = (self.clock.now() - self.start).num_seconds().unsigned_abs();
         !self.is_healed() && outage.is_some_and(|outage| outage.contains(&since))
     }
 
-    /// The `Retry-After` of a call that is refused now, if it is refused.
+    /// Counts a call against the target's capacity. Returns `None` if the target accepts it, and otherwise the
+    /// `Retry-After` of the refusal, if it has one.
     pub fn refused_retry_after(&self) -> Option<Option<u64>> {
         let Capacity { calls, seconds, asks } = self.knobs.capacity.filter(|_| !self.is_healed())?;
         let now = (self.clock.now() - self.start).num_seconds().unsigned_abs();
@@ -213,28 +214,29 @@ impl SimulationWorld {
         })
     }
 
-    /// True if the run is finished, or a rule was broken.
+    /// Returns true if the run is finished or a rule is broken.
     pub fn has_ended(&self) -> bool {
         self.over.load(Ordering::Relaxed) || self.lock_ledger().violation().is_some()
     }
 
-    /// One way over the network.
+    /// Waits for one trip over the network.
     pub async fn cross_network(&self) {
-        // A slow network is a fault, too: it makes processes miss their deadlines.
+        // A slow network is also a fault: it makes processes miss their deadlines.
         let most = if self.is_healed() { self.knobs.latency_ms.min(20) } else { self.knobs.latency_ms };
         if most > 0 {
             self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
         }
     }
 
-    /// True if a request that is accepted now is not answered in time.
+    /// Returns true if a request accepted now gets no response in time.
     pub fn is_silent(&self) -> bool {
         let Silences { every_seconds, seconds } = self.knobs.silences;
         let now = u64::try_from(self.clock.now().timestamp()).unwrap_or(0);
         !self.is_healed() && now.checked_rem(every_seconds).is_some_and(|since| since < seconds)
     }
 
-    /// Replaces the answer to a request that was accepted during a silence; `None` if the answer itself comes, late.
+    /// Returns the fault that replaces the response to a request accepted during a silence, or `None` if the response
+    /// is only late. In one case of four, never returns.
     pub async fn silent_fault(&self) -> Option<Fault> {
         let (fault, seconds_max) = match self.up_to(3) {
             0 => return std::future::pending().await,
@@ -246,7 +248,7 @@ impl SimulationWorld {
         fault
     }
 
-    /// The clock of a new process, right or wrong.
+    /// Creates the clock of a new process, which can be wrong.
     pub fn skewed_clock(&self) -> SkewedClock {
         let most = u64::try_from(self.knobs.skew_ms).unwrap_or(0);
         let skew_ms = i64::try_from(self.up_to(2 * most)).unwrap_or(0) - self.knobs.skew_ms;
@@ -266,7 +268,7 @@ pub struct SkewedClock {
 }
 
 impl SkewedClock {
-    /// The error in milliseconds.
+    /// Returns the error in milliseconds.
     #[must_use]
     pub fn skew_ms(&self) -> i64 {
         self.skew_ms

@@ -1,4 +1,4 @@
-//! The time of `redeliver audit` for 10,000 messages, beside a straightforward boto3 loop on the same endpoint.
+//! Compares the time of `redeliver audit` for 10,000 messages with a straightforward boto3 loop on the same endpoint.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::{Command, Output};
@@ -37,7 +37,7 @@ async fn fill_queue(emulator: &Ministack) -> TestQueue {
     let client = emulator_client(&emulator.endpoint_url());
     let queue = TestQueue::create(&client, &unique_name("bench-audit"), None).await;
     let code = MessageAttributeValue::builder().data_type("String").string_value("RETRY_ATTEMPT_EXCEEDED");
-    let code = code.build().expect("its type is set");
+    let code = code.build().expect("the type is set");
     for batch in 0..MESSAGES / 10 {
         let entries = (0..10).map(|n| {
             let body = format!(
@@ -68,11 +68,11 @@ fn boto3_command(emulator: &Ministack, queue: &TestQueue) -> Command {
     command
 }
 
-/// Runs it and checks that it saw everything.
-#[expect(clippy::disallowed_methods, reason = "how long it takes in real time is what is asked")]
+/// Runs a command and checks that it counted all messages.
+#[expect(clippy::disallowed_methods, reason = "measures real time")]
 fn time_command(command: &mut Command) -> Duration {
     let start = Instant::now();
-    let Output { stdout, stderr, .. } = command.output().expect("it runs");
+    let Output { stdout, stderr, .. } = command.output().expect("the command runs");
     let time = start.elapsed();
     let report: Value = serde_json::from_slice(&stdout).unwrap_or_default();
     assert_eq!(report["total"], MESSAGES, "{}", String::from_utf8_lossy(&stderr));

@@ -1,7 +1,8 @@
-//! Runs the conformance suite on a real SQS: an AWS account, or any endpoint.
+//! Runs the conformance suite against a real SQS: an AWS account, or any endpoint.
 //!
-//! It creates queues whose names begin with `redeliver-conformance-`, tagged `redeliver=conformance`, and deletes them at
-//! the end, also after a failure or an interrupt. Some 200 requests, a few MiB; about a minute.
+//! It creates queues whose names start with `redeliver-conformance-`, tagged `redeliver=conformance`, and deletes them
+//! at the end, even after a failure or an interrupt. It sends some 200 requests and a few MiB, and takes about a
+//! minute.
 
 use std::process::ExitCode;
 
@@ -12,9 +13,9 @@ use redeliver_aws::sqs::SqsService;
 use redeliver_tests::conformance::{ConformanceBench, run_all};
 use redeliver_tests::{settings, skips};
 
-/// Does this SQS keep the rules that redeliver relies on?
+/// Check that an SQS follows the rules that redeliver relies on.
 ///
-/// Exit status: 0 when every rule holds, 1 when one does not or a queue is left behind.
+/// Exit status: 0 if every rule holds; 1 if a rule is broken or a queue is left behind.
 #[derive(Parser)]
 #[command(name = "conformance")]
 struct Arguments {
@@ -25,7 +26,7 @@ struct Arguments {
     /// The AWS region; by default the profile's.
     #[arg(long)]
     region: Option<String>,
-    /// Another endpoint than AWS's, e.g. an emulator's.
+    /// An endpoint other than AWS's, e.g. an emulator's.
     #[arg(long)]
     endpoint_url: Option<String>,
     /// Expect the departures that `tests/known-skips.toml` lists for this implementation, e.g. `ministack`.

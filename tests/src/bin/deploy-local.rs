@@ -1,4 +1,4 @@
-//! Deploys the stack to an emulator on this machine, and takes it down at the end.
+//! Deploys the stack to an emulator on this machine, and destroys it at the end.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::ExitCode;
@@ -11,15 +11,15 @@ use tokio::sync::oneshot;
 
 /// Deploy the stack to an AWS emulator on this machine, and print the queues' URLs.
 ///
-/// The emulator listens on 127.0.0.1 alone and keeps everything in memory. Runs until Enter, Ctrl-C or the end of its
-/// standard input; the stack is destroyed then.
+/// The emulator listens on 127.0.0.1 only and keeps everything in memory. Runs until Enter, Ctrl-C or the end of its
+/// standard input, and then destroys the stack.
 #[derive(Parser)]
 #[command(name = "cargo xtask deploy-local", bin_name = "cargo xtask deploy-local")]
 struct Arguments {
     /// The target of every message: a URL for POST requests, http:// for one on this machine.
     #[arg(long, value_name = "URL")]
     target: String,
-    /// A further context value of the stack, e.g. policy=examples/policy.json; docs/deploy/configure.md lists them.
+    /// Another context value of the stack, e.g. policy=examples/policy.json; docs/deploy/configure.md lists them.
     #[arg(long, value_name = "NAME=VALUE")]
     context: Vec<String>,
 }
@@ -53,12 +53,12 @@ async fn run_deployment(context: &[String]) -> Result<(), CdkFailed> {
     cloud.destroy_stack().await
 }
 
-/// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.
+/// Reads in a separate thread: tokio's own standard input would keep the program from exiting at Ctrl-C.
 async fn wait_for_enter() {
     let (pressed, enter) = oneshot::channel();
     thread::spawn(move || {
-        let _or_its_end = std::io::stdin().read_line(&mut String::new());
-        let _nobody_waits = pressed.send(());
+        let _end_of_input = std::io::stdin().read_line(&mut String::new());
+        let _receiver_gone = pressed.send(());
     });
     let _pressed = enter.await;
 }

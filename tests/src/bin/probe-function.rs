@@ -1,7 +1,7 @@
-//! The harness's own test function: does what the first record's body says.
+//! The harness's own test function. It follows the body of the first record.
 //!
-//! `answer` is responded as it is; `error` fails the invocation; `exit` ends the process; `hang` never answers; `event`
-//! answers with the whole event.
+//! `answer` is returned as is; `error` fails the invocation; `exit` ends the process; `hang` never responds; `event`
+//! returns the complete event.
 
 use lambda_runtime::{Error, LambdaEvent, service_fn};
 use serde_json::Value;
@@ -16,7 +16,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Error> {
         Some("event") => Ok(event),
         Some("exit") => std::process::exit(1),
         Some("hang") => std::future::pending().await,
-        _ => Err("as told".into()),
+        _ => Err("as requested".into()),
     }
 }
 

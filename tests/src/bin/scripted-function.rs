@@ -1,4 +1,4 @@
-//! A user's own function for an OS-only runtime, that knows nothing of redeliver: it does what `data.script` says.
+//! A user's own function for an OS-only runtime, unaware of redeliver. It follows `data.script`.
 
 use std::io::{self, Write as _};
 use std::time::Duration;
@@ -39,7 +39,7 @@ async fn handle(event: LambdaEvent<Value>) -> Result<Value, Diagnostic> {
     }
 }
 
-/// An event that is none of SQS's.
+/// Handles an event that is not from SQS.
 fn handle_other_event(event: &Value) -> Result<Value, Diagnostic> {
     match event["error"].as_str() {
         Some(error) => Err(transient_error(error)),

@@ -1,4 +1,4 @@
-//! A message-processor with a Rust handler that does what `data.script` says: one action for each attempt or crash, `ok` after them.
+//! A message-processor whose Rust handler follows `data.script`: one action for each attempt or crash, then `ok`.
 
 use std::process::ExitCode;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! The tools of the rules: queues that are deleted in the end, and requests that must succeed.
+//! The tools of the rules: queues that are deleted at the end, and requests that must succeed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,18 +18,18 @@ use redeliver_core::ports::{
 
 use crate::settings::PATIENCE;
 
-/// The most that something may happen before its time: clocks of servers differ.
+/// The tolerance for early events: the servers' clocks differ.
 pub(super) const EARLY: Duration = Duration::from_millis(500);
-/// The most that it may be late: a loaded machine, or AWS at a distance.
+/// The tolerance for late events: a loaded machine, or a distant AWS region.
 pub(super) const LATE: Duration = Duration::from_secs(6);
 
-/// The observation that breaks a rule.
+/// The observation that violates a rule.
 #[derive(Debug)]
 pub struct BrokenRule(String);
 
 impl BrokenRule {
-    pub(super) fn new(what: impl Into<String>) -> Self {
-        Self(what.into())
+    pub(super) fn new(observation: impl Into<String>) -> Self {
+        Self(observation.into())
     }
 }
 
@@ -39,14 +39,14 @@ impl fmt::Display for BrokenRule {
     }
 }
 
-// `Broken` is no error itself, so `?` takes every error.
+// `BrokenRule` is not an error itself, so `?` converts every error.
 impl<E: std::error::Error> From<E> for BrokenRule {
     fn from(error: E) -> Self {
         Self(error.to_string())
     }
 }
 
-/// `return Err` unless it holds.
+/// Returns an error unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($what:tt)+) => {
         if !$holds {
@@ -55,7 +55,7 @@ macro_rules! ensure {
     };
 }
 
-/// `return Err` unless both are equal.
+/// Returns an error unless both values are equal.
 macro_rules! ensure_eq {
     ($seen:expr, $expected:expr, $what:expr) => {{
         let (seen, expected) = (&$seen, &$expected);
@@ -65,7 +65,7 @@ macro_rules! ensure_eq {
 
 pub(super) use {ensure, ensure_eq};
 
-/// A service to be tested, and the queues that were made on it.
+/// A service under test, and the queues created on it.
 pub struct ConformanceBench<'a, S: QueueService, C> {
     service: &'a S,
     clock: &'a C,
@@ -75,12 +75,12 @@ pub struct ConformanceBench<'a, S: QueueService, C> {
 }
 
 impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
-    /// Names of all queues will begin with `prefix`, which must be unique on the service.
+    /// Creates a bench. The names of all queues start with `prefix`, which must be unique on the service.
     pub fn new(service: &'a S, clock: &'a C, prefix: &'a str) -> Self {
         Self { service, clock, prefix, created: Mutex::default(), numbers: AtomicU32::new(1) }
     }
 
-    /// Deletes all queues made so far; the URLs of those that could not be.
+    /// Deletes all queues created so far, and returns the URLs of those that could not be deleted.
     pub async fn clean_up(&self) -> Vec<String> {
         let created = std::mem::take(&mut *self.created.lock().expect("no rule panics with the lock"));
         let mut left_behind = Vec::new();
@@ -100,27 +100,27 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         self.service
     }
 
-    /// A new queue with SQS's defaults and this visibility timeout.
+    /// Creates a queue with SQS's defaults and this visibility timeout.
     pub(super) async fn create_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
         self.queue_with(&queue_settings(visibility_seconds)).await
     }
 
-    /// A new queue; its name ends with a number of its own.
+    /// Creates a queue; its name ends with a unique number.
     pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, BrokenRule> {
         Ok(self.try_queue("", settings).await?)
     }
 
-    /// A new FIFO queue with SQS's defaults and this visibility timeout.
+    /// Creates a FIFO queue with SQS's defaults and this visibility timeout.
     pub(super) async fn fifo_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
         self.fifo_queue_with(&queue_settings(visibility_seconds)).await
     }
 
-    /// A new FIFO queue.
+    /// Creates a FIFO queue.
     pub(super) async fn fifo_queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, BrokenRule> {
         Ok(self.try_queue(FIFO_SUFFIX, settings).await?)
     }
 
-    /// A new queue whose name has this suffix, or the service's error.
+    /// Creates a queue whose name has this suffix, or returns the service's error.
     pub(super) async fn try_queue(
         &self,
         suffix: &str,
@@ -134,7 +134,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(queue)
     }
 
-    /// Sends messages that SQS must take; their SQS message ids, in order.
+    /// Sends messages that SQS must accept, and returns their SQS message ids in order.
     pub(super) async fn send_all(
         &self,
         queue: &S::Queue,
@@ -144,7 +144,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(outcomes.into_iter().collect::<Result<_, _>>()?)
     }
 
-    /// Sends messages, also such as SQS refuses; the outcomes in order.
+    /// Sends messages that SQS may refuse, and returns the outcomes in order.
     pub(super) async fn try_send(
         &self,
         queue: &S::Queue,
@@ -160,14 +160,14 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(outcomes)
     }
 
-    /// [`Self::must_refuse_on`] a standard queue.
+    /// Calls [`Self::must_refuse_on`] with a standard queue.
     pub(super) async fn must_refuse(&self, all: Vec<(String, Content)>) -> Result<(), BrokenRule> {
         let queue = self.create_queue(30).await?;
         self.must_refuse_on(&queue, &plain_content("right"), all).await
     }
 
-    /// Sends each of these messages beside one that is right: it must fail as the sender's fault, and what failed must not be in
-    /// the queue. Whether the right one is accepted is the service's choice; its outcome must say so.
+    /// Sends each of these messages along with a valid one: it must fail as the sender's fault and must not be in the
+    /// queue. The service may accept or refuse the valid one, but its outcome must say so.
     pub(super) async fn must_refuse_on(
         &self,
         queue: &S::Queue,
@@ -175,16 +175,16 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         all: Vec<(String, Content)>,
     ) -> Result<(), BrokenRule> {
         let mut confirmed = Vec::new();
-        let mut taken = Vec::new();
-        for (what, wrong) in all {
+        let mut wrongly_accepted = Vec::new();
+        for (description, wrong) in all {
             let outcomes = self.try_send(queue, vec![right.clone(), wrong]).await?;
             let fault = outcomes[1].as_ref().err().map(|error| error.fault);
             if fault != Some(Fault::Sender) {
-                taken.push(format!("{what}: {:?}", outcomes[1]));
+                wrongly_accepted.push(format!("{description}: {:?}", outcomes[1]));
             }
             confirmed.extend(outcomes.into_iter().flatten());
         }
-        ensure!(taken.is_empty(), "not the sender's fault: {}", taken.join(", "));
+        ensure!(wrongly_accepted.is_empty(), "not the sender's fault: {}", wrongly_accepted.join(", "));
         let mut ids: Vec<_> = self
             .receive_count(queue, confirmed.len())
             .await?
@@ -194,11 +194,11 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         ids.sort();
         confirmed.sort();
         ensure_eq!(ids, confirmed, "messages in the queue");
-        ensure!(self.poll_once(queue, 1).await?.is_empty(), "what failed is in the queue all the same");
+        ensure!(self.poll_once(queue, 1).await?.is_empty(), "a refused message is in the queue");
         Ok(())
     }
 
-    /// One receive of up to ten messages.
+    /// Receives up to ten messages with one request.
     pub(super) async fn poll_once(
         &self,
         queue: &S::Queue,
@@ -208,7 +208,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(queue.receive(Receive { max_messages: 10, wait, visibility: None }).await?)
     }
 
-    /// Receives until `count` different messages are there, and no longer; in order of their bodies.
+    /// Receives until `count` different messages have arrived, and returns them in order of their bodies.
     pub(super) async fn receive_count(
         &self,
         queue: &S::Queue,
@@ -227,7 +227,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(messages)
     }
 
-    /// Receives the one message that must be there.
+    /// Receives the only message.
     pub(super) async fn receive_one(&self, queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
         let mut messages = self.receive_count(queue, 1).await?;
         ensure_eq!(messages.len(), 1, "messages received");
@@ -247,11 +247,11 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         &self,
         start: Timestamp,
         duration: Duration,
-        what: &str,
+        event: &str,
     ) -> Result<(), BrokenRule> {
         let elapsed = (self.now() - start).to_std()?;
-        ensure!(elapsed + EARLY >= duration, "{what} after {elapsed:?}, before {duration:?}");
-        ensure!(elapsed <= duration + LATE, "{what} after {elapsed:?}, long after {duration:?}");
+        ensure!(elapsed + EARLY >= duration, "{event} after {elapsed:?}, before {duration:?}");
+        ensure!(elapsed <= duration + LATE, "{event} after {elapsed:?}, long after {duration:?}");
         Ok(())
     }
 
@@ -273,17 +273,17 @@ pub(super) fn to_visibility(seconds: u64) -> VisibilitySeconds {
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
-/// A String or a Number, with or without a label.
+/// A String or Number attribute, with or without a label.
 pub(super) fn text_attribute(data_type: &str, value: &str) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
 }
 
-/// A Binary, with or without a label.
+/// A Binary attribute, with or without a label.
 pub(super) fn binary_attribute(data_type: &str, value: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
-/// A message of this body and nothing else.
+/// A message with this body and nothing else.
 pub(super) fn plain_content(body: impl Into<String>) -> Content {
     Content { body: body.into(), ..Content::default() }
 }

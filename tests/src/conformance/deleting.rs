@@ -21,7 +21,7 @@ pub(super) async fn deleting_removes_a_message<S: QueueService, C: Clock>(
     Ok(())
 }
 
-/// "DeleteMessage", Amazon SQS API Reference: deleting what is deleted succeeds.
+/// "DeleteMessage", Amazon SQS API Reference: a repeated delete succeeds.
 pub(super) async fn deleting_twice_is_ok<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
@@ -34,7 +34,7 @@ pub(super) async fn deleting_twice_is_ok<S: QueueService, C: Clock>(
 }
 
 /// "DeleteMessage", Amazon SQS API Reference: with an old handle "the request succeeds, but the message will not be
-/// deleted". Whether it is really kept is not asked: AWS promises only that the newest handle deletes.
+/// deleted". The rule does not check that the message is kept: AWS promises only that the newest handle deletes it.
 pub(super) async fn an_old_receipt_handle_is_accepted<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {

@@ -1,5 +1,5 @@
-//! FIFO queues: "FIFO queue delivery logic in Amazon SQS" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon SQS API
-//! Reference. A receive may always give fewer messages than there are.
+//! FIFO queues: "FIFO queue delivery logic in Amazon SQS" in the Amazon SQS Developer Guide, and "SendMessage" in the
+//! Amazon SQS API Reference. A receive can always return fewer messages than are available.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -77,7 +77,7 @@ pub(super) async fn a_message_that_is_hidden_longer_keeps_its_group_back<S: Queu
     bench.ensure_elapsed(start, Duration::from_secs(6), "the group came again")
 }
 
-/// "Exactly-once processing in Amazon SQS": within five minutes, a repeated send is confirmed and adds nothing.
+/// "Exactly-once processing in Amazon SQS": within five minutes, a repeated send is confirmed but adds no message.
 pub(super) async fn a_repeated_deduplication_id_adds_nothing<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
@@ -89,7 +89,7 @@ pub(super) async fn a_repeated_deduplication_id_adds_nothing<S: QueueService, C:
     Ok(())
 }
 
-/// "Exactly-once processing in Amazon SQS", and "SendMessage": also "after the message is received and deleted".
+/// "Exactly-once processing in Amazon SQS", and "SendMessage": even "after the message is received and deleted".
 pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
@@ -103,7 +103,7 @@ pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: 
     Ok(())
 }
 
-/// No page of AWS says so, but a producer that sends again must be able to trace its message.
+/// Not documented by AWS, but a producer that sends again must be able to trace its message.
 pub(super) async fn a_repeated_send_is_confirmed_with_the_id_of_the_first<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
@@ -190,27 +190,27 @@ pub(super) async fn a_redrive_to_a_fifo_queue_keeps_group_and_order<S: QueueServ
             ensure_eq!(dlq.delete_batch(&[message.receipt_handle]).await, [Ok(())], "outcomes");
         }
     }
-    let of = |group: &str| moved.get(group).cloned().unwrap_or_default();
-    ensure_eq!(of("a"), ["a1", "a2"], "the moved messages of group a");
-    ensure_eq!(of("b"), ["b1"], "the moved messages of group b");
+    let group_bodies = |group: &str| moved.get(group).cloned().unwrap_or_default();
+    ensure_eq!(group_bodies("a"), ["a1", "a2"], "the moved messages of group a");
+    ensure_eq!(group_bodies("b"), ["b1"], "the moved messages of group b");
     Ok(())
 }
 
-/// "Using dead-letter queues in Amazon SQS": both queues are of one type.
+/// "Using dead-letter queues in Amazon SQS": both queues must have the same type.
 pub(super) async fn a_standard_dead_letter_queue_of_a_fifo_queue_is_refused<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     must_refuse_queue(bench, FIFO_SUFFIX, &bench.create_queue(30).await?).await
 }
 
-/// "Using dead-letter queues in Amazon SQS": both queues are of one type.
+/// "Using dead-letter queues in Amazon SQS": both queues must have the same type.
 pub(super) async fn a_fifo_dead_letter_queue_of_a_standard_queue_is_refused<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     must_refuse_queue(bench, "", &bench.fifo_queue(30).await?).await
 }
 
-/// Creates a queue whose name has this suffix, with a dead-letter queue that it must not have.
+/// Tries to create a queue whose name has this suffix, with a dead-letter queue of the wrong type.
 async fn must_refuse_queue<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     suffix: &str,
@@ -230,13 +230,13 @@ async fn must_refuse<S: QueueService, C: Clock>(
     bench.must_refuse_on(&queue, &fifo_content("right", "right"), vec![(format!("{wrong:?}"), wrong)]).await
 }
 
-/// The first message that can be received, alone.
+/// Receives the first available message alone.
 async fn first_of<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
     let one = Receive { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
     queue.receive(one).await?.pop().ok_or_else(|| BrokenRule::new("no message"))
 }
 
-/// Receives and deletes this number of messages; their bodies, in the order of the receives.
+/// Receives and deletes this number of messages, and returns their bodies in the order of the receives.
 async fn drain_queue<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     queue: &S::Queue,

@@ -6,7 +6,7 @@ use redeliver_core::ports::{Listing, ListingPage, ReadableStore};
 use super::bench::{BrokenRule, ensure, ensure_eq};
 use super::{ConformanceReport, judge_rule};
 
-/// Writes at the same time.
+/// The number of concurrent writes.
 const CONCURRENT_WRITES: usize = 16;
 
 macro_rules! rules {
@@ -14,8 +14,8 @@ macro_rules! rules {
         /// The names of all rules of buckets.
         pub const OBJECT_RULES: &[&str] = &[$(stringify!($rule)),+];
 
-        /// Runs all rules on an empty bucket, each in a folder of its own. `departs` says which rules are known not to
-        /// hold there.
+        /// Runs all rules on an empty bucket, each in a separate folder. `departs` returns true for a rule that is
+        /// known not to hold there.
         pub async fn run_all_on_objects(store: &impl ReadableStore, departs: impl Fn(&str) -> bool) -> ConformanceReport {
             let mut report = ConformanceReport::default();
             $(
@@ -42,10 +42,7 @@ async fn read_object(store: &impl ReadableStore, key: &str) -> Result<Vec<u8>, B
 
 async fn create_objects(store: &impl ReadableStore, folder: &str, names: &[&str]) -> Result<(), BrokenRule> {
     for name in names {
-        ensure!(
-            store.create_object(&format!("{folder}{name}"), Vec::new()).await?,
-            "{name} is there already"
-        );
+        ensure!(store.create_object(&format!("{folder}{name}"), Vec::new()).await?, "{name} already exists");
     }
     Ok(())
 }
@@ -78,7 +75,7 @@ async fn an_empty_object_is_kept(store: &impl ReadableStore, folder: &str) -> Re
     Ok(())
 }
 
-/// All that a prefix may have.
+/// All characters that a prefix may contain.
 async fn all_characters_of_a_key_are_kept(
     store: &impl ReadableStore,
     folder: &str,
@@ -98,7 +95,7 @@ async fn a_listing_has_pages_of_1000_keys_in_order(
     let keys: Vec<_> = (0..1001).map(|number| format!("{folder}{number:04}")).collect();
     let writes = keys.iter().rev().map(|key| store.create_object(key, Vec::new()));
     let written: Vec<_> = stream::iter(writes).buffer_unordered(CONCURRENT_WRITES).collect().await;
-    ensure!(written.iter().all(|written| *written == Ok(true)), "not all are written");
+    ensure!(written.iter().all(|written| *written == Ok(true)), "not all were written");
     let first = store.list_keys(Listing { prefix: folder, ..Listing::default() }).await?;
     ensure_eq!(first.keys, keys[..1000], "the first page");
     ensure!(first.next.is_some(), "the first page is the last one");

@@ -1,5 +1,5 @@
-//! What SQS refuses in a message: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon
-//! SQS API Reference. What these leave open (an exponent, an umlaut in a name) is in no rule.
+//! Invalid messages: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon
+//! SQS API Reference. Cases that these leave open (an exponent, an umlaut in a name) are not covered by any rule.
 
 use redeliver_core::message::{Attribute, Attributes, Content};
 use redeliver_core::ports::{Clock, QueueService};
@@ -68,13 +68,13 @@ pub(super) async fn a_wrong_message_group_id_is_a_sender_fault<S: QueueService, 
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let long = "g".repeat(129);
-    let of = |id: &str| {
+    let with_group = |id: &str| {
         (id.to_owned(), Content { message_group_id: Some(id.to_owned()), ..plain_content("wrong") })
     };
-    bench.must_refuse(["tenant 1", "a\tb", &long].map(of).into()).await
+    bench.must_refuse(["tenant 1", "a\tb", &long].map(with_group).into()).await
 }
 
-/// A message with this attribute alone, and what to call it.
+/// A message with only this attribute, and a description of it.
 fn content_with_attribute(name: &str, attribute: Attribute) -> (String, Content) {
     let reported = format!("{name:?} {attribute:?}");
     (reported, Content { attributes: [(name.to_owned(), attribute)].into(), ..plain_content("wrong") })

@@ -53,7 +53,7 @@ pub(super) async fn a_batch_of_exactly_one_mebibyte_is_accepted<S: QueueService,
     Ok(())
 }
 
-pub(super) async fn delay_seconds_hold_a_message_back_and_not_much_longer<S: QueueService, C: Clock>(
+pub(super) async fn delay_seconds_delay_a_message_but_not_much_longer<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
@@ -68,7 +68,7 @@ pub(super) async fn delay_seconds_hold_a_message_back_and_not_much_longer<S: Que
     bench.ensure_elapsed(start, delay.duration(), "the delayed message came")
 }
 
-pub(super) async fn creating_a_queue_again_gives_the_same_queue<S: QueueService, C: Clock>(
+pub(super) async fn creating_an_existing_queue_returns_it<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(7).await?;

@@ -35,7 +35,7 @@ pub(super) async fn a_receive_sets_its_own_visibility_timeout<S: QueueService, C
     bench.ensure_elapsed(received, Duration::from_secs(2), "the message came again")
 }
 
-pub(super) async fn visibility_zero_returns_a_message_at_once<S: QueueService, C: Clock>(
+pub(super) async fn visibility_zero_returns_a_message_immediately<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(900).await?;

@@ -1,4 +1,4 @@
-//! The JSON of an SQS event, member by member as Lambda writes it.
+//! The JSON of an SQS event, with the members that Lambda writes.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::sqs::REGION;
 
-/// The event of a batch from the queue `arn`.
+/// The event with a batch from the queue `arn`.
 #[must_use]
 pub fn from_messages(messages: &[Message], arn: &str) -> Value {
     json!({ "Records": messages.iter().map(|message| event_record(message, arn)).collect::<Vec<_>>() })

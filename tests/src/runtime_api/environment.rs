@@ -1,4 +1,4 @@
-//! One execution environment: a process and the Runtime API that it alone talks to.
+//! An execution environment: a process and a Runtime API used by it alone.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -26,20 +26,20 @@ use super::{InvocationOutcome, OutputLine};
 use crate::settings::epoch_millis;
 
 const TRACE_ID: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=0";
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const FINAL_OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A process and its Runtime API; dropping it ends both.
+/// A process and its Runtime API; both stop when it is dropped.
 pub(super) struct RuntimeProcess {
     process: Child,
     invocations: mpsc::UnboundedSender<PendingInvocation>,
     answers: mpsc::UnboundedReceiver<PostedResponse>,
     polled: watch::Receiver<bool>,
-    /// Lambda restores a snapshot for an invocation.
+    /// Notifies the process that its snapshot is restored for an invocation.
     restored: watch::Sender<bool>,
     invoked: u32,
-    /// It ends with the environment.
+    /// Stops with the environment.
     _server: JoinSet<()>,
-    /// Of the output.
+    /// Readers of the output.
     readers: JoinSet<()>,
 }
 
@@ -52,7 +52,7 @@ struct PendingInvocation {
 }
 
 struct PostedResponse {
-    /// `None`: the function could not start.
+    /// `None`: the function failed to start.
     id: Option<String>,
     outcome: InvocationOutcome,
 }
@@ -70,12 +70,12 @@ impl RuntimeProcess {
         variables: &BTreeMap<String, String>,
         output: &Arc<Mutex<Vec<OutputLine>>>,
     ) -> Self {
-        let (invocations, taken) = mpsc::unbounded_channel();
+        let (invocations, pending) = mpsc::unbounded_channel();
         let (answering, answers) = mpsc::unbounded_channel();
         let (polling, polled) = watch::channel(false);
         let (restored, restoring) = watch::channel(false);
         let api = Api {
-            invocations: AsyncMutex::new(taken),
+            invocations: AsyncMutex::new(pending),
             answers: answering,
             polled: polling,
             restored: restoring,
@@ -84,7 +84,7 @@ impl RuntimeProcess {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("loopback has a free port");
         let address = listener.local_addr().expect("a bound socket has an address");
         listener.set_nonblocking(true).expect("a socket can be non-blocking");
-        let listener = TcpListener::from_std(listener).expect("the runtime takes a socket");
+        let listener = TcpListener::from_std(listener).expect("the runtime accepts a socket");
         let mut process = Command::new(program)
             .env_clear()
             .envs(variables)
@@ -100,8 +100,16 @@ impl RuntimeProcess {
         server.spawn(async move {
             axum::serve(listener, routes(api)).await.expect("the Runtime API serves");
         });
-        readers.spawn(read_lines(process.stdout.take().expect("it is piped"), false, Arc::clone(output)));
-        readers.spawn(read_lines(process.stderr.take().expect("it is piped"), true, Arc::clone(output)));
+        readers.spawn(read_lines(
+            process.stdout.take().expect("the stream is piped"),
+            false,
+            Arc::clone(output),
+        ));
+        readers.spawn(read_lines(
+            process.stderr.take().expect("the stream is piped"),
+            true,
+            Arc::clone(output),
+        ));
         Self { process, invocations, answers, polled, restored, invoked: 0, _server: server, readers }
     }
 
@@ -113,7 +121,7 @@ impl RuntimeProcess {
         self.process.id()
     }
 
-    /// Waits until the process asks for work (Lambda's init phase), then gives it `timeout` to answer.
+    /// Waits until the process polls for work (Lambda's init phase), and then up to `timeout` for its response.
     pub(super) async fn invoke(
         &mut self,
         event: &Value,
@@ -124,7 +132,7 @@ impl RuntimeProcess {
         self.invoked += 1;
         let id = format!("00000000-0000-4000-8000-{:012}", self.invoked);
         let invocation = async {
-            // An error means that the server is gone with its process: the other branch says so.
+            // An error means that the server ended with its process, which the other branch reports.
             let _ended = self.polled.wait_for(|polled| *polled).await.is_err();
             self.restored.send_replace(true);
             let _ended = self.invocations.send(PendingInvocation {
@@ -142,7 +150,7 @@ impl RuntimeProcess {
                     Some(answer) if answer.id.as_ref().is_none_or(|answered| *answered == id) => {
                         break answer.outcome;
                     }
-                    Some(_late) => {} // of an invocation that has timed out
+                    Some(_late) => {} // from an invocation that timed out
                     None => break InvocationOutcome::Died,
                 }
             }
@@ -155,23 +163,23 @@ impl RuntimeProcess {
         }
     }
 
-    /// Asks it to end (SIGTERM), and waits until it has; its exit code.
+    /// Terminates the process (SIGTERM), waits for it, and returns its exit code.
     pub(super) async fn terminate(&mut self) -> Option<i32> {
         let pid = self.process.id().and_then(to_pid)?;
         kill_process(pid, Signal::TERM).ok()?;
         self.process.wait().await.ok()?.code()
     }
 
-    /// Ends it, and reads what it wrote last.
+    /// Kills the process, and reads its last output.
     pub(super) async fn kill(mut self) {
         self.kill_all();
         let _already_ended = self.process.wait().await;
-        let _cut_off = timeout(LAST_WORDS, mem::take(&mut self.readers).join_all()).await;
+        let _cut_off = timeout(FINAL_OUTPUT_TIMEOUT, mem::take(&mut self.readers).join_all()).await;
     }
 
-    /// Nothing that was started in an environment outlives it.
+    /// Kills all processes of the environment: none may outlive it.
     fn kill_all(&mut self) {
-        let started = self.process.id().map(started_by).unwrap_or_default();
+        let started = self.process.id().map(descendants_of).unwrap_or_default();
         let _already_ended = self.process.start_kill();
         for process in started.into_iter().filter_map(to_pid) {
             let _already_ended = kill_process(process, Signal::KILL);
@@ -185,15 +193,15 @@ impl Drop for RuntimeProcess {
     }
 }
 
-/// The ids of all processes that it, or one of these, has started ("proc_tid_children(5)"); none where there is no `/proc`.
-fn started_by(process: u32) -> Vec<u32> {
+/// Returns the ids of all descendants of a process ("proc_tid_children(5)"), or none where there is no `/proc`.
+fn descendants_of(process: u32) -> Vec<u32> {
     let threads = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
     let children: Vec<u32> = children
         .flat_map(|ids| ids.split_whitespace().map(str::parse).collect::<Vec<_>>())
         .flatten()
         .collect();
-    children.iter().flat_map(|child| started_by(*child)).chain(children.iter().copied()).collect()
+    children.iter().flat_map(|child| descendants_of(*child)).chain(children.iter().copied()).collect()
 }
 
 fn to_pid(id: u32) -> Option<Pid> {
@@ -234,7 +242,8 @@ async fn post_error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, b
     api.settle_invocation(Some(id), InvocationOutcome::Error(parse_or_text(&body)))
 }
 
-/// "Improving startup performance with Lambda SnapStart": the function is ready for its snapshot, and hears when it runs again.
+/// "Improving startup performance with Lambda SnapStart": the function is ready for its snapshot, and gets a response
+/// once it is restored.
 async fn restore_next(State(api): State<Arc<Api>>) -> StatusCode {
     api.polled.send_replace(true);
     match api.restored.clone().wait_for(|restored| *restored).await {
@@ -249,12 +258,12 @@ async fn init_error(State(api): State<Arc<Api>>, body: Bytes) -> StatusCode {
 
 impl Api {
     fn settle_invocation(&self, id: Option<String>, outcome: InvocationOutcome) -> StatusCode {
-        let _nobody_waits = self.answers.send(PostedResponse { id, outcome });
+        let _receiver_gone = self.answers.send(PostedResponse { id, outcome });
         StatusCode::ACCEPTED
     }
 }
 
-/// What is not JSON is kept as text: the event source mapping judges it.
+/// A body that is not JSON is kept as a string; the event source mapping interprets it.
 fn parse_or_text(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }

@@ -1,4 +1,4 @@
-//! Dead letters of an archive: saved to a file, and sent from it.
+//! Archived dead letters: saved to a file, and sent from it.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use super::*;
 const DEAD_LETTERS: u32 = 30;
 const FINGERPRINT: &str = "0123456789abcdef";
 
-/// The objects of a deployment's dead letters.
+/// The objects of a deployment's archive.
 fn archived_objects(
     deployment: &str,
     lines: impl Iterator<Item = ArchivedMessage>,
 ) -> BTreeMap<String, Vec<u8>> {
     let layout = ArchiveLayout {
-        prefix: Prefix::new("prod").expect("it is a prefix"),
+        prefix: Prefix::new("prod").expect("the prefix is valid"),
         deployment: deployment.to_owned(),
     };
     let object = |(hour, line): (i64, ArchivedMessage)| {
@@ -34,7 +34,7 @@ fn archived_message(number: u32) -> ArchivedMessage {
     ArchivedMessage::new(&dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "down", number))
 }
 
-/// Runs the program in a folder, on the stub.
+/// Runs the program in a folder, against the stub.
 fn command_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
     let mut program = tokio::process::Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(folder).env("AWS_REGION", REGION).kill_on_drop(true);
@@ -47,11 +47,11 @@ async fn output_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -
     command_on_stub(stub, folder, arguments).output().await.expect("the program starts")
 }
 
-/// Ids of the messages that the queue has got, each as often as it has got it.
+/// The message ids of all messages received by the queue, including duplicates.
 fn sent_bodies(stub: &ArchiveStub) -> Vec<String> {
     let id = |body: &String| {
         let message: Value = serde_json::from_str(body).expect("a message is JSON");
-        message["metadata"]["message_id"].as_str().expect("it has an id").to_owned()
+        message["metadata"]["message_id"].as_str().expect("the message has an id").to_owned()
     };
     let mut ids: Vec<_> = stub.queued_bodies().iter().map(id).collect();
     ids.sort();
@@ -59,7 +59,7 @@ fn sent_bodies(stub: &ArchiveStub) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn saved_letters_are_sent_once_across_killed_runs() {
+async fn saved_messages_are_sent_once_across_killed_runs() {
     let omitted =
         ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..archived_message(DEAD_LETTERS + 1) };
     let lines = (1..=DEAD_LETTERS).map(archived_message).chain([omitted]);
@@ -74,15 +74,16 @@ async fn saved_letters_are_sent_once_across_killed_runs() {
     assert_eq!(audited["total"], DEAD_LETTERS + 1);
     #[cfg(unix)]
     {
-        let mode =
-            std::os::unix::fs::PermissionsExt::mode(&saved.metadata().expect("it is there").permissions());
-        assert_eq!(mode & 0o777, 0o600, "it holds messages");
+        let mode = std::os::unix::fs::PermissionsExt::mode(
+            &saved.metadata().expect("the file exists").permissions(),
+        );
+        assert_eq!(mode & 0o777, 0o600, "it contains messages");
     }
     let again = output_on_stub(&stub, here.path(), &audit).await;
     assert_eq!(again.status.code(), Some(1), "{}", stderr_text(&again));
     assert!(stderr_text(&again).contains("it already exists"), "{}", stderr_text(&again));
 
-    // One batch is confirmed and in the journal; the others are under way when the program is killed.
+    // One batch is confirmed and in the journal; the others are in flight when the program is killed.
     let redrive =
         ["redrive", file, "--to", &stub.queue_url(), "--into-paused", "--apply", "--format", "json"];
     stub.take_batches(Some(1));
@@ -90,7 +91,7 @@ async fn saved_letters_are_sent_once_across_killed_runs() {
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
-        .expect("it starts");
+        .expect("the program starts");
     let journal = here.path().join("saved.jsonl.redriven");
     let confirmed = || std::fs::read_to_string(&journal).unwrap_or_default().matches("\"sent_as\"").count();
     let until_confirmed = async {
@@ -99,14 +100,14 @@ async fn saved_letters_are_sent_once_across_killed_runs() {
         }
     };
     tokio::time::timeout(PATIENCE, until_confirmed).await.expect("a batch is confirmed");
-    killed.kill().await.expect("it was running");
+    killed.kill().await.expect("the program was running");
     assert_eq!(sent_bodies(&stub).len(), 10);
 
-    // The journal is the file's own: wherever the next run is started, and whatever it selects.
+    // The journal belongs to the file, wherever the next run starts and whatever it selects.
     stub.take_batches(None);
     let finished = report_with(5, &output_on_stub(&stub, elsewhere.path(), &redrive).await);
     assert_eq!((&finished["sent"], &finished["deleted_only"]), (&20.into(), &10.into()), "{finished}");
-    let stays = "its /data/email was omitted in the archive: it cannot be sent again";
+    let stays = "its /data/email was omitted from the archive: it cannot be sent again";
     assert_eq!(finished["staying"][0]["reason"], stays, "{finished}");
     let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::letter_id).collect();
     assert_eq!(sent_bodies(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
@@ -142,9 +143,9 @@ async fn letters_of_several_deployments_are_not_saved_into_one_file() {
     assert_eq!(audited["total"], 1);
 }
 
-/// The name of a deleted bucket is free for anybody, whose messages would be sent.
+/// Anyone can create a bucket with the name of a deleted one, and its messages would be sent.
 #[tokio::test]
-async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
+async fn saving_from_a_foreign_bucket_is_refused_unless_its_owner_is_named() {
     const OTHER: &str = "444455556666";
     let stub =
         ArchiveStub::start(archived_objects("orders-final-dlq", [archived_message(1)].into_iter())).await;
@@ -156,8 +157,8 @@ async fn save_from_a_bucket_of_another_account_is_refused_unless_it_is_named() {
     for command in [&save[..], &save[..4]] {
         let refused = output_on_stub(&stub, folder.path(), command).await;
         assert_eq!(refused.status.code(), Some(1), "{}", stderr_text(&refused));
-        let hint = "(AccessDenied): you need s3:ListBucket there; if the bucket is another account's, name that with \
-                    --bucket-owner";
+        let hint = "(AccessDenied): you need s3:ListBucket there; if the bucket belongs to another account, name that \
+                    account with --bucket-owner";
         assert!(stderr_text(&refused).contains(hint), "{}", stderr_text(&refused));
     }
     assert!(!file.exists());
@@ -196,7 +197,7 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
     assert_eq!(report_with(0, &run(redrive(&file, &queue)).await)["sent"], 3);
 
     for name in ["old.jsonl", "old.jsonl.redriven"] {
-        std::fs::rename(here.path().join(name), there.path().join(name)).expect("it is there");
+        std::fs::rename(here.path().join(name), there.path().join(name)).expect("the file exists");
     }
     let moved = there.path().join("old.jsonl").to_str().expect("UTF-8").to_owned();
     let again = report_with(0, &run(redrive(&moved, &queue)).await);
@@ -208,7 +209,7 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
     assert!(stderr_text(&elsewhere).contains(&first), "{}", stderr_text(&elsewhere));
     assert!(
         !stderr_text(&elsewhere).contains("--journal"),
-        "another journal sends all twice: {}",
+        "another journal would send everything twice: {}",
         stderr_text(&elsewhere)
     );
     assert_eq!(sent_bodies(&stub).len(), 3);
@@ -226,15 +227,15 @@ async fn a_dry_run_of_a_file_counts_earlier_sends() {
         (planned["planned"].clone(), planned["deleted_only"].clone())
     };
     assert_eq!(counts().await, (3.into(), 0.into()));
-    assert!(!folder.path().join("old.jsonl.redriven").exists(), "a dry run begins no journal");
+    assert!(!folder.path().join("old.jsonl.redriven").exists(), "a dry run starts no journal");
     let two = [&dry_run[..], &["--apply", "--max", "2"]].concat();
     assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
 
-/// Otherwise they are sent twice, once by this command and once from the new file.
+/// Otherwise they would be sent twice: by the earlier command, and from the new file.
 #[tokio::test]
-async fn letters_of_a_file_that_were_sent_are_not_written_to_another_file() {
+async fn sent_letters_of_a_file_are_not_written_to_another_file() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
@@ -249,10 +250,10 @@ async fn letters_of_a_file_that_were_sent_are_not_written_to_another_file() {
     let apply = [&write[..], &["--apply"]].concat();
     let written = report_with(0, &output_on_stub(&stub, folder.path(), &apply).await);
     assert_eq!((&written["sent"], &written["deleted_only"]), (&1.into(), &2.into()), "{written}");
-    let rest = std::fs::read_to_string(folder.path().join("rest.jsonl")).expect("it is written");
+    let rest = std::fs::read_to_string(folder.path().join("rest.jsonl")).expect("the file is written");
     assert_eq!(rest.lines().count(), 1);
     let message: Value = serde_json::from_str(&rest).expect("a message is JSON");
-    let id = message["metadata"]["message_id"].as_str().expect("it has an id").to_owned();
+    let id = message["metadata"]["message_id"].as_str().expect("the message has an id").to_owned();
     assert!(!sent_bodies(&stub).contains(&id), "{id} was sent");
 }
 
@@ -266,26 +267,27 @@ async fn letters_of_a_killed_run_are_written_with_a_warning() {
         ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
     assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
     let journal = folder.path().join("old.jsonl.redriven");
-    let begun = std::fs::read_to_string(&journal).expect("it is there");
-    let (until_the_kill, _) = begun.split_once(r#"{"sent":"#).expect("two were sent");
-    std::fs::write(&journal, until_the_kill).expect("it is the test's own");
+    let journal_text = std::fs::read_to_string(&journal).expect("the journal exists");
+    let (until_the_kill, _) = journal_text.split_once(r#"{"sent":"#).expect("two messages were sent");
+    std::fs::write(&journal, until_the_kill).expect("the folder is writable");
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
     let written = output_on_stub(&stub, folder.path(), &write).await;
     assert_eq!(report_with(0, &written)["sent"], 3);
-    let warning = "warning: 2 messages may have been sent by a run that was killed, or without an answer, and may then be sent \
-                   twice: first finish that redrive, to its queue";
+    let warning = "warning: 2 messages may have been sent by a run that was killed or received no response, so sending \
+                   them again might duplicate them: first finish that redrive, to its queue";
     assert!(stderr_text(&written).contains(warning), "{}", stderr_text(&written));
 }
 
-/// `send --backup` and `redrive` have the same rule and the same sentence.
+/// `send --backup` and `redrive` apply the same rule and print the same sentence.
 #[tokio::test]
-async fn letters_that_are_in_a_file_twice_are_sent_once_by_either_command() {
+async fn duplicate_letters_in_a_file_are_sent_once_by_either_command() {
     for command in ["send", "redrive"] {
         let stub =
             ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
-        let once = std::fs::read_to_string(save_letters(&stub, folder.path()).await).expect("it is saved");
+        let once =
+            std::fs::read_to_string(save_letters(&stub, folder.path()).await).expect("the file exists");
         std::fs::write(folder.path().join("twice.jsonl"), once.repeat(2)).expect("the folder is writable");
         let queue = stub.queue_url();
         let way = match command {
@@ -301,7 +303,7 @@ async fn letters_that_are_in_a_file_twice_are_sent_once_by_either_command() {
 }
 
 #[tokio::test]
-async fn a_file_that_send_has_begun_is_written_only_with_a_new_journal() {
+async fn a_backup_begun_by_send_is_written_only_with_a_new_journal() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
@@ -340,7 +342,7 @@ async fn a_file_by_another_path_is_not_sent_again() {
     symlink(&here, folder.path().join("linked")).expect("the file system has links");
     symlink(here.join("old.jsonl"), folder.path().join("link.jsonl")).expect("the file system has links");
     for name in ["old.jsonl", "old.jsonl.redriven"] {
-        std::fs::copy(here.join(name), copied.join(name)).expect("it is there");
+        std::fs::copy(here.join(name), copied.join(name)).expect("the file exists");
     }
     for name in ["../here/old.jsonl", "../linked/old.jsonl", "../link.jsonl", "../copied/old.jsonl"] {
         assert_eq!(counts(name).await, (0.into(), 3.into()), "{name}");

@@ -1,4 +1,4 @@
-//! `redeliver check`: what it finds in messages, policies and schemas.
+//! `redeliver check`: its findings in messages, policies and schemas.
 
 use super::*;
 
@@ -87,7 +87,7 @@ fn check_refuses_a_policy_from_standard_input() {
     assert!(stderr_text(&output).ends_with(refusal), "{}", stderr_text(&output));
 }
 
-/// Both say the same of thin traffic, and neither of errors that the policy's lists take out of it.
+/// Both commands print the same warning about thin traffic, and neither counts errors that the policy's lists exclude.
 #[test]
 fn check_and_simulate_warn_of_thin_traffic_with_a_remedy() {
     let remedy = "; plan more or longer retries, or name the error in opens_on\n";

@@ -1,4 +1,4 @@
-//! `redeliver check --messages` says of each line what `send` would do with it.
+//! `redeliver check --messages` reports for each line what `send` would do with it.
 
 use super::*;
 
@@ -13,18 +13,18 @@ fn check_input(input: &[u8]) -> (Option<i32>, String) {
 
 #[test]
 fn a_dash_is_standard_input() {
-    let said = |sentence: &str| (Some(0), format!("standard input: {sentence}\n"));
-    assert_eq!(check_input(VALID.as_bytes()), said("1 message, valid"));
-    assert_eq!(check_input(format!("{VALID}\r\n{OTHER}\n").as_bytes()), said("2 messages, valid"));
-    assert_eq!(check_input(b""), said("0 messages"));
+    let reported = |sentence: &str| (Some(0), format!("standard input: {sentence}\n"));
+    assert_eq!(check_input(VALID.as_bytes()), reported("1 message, valid"));
+    assert_eq!(check_input(format!("{VALID}\r\n{OTHER}\n").as_bytes()), reported("2 messages, valid"));
+    assert_eq!(check_input(b""), reported("0 messages"));
 }
 
 #[test]
 fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
     let input = [VALID.as_bytes(), b"\n{\"data\":\"\xE9\"}\n", OTHER.as_bytes(), b"\n\nnull\n"].concat();
-    let (code, said) = check_input(&input);
-    let lines: Vec<_> = said.lines().collect();
-    assert_eq!(code, Some(3), "{said}");
+    let (code, reported) = check_input(&input);
+    let lines: Vec<_> = reported.lines().collect();
+    assert_eq!(code, Some(3), "{reported}");
     assert_eq!(
         lines[..2],
         [
@@ -32,10 +32,10 @@ fn a_line_that_is_not_utf_8_is_named_and_the_others_are_checked() {
             "standard input:4: the body is empty; SQS requires at least one character"
         ]
     );
-    assert!(lines.len() == 3 && lines[2].starts_with("standard input:5: INVALID_MESSAGE_"), "{said}");
+    assert!(lines.len() == 3 && lines[2].starts_with("standard input:5: INVALID_MESSAGE_"), "{reported}");
 }
 
-/// `send` takes it: the end of the line is not in the message.
+/// `send` accepts it: the line end is not part of the message.
 #[test]
 fn a_message_of_one_mebibyte_is_valid() {
     let (start, end) = VALID.split_at(VALID.len() - 2);
@@ -45,17 +45,17 @@ fn a_message_of_one_mebibyte_is_valid() {
     assert_eq!(check_input(format!("{start}{pad}\"{end}\n").as_bytes()), valid);
 }
 
-/// `aws sqs send-message --message-body file://order.json` sends it as it is.
+/// `aws sqs send-message --message-body file://order.json` sends such a file as one message.
 #[test]
 fn a_document_over_several_lines_is_a_single_message() {
     let pretty = VALID.replace(",\"data\"", ",\n  \"data\"");
     assert_eq!(check_input(pretty.as_bytes()).0, Some(0));
-    let (code, said) = check_input(format!("{VALID}\n\n").as_bytes());
-    assert_eq!(code, Some(3), "a line and an empty one are two");
-    assert_eq!(said, "standard input:2: the body is empty; SQS requires at least one character\n");
+    let (code, reported) = check_input(format!("{VALID}\n\n").as_bytes());
+    assert_eq!(code, Some(3), "a message and an empty line");
+    assert_eq!(reported, "standard input:2: the body is empty; SQS requires at least one character\n");
 }
 
-/// A time or an id in another form, and what a producer of such ids sets.
+/// A time or an id in an unsupported form, and the remedy for producers of such ids.
 #[test]
 fn missing_members_are_named_and_foreign_ids_are_plain() {
     let naive = VALID.replace(r#""}"#, r#"","expires_at":"2030-01-01T00:00:00"}"#);
@@ -63,22 +63,22 @@ fn missing_members_are_named_and_foreign_ids_are_plain() {
     let invalid = "standard input:1: INVALID_MESSAGE_SCHEMA /metadata";
     let no_zone = (Some(3), format!("{invalid}/expires_at has no time zone: add Z or +00:00\n"));
     assert_eq!(check_input(naive.as_bytes()), no_zone);
-    let (code, said) = check_input(ulid.as_bytes());
+    let (code, reported) = check_input(ulid.as_bytes());
     let is_a_ulid =
         format!("{invalid}/message_id is a ULID, not a hyphenated UUID: write one, or set ENVELOPE=optional");
-    assert!(code == Some(3) && said.starts_with(&is_a_ulid), "{said}");
+    assert!(code == Some(3) && reported.starts_with(&is_a_ulid), "{reported}");
     let checked = with_input(&["check", "-", "--plain"], ulid.as_bytes());
-    let warning = "warning: standard input: 1 message with a metadata.message_id that is not a UUID, which makes it plain: \
-                   --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER) makes that its id\n";
+    let warning = "warning: standard input: 1 message with a metadata.message_id that is not a UUID, and therefore plain; \
+                   to use that id, set --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER)\n";
     assert_eq!((checked.status.code(), stderr_text(&checked).as_str()), (Some(0), warning));
     let arguments = ["check", "-", "--plain", "--message-id-pointer", "/metadata/message_id"];
     let checked = with_input(&arguments, ulid.as_bytes());
     assert_eq!((checked.status.code(), stderr_text(&checked).as_str()), (Some(0), ""));
 }
 
-/// Exports of a queue hold messages: sent as they are, each would be one wrong message.
+/// An export of a queue contains several messages; sent unchanged, it would be one invalid message.
 #[test]
-fn an_export_is_read_as_its_messages_by_each_command() {
+fn each_command_reads_the_messages_of_an_export() {
     let attributes = r#"{"t":{"StringValue":"v","DataType":"String"}}"#;
     let message = |id: &str, body: &str| {
         let body = serde_json::Value::from(body);
@@ -94,9 +94,9 @@ fn an_export_is_read_as_its_messages_by_each_command() {
         (event, 1, "1 message of a Lambda event"),
         (format!("[{VALID},\n{OTHER}]"), 2, "2 messages of a JSON array"),
     ] {
-        let said = format!("standard input: {recognized}\n");
+        let reported = format!("standard input: {recognized}\n");
         let checked = with_input(&["check", "-"], input.as_bytes());
-        assert_eq!(stderr_text(&checked), said);
+        assert_eq!(stderr_text(&checked), reported);
         let found = String::from_utf8(checked.stdout).expect("UTF-8");
         if recognized.ends_with("export") {
             assert!(
@@ -106,17 +106,17 @@ fn an_export_is_read_as_its_messages_by_each_command() {
             let audited = with_input(&["audit", "-", "--format", "json"], input.as_bytes());
             assert_eq!(
                 (report_with(3, &audited)["total"].clone(), stderr_text(&audited)),
-                (count.into(), said.clone())
+                (count.into(), reported.clone())
             );
         } else {
             assert!(found.ends_with(" valid\n"), "{found}");
         }
         let local = with_input(&["local", "-", "--plain", "--format", "json"], input.as_bytes());
-        assert_eq!((report_with(0, &local)["sent"].clone(), stderr_text(&local)), (count.into(), said));
+        assert_eq!((report_with(0, &local)["sent"].clone(), stderr_text(&local)), (count.into(), reported));
     }
 }
 
-/// Pointers that found nothing are counted, since nothing else reports them.
+/// Pointers that match nothing are counted, since nothing else reports them.
 #[test]
 fn a_plain_message_is_valid_where_envelopes_are_optional() {
     let input = format!(
@@ -128,11 +128,11 @@ fn a_plain_message_is_valid_where_envelopes_are_optional() {
         (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
     };
     assert_eq!(check(&[]).0, Some(3));
-    let said = |sentence: &str| (Some(0), format!("standard input: 4 messages, valid ({sentence})\n"));
-    assert_eq!(check(&["--plain"]), said("3 plain, 2 of them without an id of their own: SQS's is used"));
+    let reported = |sentence: &str| (Some(0), format!("standard input: 4 messages, valid ({sentence})\n"));
+    assert_eq!(check(&["--plain"]), reported("3 plain, 2 of them without their own id: SQS's is used"));
     assert_eq!(
         check(&["--plain", "--message-id-pointer", "/id"]),
-        said("3 plain, 1 of them without an id of their own: SQS's is used")
+        reported("3 plain, 1 of them without their own id: SQS's is used")
     );
     let wrong = with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
     assert_eq!(wrong.status.code(), Some(2));

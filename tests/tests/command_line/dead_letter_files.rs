@@ -11,7 +11,7 @@ const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0000000
 {"metadata":{"message_id":"order-5"},"data":{"order":"A-1005"}}
 "#;
 
-/// The dead letters of `local` for five messages: all of them, two as invalid.
+/// The dead letters of `local` for five messages. All five fail, two of them as invalid.
 fn dead_letters() -> ScratchFile {
     let (input, dead) =
         (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), ScratchFile::absent("dead.jsonl"));
@@ -26,7 +26,7 @@ fn stdout_text(output: &Output) -> String {
 }
 
 #[test]
-fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
+fn a_file_and_standard_input_are_audited_like_a_queue() {
     let dead = dead_letters();
     let audited = report_with(3, &run_redeliver(&["audit", dead.name(), "--format", "json"]));
     let by_type = serde_json::json!({ "INVALID_MESSAGE_FORMAT": 1, "INVALID_MESSAGE_SCHEMA": 1, "NON_RETRYABLE_ERROR": 3 });
@@ -37,16 +37,16 @@ fn a_file_is_audited_as_a_queue_is_and_so_is_standard_input() {
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
 
-/// A typing error must not look like a cause that is gone.
+/// A typo must not look like a resolved cause.
 #[test]
-fn a_group_that_the_file_of_causes_lacks_is_reported_with_8() {
+fn a_group_missing_from_the_causes_file_exits_8() {
     let (dead, causes) = (dead_letters(), ScratchFile::absent("causes.jsonl"));
     let audit = ["audit", dead.name(), "--known-causes", causes.name()];
     assert_eq!(run_redeliver(&audit).status.code(), Some(6));
     let before = causes.text();
     let unknown = run_redeliver(&[&audit[..], &["--resolved", "21d708b3fca00092"]].concat());
     assert_eq!((unknown.status.code(), causes.text()), (Some(8), before));
-    let lacks = "group 21d708b3fca00092 is not in it: run the command without --resolved first";
+    let lacks = "does not contain group 21d708b3fca00092: run the command without --resolved first";
     assert!(stderr_text(&unknown).contains(lacks), "{}", stderr_text(&unknown));
 }
 
@@ -64,12 +64,12 @@ fn an_empty_region_variable_counts_as_unset() {
     }
 }
 
-/// The first message is given up at once, the second one an hour later. Also after the letters were saved.
+/// The first message is given up immediately, the second an hour later. The ages stay the same after a save.
 #[test]
-fn ages_of_a_virtual_run_are_of_its_virtual_time() {
+fn ages_after_a_virtual_run_use_its_virtual_time() {
     let policy = br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#;
     let policy = ScratchFile::new("limit.json", policy);
-    let input = format!("not JSON\n{}\n", FIVE.lines().next().expect("it has lines"));
+    let input = format!("not JSON\n{}\n", FIVE.lines().next().expect("the input has lines"));
     let (dead, saved) = (ScratchFile::absent("dead.jsonl"), ScratchFile::absent("saved.jsonl"));
     let local = ["local", "-", "--fail-rate", "1", "--policy", policy.name(), "--final-dlq", dead.name()];
     assert_eq!(with_input(&local, input.as_bytes()).status.code(), Some(0));
@@ -85,7 +85,7 @@ fn ages_of_a_virtual_run_are_of_its_virtual_time() {
     assert_eq!((&audited["age"]["oldest_seconds"], &audited["total"]), (&3600.into(), &2.into()));
 }
 
-/// A queue of bodies without an envelope, on the first evening.
+/// A queue whose bodies have no envelope, on the first evening.
 #[test]
 fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
     let bodies = |count| ScratchFile::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
@@ -104,7 +104,7 @@ fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
         (output.status.code(), stderr_text(&output)),
         (Some(3), format!("warning: {words}{setting}\n"))
     );
-    // The invalid ones of many dead letters are not a wrong setting.
+    // Some invalid messages among many dead letters are not a wrong setting.
     let mixed =
         ScratchFile::new("mixed.jsonl", format!("{}{}", dead.text(), dead_letters().text()).as_bytes());
     let output = run_redeliver(&[
@@ -123,9 +123,9 @@ fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
     }
 }
 
-/// A redrive would send its dead letters instead of those of the pipe.
+/// A redrive would otherwise send the file's dead letters instead of the piped ones.
 #[test]
-fn a_file_named_as_standard_input_is_not_read_instead_of_it() {
+fn a_dash_reads_standard_input_despite_a_file_of_that_name() {
     let (dead, folder) = (dead_letters(), tempfile::tempdir().unwrap());
     std::fs::write(folder.path().join("-"), dead.text()).unwrap();
     let mut audit = program_command(&["audit", "-", "--format", "json"]);
@@ -134,7 +134,7 @@ fn a_file_named_as_standard_input_is_not_read_instead_of_it() {
 }
 
 #[test]
-fn a_filter_picks_beside_a_lone_surrogate_and_text() {
+fn a_filter_works_despite_a_lone_surrogate_and_a_text_body() {
     let dead = dead_letters();
     let count = |filter: &str, code| {
         let output = run_redeliver(&["audit", dead.name(), "--format", "json", "--where", filter]);
@@ -143,18 +143,18 @@ fn a_filter_picks_beside_a_lone_surrogate_and_text() {
     };
     let (total, not_judged, _) = count(r#".error_type == "NON_RETRYABLE_ERROR""#, 3);
     assert_eq!((total, not_judged), (3.into(), 0.into()));
-    let (total, not_judged, said) = count(r#".body.data.order | startswith("A-")"#, 4);
+    let (total, not_judged, stderr) = count(r#".body.data.order | startswith("A-")"#, 4);
     assert_eq!(
         (total, not_judged),
         (3.into(), 1.into()),
-        "the surrogate's order begins otherwise, and one is text"
+        "the surrogate's order has another prefix, and one body is a string"
     );
-    assert!(said.contains("1 message skipped, since the filter failed (e.g. "), "{said}");
+    assert!(stderr.contains("1 message skipped, since the filter failed (e.g. "), "{stderr}");
 }
 
-/// The threads that still run it end with the process.
+/// The threads that still evaluate the filter end with the process.
 #[test]
-fn a_filter_that_does_not_end_does_not_keep_the_command_from_ending() {
+fn an_endless_filter_does_not_keep_the_command_running() {
     let dead = dead_letters();
     let endless = r#"def f: f; if .body | type == "string" then f else true end"#;
     let output = run_redeliver(&["audit", dead.name(), "--format", "json", "--where", endless]);
@@ -211,7 +211,7 @@ fn a_file_without_dead_letters_is_refused_with_a_remedy() {
     let (orders, folder) =
         (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
     let folder = folder.path().to_str().expect("UTF-8");
-    for (arguments, code, said) in [
+    for (arguments, code, expected) in [
         (&["audit", orders.name()][..], 1, "no line is a dead letter"),
         (&["audit", "absent.jsonl"], 1, "absent.jsonl: cannot be read: No such file"),
         (&["audit", folder], 1, "cannot be read: Is a directory"),
@@ -238,26 +238,26 @@ fn a_file_without_dead_letters_is_refused_with_a_remedy() {
     ] {
         let output = run_redeliver(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr_text(&output));
-        assert!(stderr_text(&output).contains(said), "{arguments:?}: {}", stderr_text(&output));
+        assert!(stderr_text(&output).contains(expected), "{arguments:?}: {}", stderr_text(&output));
     }
 }
 
-/// It needs no AWS: there is none here.
+/// It works without AWS: there is none here.
 #[test]
-fn the_console_shows_a_file_and_offers_nothing_that_is_for_queues() {
+fn the_console_shows_a_file_without_queue_actions() {
     let dead = dead_letters();
     let mut console = program_command(&["console", dead.name()])
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
-        .expect("it starts");
+        .expect("the program starts");
     let mut link = String::new();
-    BufReader::new(console.stdout.take().expect("it is piped"))
+    BufReader::new(console.stdout.take().expect("the stream is piped"))
         .read_line(&mut link)
-        .expect("it prints its link");
+        .expect("the console prints its link");
     let pages = std::panic::catch_unwind(|| visit_console(link.trim()));
-    console.kill().and_then(|()| console.wait()).expect("it ends");
-    let [letters, filtered, pause] = pages.expect("it answers");
+    console.kill().and_then(|()| console.wait()).expect("the program ends");
+    let [letters, filtered, pause] = pages.expect("the console responds");
     assert!(letters.contains("5 dead letters"), "{letters}");
     for offered in ["Plan to", "Refresh", ">Pause<", ">Plans<", ">Now<"] {
         assert!(!letters.contains(offered), "{offered} in {letters}");
@@ -275,29 +275,29 @@ fn a_console_exits_on_ctrl_c_as_interrupted_and_on_sigterm_as_done() {
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
-            .expect("it starts");
-        // It listens for signals before it prints its link.
-        let mut output = BufReader::new(console.stdout.take().expect("it is piped"));
-        output.read_line(&mut String::new()).expect("it prints its link");
+            .expect("the program starts");
+        // The console handles signals before it prints its link.
+        let mut output = BufReader::new(console.stdout.take().expect("the stream is piped"));
+        output.read_line(&mut String::new()).expect("the console prints its link");
         let kill = Command::new("sh").args(["-c", &format!("kill -{signal} {}", console.id())]).status();
-        assert!(kill.expect("there is a shell").success());
-        assert_eq!(console.wait().expect("it ends").code(), Some(code), "{signal}");
+        assert!(kill.expect("the shell runs").success());
+        assert_eq!(console.wait().expect("the program ends").code(), Some(code), "{signal}");
     }
 }
 
-/// The list of dead letters once it is there, a part of it, and a page that is for queues.
+/// The list of dead letters once it is loaded, a fragment of it, and a page that exists only for queues.
 fn visit_console(link: &str) -> [String; 3] {
     let (origin, _) = link.split_once("/?").expect("a link with a token");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let client =
             reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().expect("a client");
-        let entered = client.get(link).send().await.expect("it answers");
+        let entered = client.get(link).send().await.expect("the console responds");
         let cookie = entered.headers()[reqwest::header::SET_COOKIE].to_str().expect("a cookie");
         let cookie = cookie.split(';').next().expect("a pair").to_owned();
         let get = async |path: &str| {
             let request = client.get(format!("{origin}{path}")).header(reqwest::header::COOKIE, &cookie);
-            request.send().await.expect("it answers").text().await.expect("it is text")
+            request.send().await.expect("the console responds").text().await.expect("the body is text")
         };
         let looked = async {
             loop {
@@ -308,7 +308,7 @@ fn visit_console(link: &str) -> [String; 3] {
                 tokio::time::sleep(std::time::Duration::from_millis(20)).await;
             }
         };
-        let letters = tokio::time::timeout(PATIENCE, looked).await.expect("it looks");
+        let letters = tokio::time::timeout(PATIENCE, looked).await.expect("the console reads the file");
         let filter = "/0/letters?where=.error_type%20%3D%3D%20%22NON_RETRYABLE_ERROR%22";
         [letters, get(filter).await, get("/0/pause").await]
     })

@@ -5,7 +5,8 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 
 use super::*;
 
-/// A run over a large file, or against a slow endpoint, takes real minutes: what came out so far must not be thrown away.
+/// A run over a large file or against a slow endpoint takes minutes of real time, so its results so far must not be
+/// lost.
 #[test]
 fn an_interrupted_run_in_virtual_time_ends_with_its_report() {
     interrupt_in_a_call(InterruptedRun::new("interrupt-one.jsonl", 1, 1, 0)).unwrap();
@@ -17,11 +18,11 @@ fn unread_input_does_not_delay_an_interrupt() {
 }
 
 #[test]
-fn an_interrupted_run_took_as_long_as_it_ran() {
+fn an_interrupted_run_reports_its_actual_duration() {
     interrupt_in_a_call(InterruptedRun::new("interrupt-retry.jsonl", 1, 1, 1)).unwrap();
 }
 
-/// The first message comes out in the first second, the second one is interrupted a minute later.
+/// The first message finishes in the first second; the second is interrupted a minute later.
 #[test]
 fn an_interrupted_run_ends_after_its_last_result() {
     interrupt_in_a_call(InterruptedRun { handled: 1, ..InterruptedRun::new("interrupt-two.jsonl", 2, 2, 1) })
@@ -29,7 +30,7 @@ fn an_interrupted_run_ends_after_its_last_result() {
 }
 
 #[test]
-fn an_interrupted_run_that_settles_all_counts_as_complete() {
+fn an_interrupted_run_that_settles_everything_counts_as_complete() {
     interrupt_in_a_call(InterruptedRun {
         last_is_handled: true,
         ..InterruptedRun::new("interrupt-last.jsonl", 1, 1, 1)
@@ -38,14 +39,14 @@ fn an_interrupted_run_that_settles_all_counts_as_complete() {
 }
 
 struct InterruptedRun {
-    /// Of the file of messages.
+    /// The name of the file of messages.
     name: &'static str,
     lines: u32,
-    /// Messages that are in the source queue before the target answers its first call.
+    /// The number of messages in the source queue before the target answers its first call.
     sent: u32,
-    /// Before the call that is interrupted, a minute each.
+    /// The number of failed calls before the interrupted one, a minute each.
     failed_calls: u32,
-    /// Calls that succeed, before the others.
+    /// The number of successful calls before all others.
     handled: u32,
     /// True if the interrupted call succeeds.
     last_is_handled: bool,
@@ -76,14 +77,17 @@ fn interrupt_in_a_call(
     for n in 0..handled + failed_calls {
         answer_call(&mut target.accept()?.0, n < handled)?;
     }
-    // The message is being handled: the interrupt comes in the middle of it.
+    // The call is in progress when the interrupt arrives.
     let (mut call, _) = target.accept()?;
     let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
     assert!(kill?.success());
-    let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
-    let mut said = String::new();
-    errors.read_line(&mut said)?;
-    assert_eq!(said, "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n");
+    let mut errors = BufReader::new(child.stderr.take().expect("the stream is piped"));
+    let mut reported = String::new();
+    errors.read_line(&mut reported)?;
+    assert_eq!(
+        reported,
+        "interrupted: waiting for the calls that are under way; Ctrl-C again does not wait\n"
+    );
     answer_call(&mut call, last_is_handled)?;
     drop(target);
     let mut more = String::new();
@@ -96,7 +100,7 @@ fn interrupt_in_a_call(
     let seconds = f64::from(60 * failed_calls);
     assert_eq!((&report["interrupted"], &report["seconds"]), (&(waits > 0).into(), &seconds.into()));
     if waits > 0 {
-        let before = if sent == lines { "message came out" } else { "line was sent" };
+        let before = if sent == lines { "message finished" } else { "line was sent" };
         assert!(more.contains(&format!("error: interrupted before every {before}\n")), "{more}");
         let waiting = if waits == 10_000 { "10,000 messages" } else { "1 message" };
         assert!(more.contains(&format!("error: {waiting} still waiting\n")), "{more}");
@@ -107,7 +111,7 @@ fn interrupt_in_a_call(
 }
 
 fn answer_call(call: &mut TcpStream, is_handled: bool) -> std::io::Result<()> {
-    // Not before the call has begun, and it is read to its end: else the answer may be lost.
+    // Waits for the call to start, and reads it to its end; otherwise the response could be lost.
     let _begun = call.read(&mut [0; 1])?;
     let status = if is_handled { "200 OK" } else { "500 Internal Server Error" };
     write!(call, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;

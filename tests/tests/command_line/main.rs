@@ -1,4 +1,4 @@
-//! The `redeliver` program as a person or a pipeline uses it: output, files, exit codes.
+//! The `redeliver` program as people and pipelines use it: output, files, exit codes.
 
 mod archive;
 mod check;
@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 const EXAMPLE: &str = "examples/messages.jsonl";
 
-/// The program, in the root and in the region where the tests look for its queues.
+/// The program, started in the repository's root, in the region of the tests' queues.
 fn program_command(arguments: &[&str]) -> Command {
     let mut program = Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(workspace_root()).env("AWS_REGION", REGION);
@@ -43,12 +43,12 @@ fn with_input(arguments: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the program starts");
-    // A program that ends early does not read its input; what it says is what matters.
-    let _ = child.stdin.take().expect("it is piped").write_all(input);
+    // A program that exits early does not read its input; only its output matters.
+    let _ = child.stdin.take().expect("the stream is piped").write_all(input);
     child.wait_with_output().expect("the program ends")
 }
 
-/// A file of this test's own, removed at its end.
+/// A file that belongs to one test and is removed at its end.
 struct ScratchFile {
     _folder: TempDir,
     path: PathBuf,
@@ -61,7 +61,7 @@ impl ScratchFile {
         file
     }
 
-    /// The name of a file that is not there yet.
+    /// A path at which no file exists yet.
     fn absent(name: &str) -> Self {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
         let path = folder.path().join(name);
@@ -73,7 +73,7 @@ impl ScratchFile {
     }
 
     fn text(&self) -> String {
-        std::fs::read_to_string(&self.path).expect("the file is there")
+        std::fs::read_to_string(&self.path).expect("the file exists")
     }
 }
 
@@ -81,7 +81,7 @@ fn json_report(output: &Output) -> Value {
     report_with(0, output)
 }
 
-/// The report of a run that ends with this exit code.
+/// The report of a run that exits with this code.
 fn report_with(code: i32, output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(code), "{}", stderr_text(output));
     serde_json::from_slice(&output.stdout).expect("the report is one JSON object")
@@ -107,8 +107,8 @@ fn the_shipped_example_dead_letters_each_kind_of_invalid_message() {
 #[test]
 fn fail_first_costs_exactly_its_number_of_retries() {
     let report = json_report(&run_redeliver(&["local", EXAMPLE, "--fail-first", "3", "--format", "json"]));
-    // Twelve first deliveries need three retries each; the one that already had two needs one. One of the twelve says
-    // that it expires after twenty minutes, and its third retry would come later.
+    // Twelve first deliveries need three retries each; the one that was already retried twice needs one. One of the
+    // twelve expires after twenty minutes, before its third retry.
     assert_eq!(report["processed"], 12, "{report}");
     assert_eq!(report["dead_lettered"]["MESSAGE_EXPIRED"], 1, "{report}");
 }
@@ -177,10 +177,10 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 }
 
 #[test]
-fn any_bytes_may_be_on_a_line() {
+fn a_line_can_contain_any_bytes() {
     let input = b"\xFF\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
     let output = with_input(&["local", "-", "--format", "json"], input);
-    // By the exit code alone, all seven would seem to have been tried.
+    // The exit code alone would suggest that all seven were tried.
     let report = report_with(5, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr_text(&output);
@@ -247,16 +247,16 @@ fn the_readme_shows_the_output_of_its_command() {
 }
 
 #[test]
-fn final_records_that_are_there_already_are_not_overwritten() {
+fn existing_final_records_are_not_overwritten() {
     let dead = ScratchFile::new("precious.jsonl", b"precious");
     for file in [EXAMPLE, dead.name()] {
         let output = run_redeliver(&["local", file, "--fail-rate", "1", "--final-dlq", dead.name()]);
         assert_eq!(output.status.code(), Some(1), "{}", stderr_text(&output));
-        let said = format!(
+        let expected = format!(
             "error: {}: cannot be written: it already exists; name another file, so that nothing is overwritten\n",
             dead.name()
         );
-        assert_eq!(stderr_text(&output), said);
+        assert_eq!(stderr_text(&output), expected);
         assert_eq!(dead.text(), "precious");
     }
 }
@@ -296,7 +296,7 @@ fn a_file_that_cannot_be_used_exits_1_with_the_reason() {
 }
 
 #[test]
-fn an_endpoint_that_does_not_answer_exits_1_and_says_so() {
+fn an_unreachable_endpoint_exits_1_with_the_reason() {
     let output = run_redeliver(&["local", EXAMPLE, "--endpoint-url", "http://127.0.0.1:9"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
@@ -316,7 +316,7 @@ fn an_unreachable_target_is_reported_beside_explained_messages() {
     assert_eq!(stderr_text(&output), hint);
 }
 
-/// It says what is wrong itself, and that it is running.
+/// The endpoint reports the problem itself, so it is evidently running.
 #[test]
 fn a_refusing_endpoint_is_not_reported_as_unreachable() {
     let server = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -324,11 +324,11 @@ fn a_refusing_endpoint_is_not_reported_as_unreachable() {
     std::thread::spawn(move || {
         for mut call in server.incoming().flatten() {
             let _begun = std::io::Read::read(&mut call, &mut [0; 1]);
-            let said = r#"{"__type":"com.amazonaws.sqs#AccessDeniedException","message":"no"}"#;
+            let response = r#"{"__type":"com.amazonaws.sqs#AccessDeniedException","message":"no"}"#;
             let _ = write!(
                 call,
-                "HTTP/1.1 403 Forbidden\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{said}",
-                said.len()
+                "HTTP/1.1 403 Forbidden\r\nContent-Type: application/x-amz-json-1.0\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{response}",
+                response.len()
             );
             let _ = call.shutdown(std::net::Shutdown::Write);
             let _ = std::io::Read::read_to_end(&mut call, &mut Vec::new());

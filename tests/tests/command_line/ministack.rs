@@ -1,4 +1,4 @@
-//! `redeliver local` on an endpoint, in real time.
+//! `redeliver local` against an endpoint, in real time.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use super::*;
 async fn a_real_time_loop_on_an_endpoint_uses_only_its_own_queues() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
-    let theirs = TestQueue::create(&client, "somebody-elses", None).await;
+    let theirs = TestQueue::create(&client, "foreign-queue", None).await;
     let policy = br#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
     let policy = ScratchFile::new("endpoint-policy.json", policy);
     let url = endpoint.endpoint_url();
@@ -72,7 +72,7 @@ async fn an_interrupt_during_feeding_reports_sends_and_deletes_queues() {
     assert_eq!(queue_urls(&client).await, [""; 0]);
 }
 
-/// Runs the program, and interrupts it as Ctrl-C does once its source queue's depth is `due`.
+/// Runs the program, and interrupts it like Ctrl-C once the depth of its source queue is `due`.
 async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u64; 3]) -> bool) -> Output {
     let child = tokio::process::Command::from(program_command(arguments))
         .stdout(Stdio::piped())
@@ -80,7 +80,7 @@ async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u
         .kill_on_drop(true)
         .spawn()
         .expect("the program starts");
-    let process = child.id().expect("it runs");
+    let process = child.id().expect("the command runs");
     let until_due = async {
         while !source_depth(client).await.is_some_and(&due) {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -92,17 +92,17 @@ async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u
     child.wait_with_output().await.expect("the program ends")
 }
 
-/// The depth of the program's source queue; `None` before there is one.
+/// The depth of the program's source queue; `None` before the queue exists.
 async fn source_depth(client: &Client) -> Option<[u64; 3]> {
     let url = queue_urls(client).await.into_iter().find(|url| url.ends_with("-source"))?;
     Some(TestQueue { url, arn: String::new() }.message_counts(client).await)
 }
 
 async fn queue_urls(client: &Client) -> Vec<String> {
-    client.list_queues().send().await.expect("it answers").queue_urls.unwrap_or_default()
+    client.list_queues().send().await.expect("the endpoint answers").queue_urls.unwrap_or_default()
 }
 
-/// Runs the program on an endpoint, for its report.
+/// Runs the program against an endpoint and returns its report.
 async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) -> Value {
     let url = endpoint.endpoint_url();
     let mut arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
@@ -111,7 +111,7 @@ async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) ->
     report_with(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
 }
 
-/// The n-th message; half a character is in it, as JavaScript leaves it.
+/// The n-th message, with an unpaired surrogate as JavaScript can leave it.
 fn cut_message(n: u32) -> String {
     format!(
         r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"n":{n},"name":"A\ud800"}}}}"#
@@ -120,13 +120,19 @@ fn cut_message(n: u32) -> String {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() {
+async fn an_unjudged_message_stays_and_the_others_are_picked() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
         [TestQueue::create(&client, "dlq", None).await, TestQueue::create(&client, "source", None).await];
     for body in (0..10).map(cut_message).chain(["text".to_owned()]) {
-        client.send_message().queue_url(&dlq.url).message_body(body).send().await.expect("it is sent");
+        client
+            .send_message()
+            .queue_url(&dlq.url)
+            .message_body(body)
+            .send()
+            .await
+            .expect("the message is sent");
     }
     let from = ["--queue", &dlq.url];
     let audited =
@@ -153,8 +159,8 @@ async fn a_message_that_a_filter_cannot_judge_stays_and_the_others_are_picked() 
         (dlq.message_counts(&client).await, source.message_counts(&client).await),
         ([1, 0, 0], [9, 0, 0])
     );
-    let sent = client.receive_message().queue_url(&source.url).send().await.expect("it answers");
-    let body = sent.messages()[0].body().expect("it has one");
+    let sent = client.receive_message().queue_url(&source.url).send().await.expect("the endpoint answers");
+    let body = sent.messages()[0].body().expect("the message has a body");
     assert!(body.contains(r#""name":"A\ud800","fixed":true}"#), "{body}");
 }
 
@@ -165,10 +171,17 @@ async fn dead_letters_of_a_file_are_edited_and_sent_once() {
     let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
         [TestQueue::create(&client, "dlq", None).await, TestQueue::create(&client, "source", None).await];
-    let broken: Vec<_> =
-        (0..3).map(|n| cut_message(n).strip_suffix('}').expect("it ends so").to_owned()).collect();
+    let broken: Vec<_> = (0..3)
+        .map(|n| cut_message(n).strip_suffix('}').expect("the message ends with a brace").to_owned())
+        .collect();
     for body in &broken {
-        client.send_message().queue_url(&dlq.url).message_body(body).send().await.expect("it is sent");
+        client
+            .send_message()
+            .queue_url(&dlq.url)
+            .message_body(body)
+            .send()
+            .await
+            .expect("the message is sent");
     }
     let backup = ScratchFile::absent("backup.jsonl");
     let purge = ["purge", "--queue", &dlq.url, "--where", "true", "--backup", backup.name(), "--apply"];
@@ -197,7 +210,7 @@ async fn dead_letters_of_a_file_are_edited_and_sent_once() {
     );
 }
 
-/// As AWS's own redrive does: a letter in another service's queue is lost for its own.
+/// AWS's own redrive does the same: a letter sent to another service's queue is lost to its own service.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn letters_of_a_shared_dlq_return_to_their_own_queues() {
@@ -209,11 +222,20 @@ async fn letters_of_a_shared_dlq_return_to_their_own_queues() {
     for name in ["orders", "mails"] {
         let queue = TestQueue::create(&client, name, None).await;
         let set = client.set_queue_attributes().queue_url(&queue.url);
-        set.attributes(QueueAttributeName::RedrivePolicy, &policy).send().await.expect("it is set");
-        client.send_message().queue_url(&queue.url).message_body(name).send().await.expect("it is sent");
+        set.attributes(QueueAttributeName::RedrivePolicy, &policy)
+            .send()
+            .await
+            .expect("the attributes are set");
+        client
+            .send_message()
+            .queue_url(&queue.url)
+            .message_body(name)
+            .send()
+            .await
+            .expect("the message is sent");
         for _ in 0..3 {
             let receive = client.receive_message().queue_url(&queue.url).visibility_timeout(0);
-            receive.send().await.expect("it answers");
+            receive.send().await.expect("the endpoint answers");
         }
         queues.push(queue);
     }
@@ -237,13 +259,13 @@ async fn letters_of_a_shared_dlq_return_to_their_own_queues() {
     assert_eq!((&sent["sent"], &sent["by_source"]), (&2.into(), &by_source), "{sent}");
     for (queue, body) in queues.iter().zip(["orders", "mails"]) {
         let receive = client.receive_message().queue_url(&queue.url).max_number_of_messages(10);
-        let received = receive.send().await.expect("it answers").messages.unwrap_or_default();
+        let received = receive.send().await.expect("the endpoint answers").messages.unwrap_or_default();
         assert_eq!(received.iter().filter_map(|one| one.body()).collect::<Vec<_>>(), [body]);
         let _gone = std::fs::remove_file(format!("{}.{body}", journal.name()));
     }
 }
 
-/// On a FIFO queue a group's messages are in order, and ten of them hide the rest.
+/// The messages of a group are ordered, and the first ten hide the rest.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn a_fifo_redrive_works_in_rounds_and_names_blocked_group_heads() {
@@ -252,12 +274,12 @@ async fn a_fifo_redrive_works_in_rounds_and_names_blocked_group_heads() {
     let mut urls = Vec::new();
     for name in ["dlq.fifo", "source.fifo"] {
         let create = client.create_queue().queue_name(name).attributes(QueueAttributeName::FifoQueue, "true");
-        urls.push(create.send().await.expect("it is created").queue_url.expect("it has a URL"));
+        urls.push(create.send().await.expect("the queue is created").queue_url.expect("the queue has a URL"));
     }
     for n in 0..35 {
         let send = client.send_message().queue_url(&urls[0]).message_group_id("one");
         let send = send.message_deduplication_id(n.to_string()).message_body(format!(r#"{{"n":{n}}}"#));
-        send.send().await.expect("it is sent");
+        send.send().await.expect("the message is sent");
     }
     let from = ["--queue", &urls[0]];
     let audited = run_on_endpoint(&endpoint, 4, &[&["audit"][..], &from].concat()).await;

@@ -1,4 +1,4 @@
-//! `redeliver local --exec`: a Lambda function of one's own through the whole loop.
+//! `redeliver local --exec`: a user's own Lambda function in the complete loop.
 
 use redeliver_tests::settings::venv_file;
 use serde_json::json;
@@ -11,7 +11,7 @@ mod java;
 mod recipes;
 mod webhook;
 
-/// It does what the order says.
+/// A handler that follows the order's `does`.
 const APP: &[u8] = br#"
 import json, os, time
 
@@ -88,7 +88,7 @@ impl OwnFunctionRun {
             "--format",
             "json",
         ];
-        let folder = self.app.path.parent().expect("it is in a folder");
+        let folder = self.app.path.parent().expect("the file is in a folder");
         let mut program = program_command(&[&arguments[..], more].concat());
         let version = [("AWS_LAMBDA_FUNCTION_NAME", "orders"), ("AWS_LAMBDA_FUNCTION_VERSION", "7")];
         program
@@ -102,7 +102,7 @@ impl OwnFunctionRun {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn an_own_function_runs_the_whole_loop_with_explained_failures() {
+fn a_local_run_of_a_function_explains_every_failure() {
     let own = OwnFunctionRun::new(&["succeeds", "recovers", "fails", "exits", "gives up"]);
     let output = own.run_handler("app.handler", &[]);
     let report = json_report(&output);
@@ -126,10 +126,10 @@ fn an_own_function_runs_the_whole_loop_with_explained_failures() {
     );
 }
 
-/// Its messages are gone, as for Lambda: the user must hear it.
+/// Lambda treats such a response as a success and deletes the messages, so the user must be warned.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn a_near_miss_of_a_failure_report_is_warned_about() {
+fn a_near_miss_of_a_failure_report_causes_a_warning() {
     let own = OwnFunctionRun::new(&["is nearly failed", "too"]);
     let output = own.run_handler("app.near_miss", &[]);
     let report = json_report(&output);
@@ -137,12 +137,12 @@ fn a_near_miss_of_a_failure_report_is_warned_about() {
         (&report["processed"], &report["taken_as_success"]),
         (&2.into(), &json!(["batch_item_failures"]))
     );
-    let warning = "warning: answers of the function look like reports of failures (batch_item_failures); as in \
-                   Lambda, they are successes";
+    let warning = "warning: responses of the function look like failure reports (batch_item_failures); as in \
+                   Lambda, they count as successes";
     assert_eq!(stderr_text(&output).matches(warning).count(), 1, "{}", stderr_text(&output));
 }
 
-/// Powertools for AWS Lambda (Python): its batch processor throws an exception around the record's own.
+/// Powertools for AWS Lambda (Python): its batch processor wraps the record's own exception.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn a_batch_processor_exception_belongs_to_its_record() {
@@ -164,7 +164,8 @@ fn a_batch_processor_exception_belongs_to_its_record() {
     );
 }
 
-/// Runs a function with one order for each cause, and compares the causes of death: what the order does, type and message.
+/// Runs a function with one order per cause, and compares the causes of death: the order's action, the type and the
+/// message.
 fn assert_causes(exec: &str, variables: &[(&str, &str)], expected: &[(&str, &str, String)]) {
     let does: Vec<_> = expected.iter().map(|(does, ..)| *does).collect();
     let own = OwnFunctionRun::new(&does);
@@ -180,22 +181,23 @@ fn assert_causes(exec: &str, variables: &[(&str, &str)], expected: &[(&str, &str
 
 /// The message id of a final record.
 fn id(line: &str) -> String {
-    let line: Value = serde_json::from_str(line).expect("it is a final record");
-    let body = line["body"].as_str().expect("it has a body");
-    let body: Value = serde_json::from_str(body).expect("it is a message");
-    body["metadata"]["message_id"].as_str().expect("it has an id").to_owned()
+    let line: Value = serde_json::from_str(line).expect("a final record is JSON");
+    let body = line["body"].as_str().expect("the record has a body");
+    let body: Value = serde_json::from_str(body).expect("the body is JSON");
+    body["metadata"]["message_id"].as_str().expect("the message has an id").to_owned()
 }
 
 fn orders_7_cause(error_type: &str, message: &str) -> [String; 3] {
     [error_type, message, "orders:7"].map(str::to_owned)
 }
 
-/// Type, message and function.
+/// The type, the message and the function of the cause.
 fn letter_cause(line: &str) -> [String; 3] {
-    let line: Value = serde_json::from_str(line).expect("it is a final record");
+    let line: Value = serde_json::from_str(line).expect("a final record is JSON");
     let attribute = &line["attributes"]["DeadLetter"];
-    let document = attribute["string_value"].as_str().or(attribute.as_str()).expect("it is a text");
-    let document: Value = serde_json::from_str(document).expect("it is a document");
+    let document =
+        attribute["string_value"].as_str().or(attribute.as_str()).expect("the attribute is a string");
+    let document: Value = serde_json::from_str(document).expect("the attribute is JSON");
     let text = |name: &str| document["cause"][name].as_str().unwrap_or_default().to_owned();
     [text("type"), text("message"), text("function")]
 }

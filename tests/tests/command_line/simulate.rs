@@ -1,20 +1,20 @@
-//! `redeliver simulate`: what it computes and measures, its pictures, and what it refuses.
+//! `redeliver simulate`: its calculations, measurements, pictures and errors.
 
 use super::*;
 
-/// Without a circuit breaker, so that every number follows from the delays.
+/// Without a circuit breaker, all numbers follow from the delays.
 const FIXED: &[u8] = br#"{"max_attempts":3,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 fn run_simulate(policy: &ScratchFile, more: &[&str]) -> Output {
     run_redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
-/// Its message about wrong usage.
+/// The error message for wrong usage.
 fn refused_message(policy: &ScratchFile, more: &[&str]) -> String {
     ended_with(2, policy, more)
 }
 
-/// Its message about a file that it cannot use.
+/// The error message for an unusable file.
 fn failure_message(policy: &ScratchFile, more: &[&str]) -> String {
     ended_with(1, policy, more)
 }
@@ -34,27 +34,27 @@ fn simulated_numbers_of_a_fixed_delay_are_exact() {
     let schedule: Vec<_> =
         planned["schedule"].as_array().unwrap().iter().map(|at| &at["median_seconds"]).collect();
     assert_eq!(schedule, [60, 120, 180]);
-    // One message a second on average. Its last attempt is 180 s later: those of the last 180 seconds survive.
+    // One message per second on average. The last attempt is 180 s later, so messages of the last 180 seconds survive.
     let measured = &planned["measured"];
     assert_eq!(
         (&measured["processed"], &measured["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"]),
         (&200.into(), &400.into())
     );
-    let of_ten_minutes =
+    let ten_minutes =
         planned["survival"].as_array().unwrap().iter().find(|one| one["outage_seconds"] == 600).unwrap();
-    assert_eq!(of_ten_minutes["at_a_random_moment"], 0.3);
-    assert_eq!(of_ten_minutes["from_its_beginning"], 0.0);
-    // 403 × 4 calls, and 2 to 4 of each survivor, of which the last one succeeds.
+    assert_eq!(ten_minutes["at_a_random_moment"], 0.3);
+    assert_eq!(ten_minutes["from_its_beginning"], 0.0);
+    // 403 × 4 calls, and 2 to 4 for each survivor, the last of which succeeds.
     assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&2196.into(), &1996.into()));
     assert_eq!(measured["after_return"]["peak_per_second"], 15);
     assert_eq!(measured["after_return"]["p99_per_second"], 15);
     assert_eq!(measured["drain_seconds"], 59);
     assert_eq!(planned["span"]["worst_case_seconds"], 180 + 4 * 60);
     assert!(measured["circuit_breaker"].is_null() && planned["without_circuit_breaker"].is_null());
-    assert!(of_ten_minutes["held"].is_null() && planned["span"]["hold_seconds_max"].is_null());
+    assert!(ten_minutes["held"].is_null() && planned["span"]["hold_seconds_max"].is_null());
 }
 
-/// A team that decides would otherwise not learn when it needs no redeliver.
+/// Otherwise a team could not find out that it does not need redeliver.
 #[test]
 fn simulation_compares_policies_with_plain_sqs() {
     let policy = ScratchFile::new("simulate-plain.json", FIXED);
@@ -75,7 +75,7 @@ fn simulation_compares_policies_with_plain_sqs() {
 }
 
 #[test]
-fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
+fn a_flapping_target_goes_down_repeatedly_until_the_last_message() {
     let policy = ScratchFile::new("simulate-flap.json", FIXED);
     let arguments = ["--messages", "600", "--flap", "20s,20s", "--over", "10m", "--format", "json"];
     let report = json_report(&run_simulate(&policy, &arguments));
@@ -83,17 +83,17 @@ fn a_flapping_target_is_down_again_and_again_until_the_last_message() {
     assert_eq!((&flap["up_seconds"], &flap["down_seconds"]), (&20.into(), &20.into()));
     assert!(report["scenario"]["outage_seconds"].is_null());
     let measured = &report["policies"][0]["measured"];
-    // About half of the messages come while it is down. 60 s later it is up.
+    // About half of the messages arrive while the target is down. It is up 60 s later.
     assert_eq!((&measured["processed"], &measured["retries"]), (&600.into(), &309.into()));
     assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&909.into(), &309.into()));
-    // It is down in seconds 580 to 599; those messages are back from 640 on.
+    // The target is down in seconds 580 to 599; those messages are back from second 640 on.
     assert_eq!(measured["drain_seconds"], 59);
     let delays = serde_json::json!({"p50": 60.686, "p90": 62.372, "p99": 62.913, "max": 123.439});
     assert_eq!(measured["delay_seconds"], delays);
     assert!(measured["by_group"].is_null());
 }
 
-/// Sized by hand, a team would learn of it in its first long outage: messages come back hours late.
+/// With manual sizing, a team would notice only in its first long outage, when messages come back hours late.
 #[test]
 fn an_overloaded_function_is_named_with_sufficient_concurrency() {
     let policy = ScratchFile::new("simulate-bottleneck.json", FIXED);
@@ -104,7 +104,8 @@ fn an_overloaded_function_is_named_with_sufficient_concurrency() {
     let limited = run(&["--inner-concurrency", "2", "--format", "json"]);
     let report = json_report(&limited);
     assert_eq!(report["scenario"]["inner_concurrency"], 2);
-    // All fail at once. Two invocations take 444 a second: the last one is re-sent after 90 s, and is back 60 s later.
+    // All fail at the same time. Two invocations process 444 per second: the last message is re-sent after 90 s, and is
+    // back 60 s later.
     let measured = &report["policies"][0]["measured"];
     let bottleneck = serde_json::json!({
         "function": "failed-message-processor",
@@ -118,7 +119,7 @@ fn an_overloaded_function_is_named_with_sufficient_concurrency() {
     let tables = |more: &[&str]| String::from_utf8(run(more).stdout).unwrap();
     let text = tables(&["--inner-concurrency", "2"]);
     let sentence = "
-BOTTLENECK: the failed-message-processor: 667 messages per second wanted, 444 possible with innerConcurrency 2.
+BOTTLENECK: the failed-message-processor: 667 messages per second needed, 444 possible with innerConcurrency 2.
 Up to 35,280 messages wait for it; without the bottleneck, the time to drain is 53s.
 Use innerConcurrency 4, or the strategy direct-resend.
 ";
@@ -129,7 +130,7 @@ Use innerConcurrency 4, or the strategy direct-resend.
     assert!(!text.contains("BOTTLENECK") && !drawn(&picture), "20 s of work is a burst: {text}");
 }
 
-/// Two of five groups are down for the whole time, so all of their messages die.
+/// Two of five groups are down for the entire time, so all of their messages die.
 #[test]
 fn a_group_outage_affects_only_its_groups() {
     let policy = ScratchFile::new("simulate-groups.json", FIXED);
@@ -146,12 +147,12 @@ fn a_group_outage_affects_only_its_groups() {
     let at_once = serde_json::json!({"p50": 1.112, "p90": 1.391, "p99": 1.662, "max": 1.728});
     assert_eq!(down["delay_seconds"], at_once);
     assert_eq!(down["by_group"], serde_json::json!({"up": at_once, "down": null, "overtaken": 7}));
-    // 240 messages at 9 a second.
+    // 240 messages, at 9 per second.
     assert!(picture.text().contains(">earliest possible end 20m 27s<"));
     let tables = String::from_utf8(run_simulate(&policy, &[&groups[..], &outage].concat()).stdout).unwrap();
     for words in [
         "; the target is down for the first 20m; this affects 2 of 5 groups; the target's capacity is 9 per second; at most 10 invocations at once.",
-        "\n groups that meet the fault       –                –                –        –            240\n",
+        "\n groups affected by a fault       –                –                –        –            240\n",
         "\n other groups                    1s               1s               2s       2s              0\n",
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
@@ -164,7 +165,7 @@ fn a_group_outage_affects_only_its_groups() {
     assert!(all["policies"][0]["measured"]["delay_seconds"].is_null());
 }
 
-/// A thousand messages in the first ten seconds of ten minutes.
+/// The summary of a thousand messages in the first ten seconds of a ten-minute outage.
 fn outage_summary(more: &[&str]) -> Value {
     let arguments = ["simulate", "--messages", "1000", "--over", "10s", "--format", "json"];
     json_report(&run_redeliver(&[&arguments, more].concat()))["policies"][0].clone()
@@ -182,9 +183,9 @@ fn an_outage_costs_each_environment_its_opening_calls_and_probes() {
         );
         assert_eq!((&breaker["held_messages"], &breaker["probes"]), (&1000.into(), &probes.into()));
         assert_eq!(measured["wasted"]["while_down"], wasted);
-        // The calls that open it spend nothing, and probes do not either.
+        // The calls that open the circuit spend no attempts, and neither do probes.
         assert_eq!((&measured["retries"], &measured["processed"]), (&0.into(), &1000.into()));
-        // The same policy without it: 3 messages have met the outage with all of their six calls.
+        // The same policy without the circuit breaker: 3 messages spend all of their six calls during the outage.
         let without = &planned["without_circuit_breaker"]["measured"];
         assert_eq!(without["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 3);
         assert_eq!((&without["calls"], &without["wasted"]["while_down"]), (&2915.into(), &1918.into()));
@@ -193,7 +194,7 @@ fn an_outage_costs_each_environment_its_opening_calls_and_probes() {
     }
 }
 
-/// A dozen hours without the target would otherwise dead-letter what comes in them.
+/// Without a hold, twelve hours without the target would dead-letter the messages that arrive in that time.
 #[test]
 fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
     let slowly = ["simulate", "--messages", "1000", "--over", "12h", "--outage", "12h"];
@@ -205,7 +206,8 @@ fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
     assert_eq!(without["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 936);
 }
 
-/// Messages that always fail are no outage: held for a day, they would become dead letters only tomorrow.
+/// Messages that always fail are not an outage. If they were held for a day, they would become dead letters only
+/// tomorrow.
 #[test]
 fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
     for (messages, held, seconds) in [("3", 0, 2282), ("20", 20, 7293)] {
@@ -226,11 +228,11 @@ fn a_third_of_failing_calls_does_not_open_the_circuit_breaker() {
     assert_eq!((&measured["calls"], &measured["processed"]), (&without["calls"], &without["processed"]));
 }
 
-/// The rows of that table, by cells.
+/// The rows of the circuit breaker's table, by cell.
 fn table_changes(tables: &str) -> Vec<Vec<&str>> {
     tables
         .lines()
-        .skip_while(|line| !line.starts_with("What the circuit breaker changes"))
+        .skip_while(|line| !line.starts_with("Effect of the circuit breaker"))
         .take_while(|line| !line.is_empty())
         .skip(1)
         .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).collect())
@@ -243,9 +245,9 @@ fn a_comparison_needs_circuit_breakers_in_both_policies() {
     let without = ScratchFile::new("simulate-without.json", br#"{"circuit_breaker":false}"#);
     let arguments = ["--messages", "1000", "--over", "10s", "--compare", with.name()];
     let tables = String::from_utf8(run_simulate(&without, &arguments).stdout).unwrap();
-    let (_, compared) = tables.split_once("What the circuit breaker changes").unwrap();
+    let (_, compared) = tables.split_once("Effect of the circuit breaker").unwrap();
     let (compared, _) = compared.split_once("A million such messages").unwrap();
-    let calls = compared.lines().filter_map(|line| line.strip_prefix(" calls of the target"));
+    let calls = compared.lines().filter_map(|line| line.strip_prefix(" calls to the target"));
     let cells: Vec<Vec<_>> = calls
         .map(|line| line.split("  ").map(str::trim).filter(|cell| !cell.is_empty()).skip(1).collect())
         .collect();
@@ -253,8 +255,8 @@ fn a_comparison_needs_circuit_breakers_in_both_policies() {
     let [verdict, best, other] = [0, 5, 6].map(|line| tables.lines().nth(line).unwrap());
     let ends = |text: &str, end: &str| assert!(text.ends_with(end), "{end} in {tables}");
     ends(verdict, "simulate-with: it processes all 1,000 messages. A million such messages cost $4.65.");
-    ends(best, "0  1,103             190         4m 42s              $4.65");
-    ends(other, "3  2,915               8        14m 25s              $4.48");
+    ends(best, "0  1,103             190         4m 42s                $4.65");
+    ends(other, "3  2,915               8        14m 25s                $4.48");
 }
 
 #[test]
@@ -266,19 +268,19 @@ fn simulation_tables_and_picture_show_the_circuit_breaker_effect() {
     for words in [
         "\n messages held  ",
         "\n longest hold  ",
-        "What the circuit breaker changes",
+        "Effect of the circuit breaker",
         " without it",
         "held: from the beginning of the outage, as almost all messages were. That spends no attempt.",
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
     }
-    // Without it three messages are lost, and more calls are made for nothing.
+    // Without the circuit breaker, three messages are lost, and more calls are wasted.
     assert_eq!(
         table_changes(&tables),
         [
             vec!["with it", "without it"],
             vec!["dead-lettered", "0", "3"],
-            vec!["calls of the target", "1,103", "2,915"],
+            vec!["calls to the target", "1,103", "2,915"],
             vec!["wasted", "103", "1,918"],
             vec!["busiest second after the return", "190", "8"],
             vec!["time to drain after the return", "4m 42s", "14m 25s"],
@@ -290,7 +292,7 @@ fn simulation_tables_and_picture_show_the_circuit_breaker_effect() {
     }
 }
 
-/// Four messages are too few to open, so all is as without the circuit breaker.
+/// Four messages are too few to open the circuit, so the results match those without the circuit breaker.
 #[test]
 fn a_flow_too_small_for_the_circuit_breaker_is_reported() {
     let policy = ScratchFile::new("simulate-small.json", b"{}");
@@ -316,13 +318,13 @@ fn a_flow_too_small_for_the_circuit_breaker_is_reported() {
     }
     assert!(picture.text().contains(">held: none was in this run<"));
     assert!(picture.text().contains("calls per second, the busiest of each 143 s"));
-    // Nothing returned.
+    // There was no outage to return from.
     let by_chance = small("100", &["--failure-rate", "0.1"]);
     assert_eq!(by_chance.matches(" time to drain after the last message ").count(), 2, "{by_chance}");
     assert!(!by_chance.contains("return"), "{by_chance}");
 }
 
-/// Each kind of death has another remedy: more retries do not help a message that was held for too long.
+/// Each kind of death has a different remedy: more retries do not help a message that was held for too long.
 #[test]
 fn the_first_line_names_the_remedy_for_most_deaths() {
     for (policy, more, advice) in [
@@ -334,7 +336,7 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
         (
             r#"{"circuit_breaker":false,"non_retryable":["HttpStatus.500"]}"#,
             &["--outage", "1h", "--status", "500"],
-            "This policy does not process 10 of 10 messages: look at its lists retryable and non_retryable.",
+            "This policy does not process 10 of 10 messages: check its retryable and non_retryable lists.",
         ),
         (
             r#"{"circuit_breaker":false,"max_age_seconds":600}"#,
@@ -351,7 +353,7 @@ fn the_first_line_names_the_remedy_for_most_deaths() {
         let arguments = [&["--messages", "10", "--over", "10s"][..], more].concat();
         let tables = String::from_utf8(run_simulate(&policy, &arguments).stdout).unwrap();
         assert!(tables.starts_with(advice), "{advice} in {tables}");
-        // Nothing was processed, so nothing drained.
+        // No message was processed, so nothing drained.
         let drains = tables.lines().filter(|line| line.starts_with(" time to drain "));
         assert!(drains.clone().count() > 0 && drains.clone().all(|line| line.ends_with('–')), "{tables}");
     }
@@ -373,9 +375,9 @@ fn single_messages_and_hanging_calls_have_fitting_grammar() {
     assert!(up.stdout.starts_with(b"This policy processes the one message. "));
 }
 
-/// The line of an outage of 30 days at the mark of 24 hours would show chances that the policy does not have.
+/// If the line of a 30-day outage were drawn at the 24-hour mark, it would show chances that the policy does not have.
 #[test]
-fn the_picture_has_the_scenarios_outage_at_its_own_length() {
+fn the_picture_draws_the_scenarios_outage_at_its_length() {
     let policy = ScratchFile::new("simulate-long.json", FIXED);
     let picture = ScratchFile::new("simulate-long.svg", b"");
     let drawn = |outage: &str| {
@@ -396,7 +398,7 @@ fn calls_beyond_target_capacity_are_wasted_and_retried() {
         ["--messages", "60", "--outage", "1m", "--over", "1s", "--capacity", "10", "--format", "json"];
     let report = json_report(&run_simulate(&policy, &arguments));
     let measured = &report["policies"][0]["measured"];
-    // They come back within two or three seconds, three times, and 10 are taken in each second.
+    // They come back within two or three seconds, three times, and the target handles 10 per second.
     assert_eq!((&measured["processed"], &measured["retries"]), (&50.into(), &120.into()));
     assert_eq!(
         (&measured["wasted"]["while_down"], &measured["wasted"]["over_capacity"]),
@@ -422,13 +424,13 @@ fn a_batch_lasts_as_long_as_its_slowest_call() {
     ];
     let report = json_report(&run_simulate(&policy, &arguments));
     let measured = &report["policies"][0]["measured"];
-    // 50 batches of ten each: with calls of 0.3 s on average the slowest one of ten takes 0.6 s.
+    // 50 batches of ten: with calls of 0.3 s on average, the slowest of ten takes 0.6 s.
     assert_eq!((&measured["processed"], &measured["drain_seconds"]), (&1000.into(), &31.into()));
     assert_eq!(measured["after_return"]["peak_per_second"], 50);
 }
 
 #[test]
-fn the_same_seed_gives_the_same_bytes_also_of_the_picture() {
+fn the_same_seed_gives_the_same_report_and_picture() {
     let policy = ScratchFile::new("simulate-seed.json", b"{}");
     let picture = ScratchFile::new("simulate-seed.svg", b"");
     let run = |seed: &str| {
@@ -442,7 +444,7 @@ fn the_same_seed_gives_the_same_bytes_also_of_the_picture() {
 }
 
 #[test]
-fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
+fn two_policies_are_compared_in_the_tables_and_on_the_page() {
     let one = ScratchFile::new("simulate-one.json", FIXED);
     let other = ScratchFile::new("simulate-<other>.json", b"{}");
     let page = ScratchFile::new("simulate-both.html", b"");
@@ -454,7 +456,7 @@ fn two_policies_stand_side_by_side_in_the_tables_and_on_the_page() {
         "  0s      15m     30m\n",
         "simulate-one",
         "simulate-<other>",
-        "together",
+        "total",
         "500 messages over 10m",
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
@@ -496,7 +498,7 @@ fn own_prices_replace_single_defaults() {
 #[test]
 fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
     let policy = ScratchFile::new("simulate-fair.json", FIXED);
-    let of_sqs = |groups: &[&str]| {
+    let request_price = |groups: &[&str]| {
         let report = json_report(&run_simulate(
             &policy,
             &[&["--messages", "100", "--format", "json"], groups].concat(),
@@ -505,7 +507,7 @@ fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
         let requests = million["sqs_requests"].as_f64().unwrap() / 1e6;
         million["dollars"]["sqs_requests"].as_f64().unwrap() / requests
     };
-    let [without, with] = [of_sqs(&[]), of_sqs(&["--groups", "10"])];
+    let [without, with] = [request_price(&[]), request_price(&["--groups", "10"])];
     assert!((without - 0.4).abs() < 1e-9 && (with - 0.5).abs() < 1e-9, "{without} {with}");
 }
 
@@ -518,7 +520,7 @@ fn invalid_simulation_arguments_are_named() {
     assert!(failure_message(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
     assert!(
         refused_message(&policy, &["--plot", "out.png"])
-            .contains("out.png: a picture's name ends in .svg or .html")
+            .contains("out.png: a picture's name must end in .svg or .html")
     );
     assert!(
         failure_message(&policy, &["--plot", "/absent/out.svg", "--messages", "1"])
@@ -539,7 +541,7 @@ fn invalid_simulation_arguments_are_named() {
         assert!(refused_message(&policy, &[option, "-5m"]).contains(&named), "{option}");
     }
     let permanent = refused_message(&policy, &["--status", "422"]);
-    assert!(permanent.contains("gives up such messages at once (NON_RETRYABLE_ERROR)"), "{permanent}");
+    assert!(permanent.contains("gives up such messages immediately (NON_RETRYABLE_ERROR)"), "{permanent}");
     assert!(
         failure_message(&policy, &["--compare", "-"]).contains("only messages are read from standard input")
     );
@@ -563,12 +565,12 @@ fn invalid_simulation_arguments_are_named() {
     let more = refused_message(&policy, &["--groups", "2", "--groups-down", "3"]);
     assert!(more.contains("--groups-down 3: there are only 2 groups"), "{more}");
     let many = [["--compare", policy.name()]; 6].concat();
-    assert!(refused_message(&policy, &many).contains("at most 5 policies beside the first"));
+    assert!(refused_message(&policy, &many).contains("at most 5 policies besides the first"));
 }
 
-/// Otherwise only the first outage would show whose messages are late, and what the order costs.
+/// Otherwise only the first real outage would show whose messages are late, and the cost of ordering.
 #[test]
-fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
+fn a_failing_ordered_group_delays_no_other_as_documented() {
     let page = std::fs::read_to_string(workspace_root().join("docs/strategies/ordered.md")).unwrap();
     let picture = ScratchFile::new("plan-of-ordered.svg", b"");
     let scenario = ["--groups", "10", "--groups-down", "1", "--outage", "1h", "--messages", "7200"];
@@ -580,7 +582,7 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
     };
     let ordered = simulated("ordered", &["--plot", picture.name()]);
     let shown = std::fs::read_to_string(workspace_root().join("docs/plans/ordered.svg")).unwrap();
-    assert!(picture.text() == shown, "docs/plans/ordered.svg is another picture");
+    assert!(picture.text() == shown, "docs/plans/ordered.svg differs");
     let resent = simulated("delayed-resend", &[]);
     let cell = |tables: &str, row: &str, column: usize| {
         let cells = tables.lines().find_map(|line| line.strip_prefix(&format!(" {row}  "))).unwrap();
@@ -593,16 +595,16 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
     let retention = [&ordered, &resent].map(|tables| cell(tables, "retention of the source queue", 0));
     assert_eq!(retention, ["14d", "7d"]);
     for (name, row, column) in [
-        ("the failing group: median", "groups that meet the fault", 0),
-        ("… 90th percentile", "groups that meet the fault", 1),
-        ("… longest", "groups that meet the fault", 3),
+        ("the failing group: median", "groups affected by a fault", 0),
+        ("… 90th percentile", "groups affected by a fault", 1),
+        ("… longest", "groups affected by a fault", 3),
         ("the nine others: longest", "other groups", 3),
-        ("processed after a later one of their group", "processed after a later one of their group", 0),
+        ("overtaken by later messages of their group", "overtaken by later messages of their group", 0),
         ("a million such messages: SQS requests", "SQS requests", 0),
         ("… SQS", "SQS", 0),
         ("… Lambda", "Lambda", 0),
         ("… logs", "CloudWatch Logs", 0),
-        ("… together", "together", 0),
+        ("… total", "total", 0),
     ] {
         let [ordered, resent] = [&ordered, &resent].map(|tables| cell(tables, row, column));
         let shown = format!("\n| {name} | {ordered} | {resent} |\n");
@@ -610,7 +612,7 @@ fn a_failing_group_of_an_ordered_queue_delays_no_other_as_its_page_shows() {
     }
 }
 
-/// Made again by the command that the page names.
+/// Regenerated by the command on the page.
 #[test]
 fn starter_policies_are_valid_and_match_their_page() {
     for name in ["policy", "policies/webhook", "policies/payment", "policies/batch"] {
@@ -621,7 +623,7 @@ fn starter_policies_are_valid_and_match_their_page() {
         let plot = ["--outage", "10m", "--capacity", "50", "--plot", picture.name()];
         let output = run_redeliver(&[&["simulate", "--policy", &policy][..], &plot].concat());
         let shown = std::fs::read_to_string(workspace_root().join(format!("docs/plans/{stem}.svg"))).unwrap();
-        assert!(picture.text() == shown, "docs/plans/{stem}.svg is another picture");
+        assert!(picture.text() == shown, "docs/plans/{stem}.svg differs");
         if name == "policy" {
             let tables = String::from_utf8(output.stdout).unwrap();
             let page = std::fs::read_to_string(workspace_root().join("docs/plan.md")).unwrap();

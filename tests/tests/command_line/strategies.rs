@@ -6,7 +6,7 @@ const ONE: &[u8] =
     br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
 
 #[test]
-fn a_delay_of_two_hours_is_seven_hops_and_not_a_second_early() {
+fn a_delay_of_two_hours_takes_seven_hops_and_is_never_early() {
     let policy = ScratchFile::new(
         "long.json",
         br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
@@ -29,7 +29,7 @@ fn the_report_lists_circuit_breaker_events() {
         format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{}}}}"#) + "\n"
     };
     let ten: String = (0..10).map(message).collect();
-    // Each error says "not now", so no attempt is spent until the hold budget is.
+    // Every error counts towards an outage, so no attempt is spent until the hold budget is used up.
     let with_format = [&arguments[..], &["--format", "json"]].concat();
     let report = json_report(&with_input(&with_format, ten.as_bytes()));
     assert_eq!(
@@ -70,13 +70,13 @@ fn a_visibility_retry_stays_on_its_queue_and_is_explained() {
     assert_eq!(requests["ChangeMessageVisibilityBatch"], 2);
     assert_eq!(requests["SendMessageBatch"], 3, "the producer's, the verdict's and the final record's");
     let record: Value = serde_json::from_str(&dead.text()).unwrap();
-    assert_eq!(record["body"].as_str().map(str::as_bytes), Some(ONE), "not a byte is changed");
+    assert_eq!(record["body"].as_str().map(str::as_bytes), Some(ONE), "byte for byte");
     let document: Value = serde_json::from_str(record["attributes"]["DeadLetter"].as_str().unwrap()).unwrap();
     assert_eq!((&document["stage"], &document["attempts"]), (&"message-processor".into(), &2.into()));
 }
 
 #[test]
-fn a_failed_asynchronous_invocation_waits_on_its_queue_and_is_made_again() {
+fn a_failed_asynchronous_invocation_waits_and_is_retried() {
     let policy = ScratchFile::new(
         "async.json",
         br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#,

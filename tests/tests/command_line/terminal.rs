@@ -1,4 +1,4 @@
-//! `redeliver local --exec` at a terminal: what a function prints, Ctrl-C, and what a function leaves behind.
+//! `redeliver local --exec` on a terminal: a function's output, Ctrl-C, and leftover processes.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// It does what the order says.
+/// A handler that follows the order's `does`.
 const APP: &[u8] = br#"
 import json, subprocess, sys, time
 
@@ -29,7 +29,7 @@ def handler(event, context):
         print("daemons:", int(orphan), child.pid)
 "#;
 
-/// Runs a program on a terminal of its own, which it prints as it is.
+/// Runs a program on a new terminal and copies its output unchanged.
 const ON_A_TERMINAL: &str =
     "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
@@ -57,10 +57,10 @@ impl TerminalRun {
         ["local", self.orders.name(), "--format", "json", "--exec", &exec].map(str::to_owned).into()
     }
 
-    /// The command, in the folder of the function.
+    /// The command, started in the function's folder.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
-        command.current_dir(self.app.path.parent().expect("it is in a folder"));
+        command.current_dir(self.app.path.parent().expect("the file is in a folder"));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         command
     }
@@ -68,7 +68,7 @@ impl TerminalRun {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn each_line_that_a_function_prints_is_readable_on_a_terminal() {
+fn each_line_printed_by_a_function_is_readable_on_a_terminal() {
     let run = TerminalRun::new(&["fails"]);
     let mut command = run.command(venv_file("bin/python"));
     command.args(["-c", ON_A_TERMINAL]).arg(tested_program("redeliver")).args(run.arguments());
@@ -76,7 +76,7 @@ fn each_line_that_a_function_prints_is_readable_on_a_terminal() {
     let rows = text_rows(&String::from_utf8_lossy(&output.stdout));
     assert_eq!(output.status.code(), Some(0), "{rows:#?}");
     let place = format!("File \"{}\", line 8, in handler", run.app.path.display());
-    // The runtime indents by spaces that do not break.
+    // The runtime indents with non-breaking spaces.
     let printed: Vec<_> = rows.iter().map(|row| row.trim_matches([' ', '\u{a0}'])).collect();
     let traceback =
         ["[ERROR] KeyError: 'id'", "Traceback (most recent call last):", &place, "return {}[\"id\"]"];
@@ -88,14 +88,15 @@ fn each_line_that_a_function_prints_is_readable_on_a_terminal() {
 
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn carriage_returns_pass_as_they_are_without_a_terminal() {
+fn carriage_returns_pass_unchanged_without_a_terminal() {
     let run = TerminalRun::new(&["fails"]);
-    let output = run.command(tested_program("redeliver")).args(run.arguments()).output().expect("it starts");
+    let output =
+        run.command(tested_program("redeliver")).args(run.arguments()).output().expect("the program starts");
     let errors = stderr_text(&output);
     assert!(errors.contains("[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r"), "{errors:?}");
 }
 
-/// The rows of a terminal that got this text, without those that are empty.
+/// The nonempty rows of a terminal with this output.
 fn text_rows(text: &str) -> Vec<String> {
     let (mut rows, mut row, mut column) = (vec![Vec::new()], 0, 0);
     let mut characters = text.chars();
@@ -109,7 +110,7 @@ fn text_rows(text: &str) -> Vec<String> {
             '\u{1b}' => {
                 let parameters: String =
                     characters.by_ref().skip(1).take_while(|c| !c.is_alphabetic()).collect();
-                // Only what indicatif writes to clear a row has a 2.
+                // Only indicatif's sequence for clearing a row has a 2.
                 if parameters == "2" {
                     rows[row].clear();
                 }
@@ -126,42 +127,43 @@ fn text_rows(text: &str) -> Vec<String> {
     rows.filter(|row| !row.is_empty()).collect()
 }
 
-/// A call has 30 s; at its time limit it would be a failure.
+/// A call has 30 s; reaching that limit would count as a failure.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn a_single_ctrl_c_ends_a_hanging_function_and_keeps_its_message() {
     let run = TerminalRun::new(&["hangs", "succeeds"]);
     let mut child =
-        run.command(tested_program("redeliver")).args(run.arguments()).spawn().expect("it starts");
-    let mut errors = BufReader::new(child.stderr.take().expect("it is piped"));
+        run.command(tested_program("redeliver")).args(run.arguments()).spawn().expect("the program starts");
+    let mut errors = BufReader::new(child.stderr.take().expect("the stream is piped"));
     let mut line = String::new();
     errors.read_line(&mut line).expect("UTF-8");
     assert_eq!(line, "it hangs\n");
     let kill = Command::new("sh").args(["-c", &format!("kill -INT {}", child.id())]).status();
-    assert!(kill.expect("there is a shell").success());
+    assert!(kill.expect("the shell runs").success());
     let mut more = String::new();
     errors.read_to_string(&mut more).expect("UTF-8");
-    let output = child.wait_with_output().expect("it ends");
+    let output = child.wait_with_output().expect("the program ends");
     let report = report_with(130, &output);
     let counts = ["sent", "processed", "holds", "waiting", "unaccounted"].map(|name| report[name].clone());
     assert_eq!(counts, [2, 0, 0, 2, 0].map(Value::from), "{report}");
     assert_eq!((&report["interrupted"], &report["last_failure"]), (&true.into(), &Value::Null));
     assert_eq!(
         more,
-        "interrupted: ending the function; Ctrl-C again does not wait\nerror: interrupted before every message came \
-         out\nerror: 2 messages still waiting\n"
+        "interrupted: ending the function; Ctrl-C again does not wait\nerror: interrupted before every message \
+         finished\nerror: 2 messages still waiting\n"
     );
 }
 
-/// It would hold redeliver's standard error open: `redeliver … 2>&1 | cat` would not end.
+/// A daemon would keep redeliver's standard error open, so `redeliver … 2>&1 | cat` would not end.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
 fn daemons_of_a_function_end_with_it() {
     let run = TerminalRun::new(&["begins daemons"]);
-    let output = run.command(tested_program("redeliver")).args(run.arguments()).output().expect("it starts");
+    let output =
+        run.command(tested_program("redeliver")).args(run.arguments()).output().expect("the program starts");
     assert_eq!(json_report(&output)["processed"], 1);
     let errors = stderr_text(&output);
-    let ids = errors.trim_end().strip_prefix("daemons: ").expect("it has printed their ids");
+    let ids = errors.trim_end().strip_prefix("daemons: ").expect("the function printed their ids");
     for id in ids.split(' ') {
         while is_running(id) {
             std::thread::yield_now();

@@ -1,10 +1,10 @@
-//! docs/tutorial.md: a newcomer's first ten minutes, word by word.
+//! docs/tutorial.md: a newcomer's first ten minutes, exactly as written.
 
 use std::fs;
 
 use super::*;
 
-/// The command to skip here: it compiles for minutes, and `cargo xtask test` has built the same program.
+/// Skipped: it compiles for minutes, and `cargo xtask test` has already built the same program.
 const INSTALL: &str = "\n```sh\ncargo install --locked --path crates/cli\n```\n";
 
 #[test]

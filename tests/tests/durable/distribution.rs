@@ -1,4 +1,4 @@
-//! Distributions of delays in whole seconds: the documented one, and that of a sample.
+//! Distributions of delays in whole seconds: the documented ones, and those of samples.
 
 use std::ops::Range;
 
@@ -8,13 +8,13 @@ use aws_durable_execution_sdk::builders::JitterStrategy;
 pub(crate) struct Distribution {
     /// The shortest delay.
     first: u32,
-    /// By seconds beyond that: the probability of such a delay or a shorter one. The last is 1.
+    /// The probability of a delay of at most `first` + index seconds. The last is 1.
     at_most: Vec<f64>,
 }
 
 impl Distribution {
-    /// Ours: each whole second is as likely, from half of the base (half jitter) or 0 (full jitter) to the base, both rounded
-    /// up.
+    /// redeliver's distribution: uniform over the whole seconds from half of the base (half jitter) or 0 (full jitter)
+    /// to the base, both rounded up.
     pub(crate) fn for_redeliver(base: f64, jitter: JitterStrategy) -> Self {
         let last = whole_seconds(base.ceil());
         let first = if jitter == JitterStrategy::Half { last.div_ceil(2) } else { 0 };
@@ -22,8 +22,8 @@ impl Distribution {
         Self { first, at_most: (1..=width).map(|seconds| f64::from(seconds) / f64::from(width)).collect() }
     }
 
-    /// Theirs: a real number, uniform from half of the base to it, rounded up (half jitter), or from 0 to it, rounded to the
-    /// nearest second but at least 1 (full jitter).
+    /// The SDK's distribution: a real number, uniform from half of the base to the base and rounded up (half jitter),
+    /// or from 0 to the base and rounded to the nearest second, but at least 1 (full jitter).
     pub(crate) fn for_durable_sdk(base: f64, jitter: JitterStrategy) -> Self {
         let (low, up, first, last) = match jitter {
             JitterStrategy::Half => (base / 2.0, 0.0, (base / 2.0).ceil(), base.ceil()),
@@ -49,7 +49,7 @@ impl Distribution {
         Self { first: *first, at_most: at_most.collect() }
     }
 
-    /// The delays that there are.
+    /// The range of possible delays.
     pub(crate) fn range(&self) -> Range<u32> {
         self.first..self.first + u32::try_from(self.at_most.len()).unwrap()
     }
@@ -59,7 +59,7 @@ impl Distribution {
         self.at_most(delay) - delay.checked_sub(1).map_or(0.0, |shorter| self.at_most(shorter))
     }
 
-    /// Kolmogorov and Smirnov's statistic: by how much the probability of at most so many seconds differs, at most.
+    /// The Kolmogorov–Smirnov statistic: the maximum difference between the two cumulative distributions.
     pub(crate) fn distance(&self, other: &Self) -> f64 {
         let delays = [self.range(), other.range()].into_iter().flatten();
         delays.map(|delay| (self.at_most(delay) - other.at_most(delay)).abs()).fold(0.0, f64::max)

@@ -1,4 +1,5 @@
-//! The retry strategies of AWS's durable execution SDK for Rust beside ours: who brings their settings gets their delays.
+//! Compares the retry strategies of AWS's durable execution SDK for Rust with ours: the same settings give the same
+//! delays.
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 mod distribution;
@@ -15,39 +16,41 @@ use redeliver_core::handler::HandlerError;
 use redeliver_core::policy::Policy;
 use settings::RetrySettings;
 
-/// Of each side, for each retry.
+/// The number of samples from each side, for each retry.
 const SAMPLES: usize = 2000;
-/// How far a sample of theirs may be from what is documented. One of 2,000 is farther with a probability of at most
-/// 2 exp(-2 * 2000 * 0.08^2) = 1.6e-11 (Dvoretzky, Kiefer, Wolfowitz, Massart); 12 are compared, so that one run in
-/// 5,000,000,000 fails by chance.
+/// The maximum distance of an SDK sample from the documented distribution. A sample of 2,000 exceeds it with a
+/// probability of at most 2 exp(-2 * 2000 * 0.08^2) = 1.6e-11 (Dvoretzky, Kiefer, Wolfowitz, Massart); 12 are compared,
+/// so one run in 5,000,000,000 fails by chance.
 const THEIR_DISTANCE_MAX: f64 = 0.08;
-/// How far one of ours may be: keyed by the messages' ids, it is the same in every run.
+/// The maximum distance of our samples. They are keyed by the messages' ids, so they are the same in every run.
 const OUR_DISTANCE_MAX: f64 = 0.04;
-/// Whatever is as likely must be in a sample. Something that likely is not with a probability of 0.98^2000 = 3e-18.
+/// Every delay with at least this probability must be in a sample. A sample lacks such a delay with a probability of
+/// 0.98^2000 = 3e-18.
 const LIKELY: f64 = 0.02;
 
 #[tokio::test]
-async fn delays_and_end_without_jitter_equal_the_durable_sdk() {
+async fn unjittered_delays_and_attempts_match_the_durable_sdk() {
     let grid = settings_grid(
         &[1, 2, 3, 6, 10],
         &[1, 2, 5, 30, 300],
         &[1, 7, 60, 300, 900, 43_200],
         &[1.0, 1.5, 2.0, 2.5, 10.0],
     );
-    for (settings, ours, theirs) in delays_of_both(grid).await {
+    for (settings, ours, theirs) in delays_from_both_sides(grid).await {
         assert_eq!(ours, theirs, "{settings:?}");
         assert_eq!(ours.len(), settings.calls as usize - 1, "{settings:?}");
     }
 }
 
-/// They take a power, we multiply again and again. A product such as 1.3 * 1.3 * 100 is not exact in binary; where it is
-/// to be a whole number, and one of the two comes to a bit more, it is rounded up to the next second.
+/// The SDK computes a power, and redeliver multiplies repeatedly. A product such as 1.3 * 1.3 * 100 is not exact in
+/// binary; where it should be an integer and one of the two results is slightly larger, it is rounded up to the next
+/// second.
 #[tokio::test]
 async fn inexact_binary_rates_shift_delays_by_a_second_at_most() {
     let rates: Vec<_> = (11..=33).map(|tenths| f64::from(tenths) / 10.0).collect();
     let mut differences = Vec::new();
     for (settings, ours, theirs) in
-        delays_of_both(settings_grid(&[10], &[1, 5, 10, 30, 100], &[43_200], &rates)).await
+        delays_from_both_sides(settings_grid(&[10], &[1, 5, 10, 30, 100], &[43_200], &rates)).await
     {
         assert_eq!(ours.len(), theirs.len(), "{settings:?}");
         differences.extend(ours.into_iter().zip(theirs).map(|(ours, theirs)| ours.abs_diff(theirs)));
@@ -58,20 +61,20 @@ async fn inexact_binary_rates_shift_delays_by_a_second_at_most() {
 }
 
 #[tokio::test]
-async fn half_jitter_spreads_as_the_durable_sdk() {
-    spread_as_theirs(JitterStrategy::Half).await;
+async fn half_jitter_matches_the_durable_sdk() {
+    compare_jitter(JitterStrategy::Half).await;
 }
 
 #[tokio::test]
-async fn full_jitter_spreads_as_the_durable_sdk() {
-    spread_as_theirs(JitterStrategy::Full).await;
+async fn full_jitter_matches_the_durable_sdk() {
+    compare_jitter(JitterStrategy::Full).await;
 }
 
-/// The figures of the documentation: a base of 10 s. The samples show that this is how both are spread.
+/// The documented figures, for a base of 10 s. The samples confirm both distributions.
 #[test]
 fn durable_sdk_jitter_rounds_where_ours_draws_integers() {
-    let shares = |of: fn(f64, JitterStrategy) -> Distribution, jitter| -> Vec<_> {
-        let distribution = of(10.0, jitter);
+    let shares = |from_base: fn(f64, JitterStrategy) -> Distribution, jitter| -> Vec<_> {
+        let distribution = from_base(10.0, jitter);
         let percent = |delay| (distribution.probability(delay) * 1000.0).round() / 10.0;
         distribution.range().map(|delay| (delay, percent(delay))).collect()
     };
@@ -86,7 +89,7 @@ fn durable_sdk_jitter_rounds_where_ours_draws_integers() {
 }
 
 #[tokio::test]
-async fn presets_equal_the_durable_sdk() {
+async fn presets_match_the_durable_sdk() {
     let preset = |name| Policy::from_json(&format!(r#"{{"preset":"{name}"}}"#)).unwrap();
     let default = RetryStrategyConfig::default();
     assert_eq!(preset("durable_default"), RetrySettings::from_strategy(&default).to_policy());
@@ -97,20 +100,21 @@ async fn presets_equal_the_durable_sdk() {
     assert_eq!(theirs::durable_delays([none]).await, [Vec::<u32>::new()]);
 }
 
-/// Theirs is a function of the user's that looks at the error.
+/// The SDK's equivalent is a user's function that inspects the error.
 #[test]
 fn only_the_given_errors_are_retried() {
     let policy = Policy::from_json(r#"{"preset":"durable_default","retryable":["Db.*"]}"#).unwrap();
     let retry = |error| ours::decide_retry(&policy, &ours::test_message(0), &error);
     for error in [HandlerError::transient("Db.Timeout", ""), HandlerError::permanent("Db.Locked", "")] {
         let retry = retry(error).unwrap();
-        assert!(retry.waited.get() <= 5, "{retry:?}");
+        assert!(retry.total_delay.get() <= 5, "{retry:?}");
     }
     let given_up = retry(HandlerError::transient("Auth.Denied", "")).unwrap_err();
     assert_eq!(given_up.reason, DeadLetterReason::NonRetryableError);
 }
 
-/// Every combination, without jitter; but a delay that begins above its cap, to which they cut it, is refused by ours.
+/// Every combination, without jitter, except initial delays above the cap: the SDK truncates them, and our policy
+/// refuses them.
 fn settings_grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64]) -> Vec<RetrySettings> {
     let mut grid = Vec::new();
     for &calls in calls {
@@ -127,8 +131,8 @@ fn settings_grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64])
     grid
 }
 
-/// Our delays and theirs.
-async fn delays_of_both(
+/// The delays of both sides.
+async fn delays_from_both_sides(
     all: Vec<RetrySettings>,
 ) -> impl Iterator<Item = (RetrySettings, Vec<u32>, Vec<u32>)> {
     let theirs = theirs::durable_delays(all.iter().copied().map(RetrySettings::to_strategy)).await;
@@ -137,29 +141,30 @@ async fn delays_of_both(
         .map(|(settings, theirs)| (settings, ours::redeliver_delays(&settings.to_policy(), 0), theirs))
 }
 
-/// Small ranges, bases that are not whole, the cap, and long delays.
-async fn spread_as_theirs(jitter: JitterStrategy) {
+/// Compares both sides for small ranges, fractional bases, the cap, and long delays.
+async fn compare_jitter(jitter: JitterStrategy) {
     for (calls, initial_seconds, rate, max_seconds) in [(5, 1, 2.5, 10), (3, 900, 20.0, 43_200)] {
         let settings = RetrySettings { calls, initial_seconds, max_seconds, rate, jitter };
         compare_samples(&settings).await;
     }
 }
 
-/// The delays before each retry are spread as each side documents it; and that differs by what rounding makes of it.
+/// Checks that each side's delays have the documented distribution, and that the two differ only by rounding.
 async fn compare_samples(settings: &RetrySettings) {
     let policy = settings.to_policy();
     let all_ours: Vec<_> = (0..SAMPLES).map(|message| ours::redeliver_delays(&policy, message)).collect();
     let all_theirs = theirs::durable_delays(vec![settings.to_strategy(); SAMPLES]).await;
     for (retry, base) in settings.bases().into_iter().enumerate() {
         let sample = |all: &[Vec<u32>]| -> Vec<_> { all.iter().map(|delays| delays[retry]).collect() };
-        let documented = |of: fn(f64, JitterStrategy) -> Distribution| of(base, settings.jitter);
+        let documented =
+            |from_base: fn(f64, JitterStrategy) -> Distribution| from_base(base, settings.jitter);
         let (ours, theirs) =
             (documented(Distribution::for_redeliver), documented(Distribution::for_durable_sdk));
         let our_sample = sample_of(&sample(&all_ours), &ours, OUR_DISTANCE_MAX);
         let their_sample = sample_of(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
 
         let by_rounding = ours.distance(&theirs);
-        // Whole bases: by the probability of one second of ours.
+        // With an integer base they differ by at most the probability of one second on our side.
         let one = 1.0 / f64::from(u32::try_from(ours.range().len()).unwrap());
         let seconds = if base.fract() == 0.0 { 1.0 } else { 1.5 };
         assert!(by_rounding <= one * seconds + f64::EPSILON, "{settings:?} {base}: {by_rounding}");
@@ -171,7 +176,7 @@ async fn compare_samples(settings: &RetrySettings) {
     }
 }
 
-/// A sample's distribution, which must be the documented one.
+/// The distribution of a sample. It must be close to the documented one.
 fn sample_of(sample: &[u32], documented: &Distribution, distance_max: f64) -> Distribution {
     let range = documented.range();
     assert!(sample.iter().all(|delay| range.contains(delay)), "{range:?}: {sample:?}");

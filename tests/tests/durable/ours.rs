@@ -1,4 +1,4 @@
-//! Our delays, seen from outside: what is decided on a message that always fails, retry by retry.
+//! redeliver's delays, observed from outside: the decisions on a message that always fails, retry by retry.
 
 use redeliver_core::decide::{Decision, Resend, decide};
 use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
@@ -9,15 +9,15 @@ use redeliver_core::message::origin::Origin;
 use redeliver_core::policy::Policy;
 use redeliver_testing::functions::{failed_message, resent_body};
 
-/// When everything happens.
+/// The time of every event.
 const NOW: &str = "2026-07-25T17:20:00Z";
 
-/// Message number `n`: its id is all that its delays are keyed by.
+/// Message number `n`. Its delays depend on its id only.
 pub(crate) fn test_message(n: usize) -> String {
     format!(r#"{{"metadata":{{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-{n:012x}"}},"data":{{}}}}"#)
 }
 
-/// The delay before each retry of message `n` in seconds, until it is given up for its number of them.
+/// The delay before each retry of message `n` in seconds, until its attempts are exhausted.
 pub(crate) fn redeliver_delays(policy: &Policy, n: usize) -> Vec<u32> {
     let error = HandlerError::transient("Down", "down");
     let mut body = test_message(n);
@@ -25,7 +25,7 @@ pub(crate) fn redeliver_delays(policy: &Policy, n: usize) -> Vec<u32> {
     loop {
         match decide_retry(policy, &body, &error) {
             Ok(resend) => {
-                delays.push(resend.waited.get().into());
+                delays.push(resend.total_delay.get().into());
                 body = resent_body(resend);
             }
             Err(given_up) => {
@@ -36,7 +36,7 @@ pub(crate) fn redeliver_delays(policy: &Policy, n: usize) -> Vec<u32> {
     }
 }
 
-/// The retry of a message that failed with this error, after its hops if there are any.
+/// The decision on a message that failed with this error, after its hops, if any.
 pub(crate) fn decide_retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
     let hand_off = HandOff::from_handler_error(error, test_delivery());
@@ -48,7 +48,7 @@ pub(crate) fn decide_retry(policy: &Policy, body: &str, error: &HandlerError) ->
     match decision {
         Decision::Resend(resend) => Ok(resend),
         Decision::GiveUp(given_up) => Err(given_up),
-        Decision::Hop(_) => panic!("it is due"),
+        Decision::Hop(_) => panic!("the message is due"),
     }
 }
 

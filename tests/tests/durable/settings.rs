@@ -1,4 +1,4 @@
-//! One set of settings, said to both.
+//! Retry settings, in the form of each side.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde_json::json;
 
-/// A retry strategy of AWS's SDK, and the policy that means the same.
+/// A retry strategy of AWS's SDK that can be converted to an equivalent policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetrySettings {
     /// The first call and its retries.
@@ -41,7 +41,7 @@ impl RetrySettings {
             .build()
     }
 
-    /// Their `max_attempts` counts the first call, ours does not.
+    /// The SDK's `max_attempts` counts the first call; ours does not.
     pub(crate) fn to_policy(self) -> Policy {
         let jitter = match self.jitter {
             JitterStrategy::None => "none",
@@ -63,7 +63,7 @@ impl RetrySettings {
         Policy::from_json(&policy.to_string()).unwrap()
     }
 
-    /// The delay before each retry that both document, before jitter and rounding.
+    /// The delay before each retry as both sides document it, before jitter and rounding.
     pub(crate) fn bases(&self) -> Vec<f64> {
         let grown = |retry: u32| f64::from(self.initial_seconds) * self.rate.powf(retry.into());
         (0..self.calls - 1).map(|retry| grown(retry).min(self.max_seconds.into())).collect()

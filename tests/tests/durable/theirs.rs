@@ -1,6 +1,6 @@
-//! The delays of AWS's SDK, seen from outside: its own handler loop, called as the durable execution service calls it, with
-//! the service's side of the checkpoint API played here. Each step fails always; the delay before its next attempt is what
-//! its RETRY checkpoint asks the service for.
+//! The SDK's delays, observed from outside: its own handler loop is called like the durable execution service calls it,
+//! with a stub of the checkpoint API. Each step always fails; the delay before its next attempt is in its RETRY
+//! checkpoint.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -18,9 +18,9 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-/// By strategy: the delay before each retry in seconds, until it gives up.
+/// Returns the delays before each retry in seconds, until the step gives up, for each strategy.
 ///
-/// All are steps of one execution, which run side by side: one invocation an attempt.
+/// All strategies are concurrent steps of one execution, with one invocation per attempt.
 pub(crate) async fn durable_delays(
     strategies: impl IntoIterator<Item = RetryStrategyConfig>,
 ) -> Vec<Vec<u32>> {
@@ -45,11 +45,11 @@ pub(crate) async fn durable_delays(
             let index: Option<usize> = name.parse().ok();
             let status = match update["Action"].as_str().unwrap() {
                 "START" => continue,
-                "RETRY" if name == CAUSE => "FAILED", // for good
+                "RETRY" if name == CAUSE => "FAILED", // permanently
                 "RETRY" => {
                     let delay = update["StepOptions"]["NextAttemptDelaySeconds"].as_u64().unwrap();
                     delays[index.unwrap()].push(u32::try_from(delay).unwrap());
-                    "READY" // its time has come
+                    "READY" // due immediately
                 }
                 "FAIL" => "FAILED",
                 other => panic!("{other}"),
@@ -65,7 +65,7 @@ pub(crate) async fn durable_delays(
     }
 }
 
-/// The user's handler: a step a strategy; it outlives their failure.
+/// The user's handler, with one step per strategy. It succeeds although they all fail.
 async fn always_failing(
     strategies: Arc<[RetryStrategyConfig]>,
     context: DurableContext,
@@ -84,8 +84,9 @@ async fn always_failing(
     Ok(())
 }
 
-/// The step whose failure is the cause of all others'. The SDK gives each error a stack trace of 64 lines, which takes most of
-/// the time, unless there is one among its causes: this step's, which the service remembers with a single line.
+/// The step whose failure is the cause of all other failures. The SDK captures a stack trace of 64 lines for each
+/// error, which takes most of the time, unless one of its causes has a trace. This step's cause has one, a single line
+/// from the service.
 const CAUSE: &str = "cause";
 
 #[derive(Clone, Debug)]
@@ -103,7 +104,7 @@ impl Error for FailingOperation {
     }
 }
 
-/// The event with which the service invokes the function.
+/// The event of an invocation by the service.
 fn invocation_input(steps: &BTreeMap<String, Value>) -> Value {
     let execution = json!({
         "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",
@@ -117,7 +118,7 @@ fn invocation_input(steps: &BTreeMap<String, Value>) -> Value {
     })
 }
 
-/// A step as the service remembers it after an update, but for its error.
+/// The service's record of a step after an update.
 fn checkpointed_step(update: &Value, status: &str, retries: usize) -> Value {
     json!({
         "Id": update["Id"], "Type": update["Type"], "SubType": update["SubType"], "Name": update["Name"],
@@ -126,7 +127,7 @@ fn checkpointed_step(update: &Value, status: &str, retries: usize) -> Value {
     })
 }
 
-/// The checkpoint API: it keeps every update.
+/// The checkpoint API. It records every update.
 #[derive(Clone, Debug, Default)]
 struct CheckpointService {
     updates: Arc<Mutex<Vec<Value>>>,

@@ -1,4 +1,4 @@
-//! docs/install.md, in an empty folder with a release's files and nothing else of ours.
+//! docs/install.md, followed in an empty folder with only the files of a release.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -58,16 +58,16 @@ fn bills_of_materials_are_cyclonedx_with_licence_texts() {
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cli-", ".whl")).arg(folder.path());
     run_successfully(&mut wheel);
     let information = folder.path().join(format!("redeliver_cli-{}.dist-info", env!("CARGO_PKG_VERSION")));
-    let of_function = |function: &str, least| {
+    let function_files = |function: &str, least| {
         let beside = |ending| release_folder().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
         (beside("zip.cdx.json"), beside("THIRD-PARTY-LICENSES"), least)
     };
     for (bill, licences, least) in [
-        of_function("message-processor", 150),
-        of_function("failed-message-processor", 150),
-        of_function("final-dlq-annotator", 140),
-        of_function("async-retry-handler", 150),
-        of_function("layer", 150),
+        function_files("message-processor", 150),
+        function_files("failed-message-processor", 150),
+        function_files("final-dlq-annotator", 140),
+        function_files("async-retry-handler", 150),
+        function_files("layer", 150),
         (
             information.join("sboms/redeliver.cdx.json"),
             information.join("licenses/THIRD-PARTY-LICENSES"),
@@ -79,9 +79,9 @@ fn bills_of_materials_are_cyclonedx_with_licence_texts() {
     }
 }
 
-/// The release's workflow attests each of them with it.
+/// The release's workflow attests each artefact together with its bill of materials.
 #[test]
-fn each_artefact_with_a_program_inside_has_a_bill_of_materials_beside_it() {
+fn each_artefact_with_a_program_has_a_bill_of_materials() {
     let names = std::fs::read_dir(release_folder()).unwrap().map(|file| file.unwrap().file_name());
     let names: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
     let has_programs = |name: &&String| {
@@ -99,12 +99,12 @@ fn each_artefact_with_a_program_inside_has_a_bill_of_materials_beside_it() {
     }
 }
 
-/// In a zip, as Python lists it.
+/// The files of a zip, from Python's listing.
 fn files_of(listing: &str) -> Vec<&str> {
     listing.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
 }
 
-/// The addresses of what a bill of materials names, each of which has a licence text.
+/// Returns the package URLs in a bill of materials, and checks that each has a licence text.
 fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
     let bill = is_cyclonedx(bill);
     let address = |component: &Value| {
@@ -116,7 +116,7 @@ fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
     bill["components"].as_array().unwrap().iter().map(address).collect()
 }
 
-/// The bill of materials, which CycloneDX's own schema accepts.
+/// Returns a bill of materials after validating it with CycloneDX's own schema.
 fn is_cyclonedx(bill: &Path) -> Value {
     let schemas = run_successfully(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
     let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
@@ -125,7 +125,7 @@ fn is_cyclonedx(bill: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap()
 }
 
-/// To distribute the construct is to distribute its contents, too.
+/// Distributing the construct means distributing its contents, too.
 #[test]
 fn construct_packages_list_their_contents_with_licences() {
     let folder = new_folder("construct-licences");
@@ -133,14 +133,14 @@ fn construct_packages_list_their_contents_with_licences() {
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cdk-", ".whl")).arg(folder.path());
     run_successfully(&mut wheel);
     let in_the_wheel = format!("redeliver_cdk/_jsii/cdk@{}.jsii.tgz", env!("CARGO_PKG_VERSION"));
-    let of_functions = ["message-processor", "final-dlq-annotator"].map(|function| {
+    let function_crates = ["message-processor", "final-dlq-annotator"].map(|function| {
         let beside = |ending| release_folder().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
         named_crates(
             &beside("zip.cdx.json"),
             &std::fs::read_to_string(beside("THIRD-PARTY-LICENSES")).unwrap(),
         )
     });
-    let of_npm = |bundled: &str| bundled.starts_with("pkg:npm/");
+    let is_npm = |bundled: &str| bundled.starts_with("pkg:npm/");
     for package in [packed_file("redeliver-cdk-", ".tgz"), folder.path().join(in_the_wheel)] {
         let unpacked = folder.path().join("unpacked");
         std::fs::create_dir_all(&unpacked).unwrap();
@@ -151,7 +151,7 @@ fn construct_packages_list_their_contents_with_licences() {
         let inside = unpacked.join("package");
         let texts = std::fs::read_to_string(inside.join("THIRD-PARTY-LICENSES")).unwrap();
         let named = named_crates(&inside.join("redeliver-cdk.cdx.json"), &texts);
-        for functions in &of_functions {
+        for functions in &function_crates {
             assert!(functions.is_subset(&named), "{:?}", functions.difference(&named));
         }
         let modules = list_files(&inside.join("node_modules"));
@@ -161,24 +161,24 @@ fn construct_packages_list_their_contents_with_licences() {
         assert!(bundled.len() >= 5, "{bundled:?}");
         let names = named
             .iter()
-            .filter(|purl| of_npm(purl))
+            .filter(|purl| is_npm(purl))
             .filter_map(|purl| purl["pkg:npm/".len()..].split('@').next());
         assert_eq!(names.collect::<BTreeSet<_>>(), bundled.into_iter().collect());
     }
     let information = folder.path().join(format!("redeliver_cdk-{}.dist-info", env!("CARGO_PKG_VERSION")));
-    let said = std::fs::read_to_string(information.join("METADATA")).unwrap();
-    assert!(said.lines().any(|line| line == "License: Apache-2.0 OR MIT"), "{said}");
+    let metadata = std::fs::read_to_string(information.join("METADATA")).unwrap();
+    assert!(metadata.lines().any(|line| line == "License: Apache-2.0 OR MIT"), "{metadata}");
     for file in ["LICENSE-APACHE", "LICENSE-MIT", "THIRD-PARTY-LICENSES"] {
-        let has_it = list_files(&information).iter().any(|path| path.ends_with(file));
-        assert!(has_it, "{file} in {:?}", list_files(&information));
+        let is_listed = list_files(&information).iter().any(|path| path.ends_with(file));
+        assert!(is_listed, "{file} in {:?}", list_files(&information));
     }
 }
 
-/// Where CycloneDX's own library keeps the schemas.
+/// The location of the schemas in CycloneDX's own library.
 const SCHEMAS: &str =
     "import importlib.util as u; print(u.find_spec('cyclonedx.schema._res').submodule_search_locations[0])";
 
-/// Runs it as a reader would who has no network and nothing installed.
+/// Runs a script like a reader without a network and without anything installed.
 fn run_shell(folder: &Path, script: &str) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-ec", script]).current_dir(folder).env_clear();
@@ -193,7 +193,7 @@ fn run_successfully(command: &mut Command) -> String {
     stdout
 }
 
-/// All files in a folder, by their paths in it.
+/// All files in a folder, by relative path.
 fn list_files(folder: &Path) -> Vec<String> {
     let listed = run_successfully(Command::new("find").args([".", "-type", "f"]).current_dir(folder));
     listed.lines().map(|line| line.trim_start_matches("./").to_owned()).collect()

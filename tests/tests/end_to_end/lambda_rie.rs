@@ -1,4 +1,4 @@
-//! Each program answers an invocation under AWS's own Runtime Interface Emulator.
+//! Each program responds to an invocation under AWS's own Runtime Interface Emulator.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 
 const ID: &str = "00000000-0000-4000-8000-000000000000";
 
-/// The emulator with one function.
+/// The emulator, with one function.
 struct LambdaEmulator {
     process: Child,
     url: String,
@@ -60,15 +60,15 @@ impl LambdaEmulator {
         panic!("the emulator does not answer at {}", self.url);
     }
 
-    /// Asks it to end, so that it ends its function too.
+    /// Terminates the emulator gracefully, so that it ends its function, too.
     async fn stop(mut self) {
-        let id = self.process.id().expect("it runs").to_string();
+        let id = self.process.id().expect("the command runs").to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
-        tokio::time::timeout(PATIENCE, self.process.wait()).await.expect("it ends").unwrap();
+        tokio::time::timeout(PATIENCE, self.process.wait()).await.expect("the program ends").unwrap();
     }
 }
 
-/// Python's version is part of the path.
+/// The path contains Python's version.
 fn site_packages() -> String {
     let libraries = std::fs::read_dir(venv_file("lib")).unwrap();
     let names = libraries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

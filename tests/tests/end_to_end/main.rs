@@ -1,5 +1,5 @@
-//! The real programs, released as they are, on an SQS and under a Runtime API that no one here wrote.
-#![expect(clippy::unwrap_used, reason = "clippy takes only #[test] functions for tests, not their helpers")]
+//! The real programs, exactly as released, on a third-party SQS and under a third-party Runtime API.
+#![expect(clippy::unwrap_used, reason = "clippy treats only #[test] functions as tests, not their helpers")]
 
 mod install;
 mod lambda_rie;

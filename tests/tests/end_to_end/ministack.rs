@@ -1,6 +1,6 @@
-//! The whole loop on ministack: three functions, four queues.
+//! The complete loop on ministack: three functions, four queues.
 
-/// Tests of one language: functions beside this, which take the language.
+/// The tests of one language. Each calls the function of the same name in the parent module, with the language.
 macro_rules! in_language {
     ($name:ident, $language:expr, $($test:ident),* $(,)?) => {
         mod $name {
@@ -51,7 +51,7 @@ use redeliver_tests::topology::TestTopology;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-/// New queues.
+/// Creates the queues of a test.
 async fn new_topology() -> TestTopology {
     TestTopology::create(&Ministack::shared().endpoint_url(), "e2e").await
 }
@@ -65,34 +65,34 @@ fn test_message(n: u32, data: &Value) -> String {
     json!({"metadata": {"message_id": id(n)}, "data": data}).to_string()
 }
 
-/// The numbers of the group's calls, in the order in which they came: of messages with `data.group`.
+/// The numbers of the messages with this `data.group`, in the order of their calls.
 fn calls_of_group(target: &HttpTargetServer, group: &str) -> Vec<u32> {
-    let of_group = target.requests_with(&format!("\"group\":\"{group}\""));
+    let requests = target.requests_with(&format!("\"group\":\"{group}\""));
     let number = |body: &str| {
         let body: Value = serde_json::from_str(body).unwrap();
         body["metadata"]["message_id"].as_str().unwrap()[..8].parse().unwrap()
     };
-    of_group.iter().map(|request| number(&request.body)).collect()
+    requests.iter().map(|request| number(&request.body)).collect()
 }
 
 fn scripted_message(n: u32, script: &[&str]) -> String {
     test_message(n, &json!({ "script": script }))
 }
 
-/// A file for a scripted processor to write to.
+/// A new path for the journal of a scripted function.
 fn new_journal() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("journal"));
     let _of_an_earlier_run = std::fs::remove_file(&path);
     path
 }
 
-/// The calls of one message in a journal: attempt, snoozes, action, last failure.
+/// The calls of a message in a journal: attempt, snoozes, action and last failure.
 fn journal_calls(journal: &Path, n: u32) -> Vec<String> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
 }
 
-/// The ids of the processes of a function, in the order in which they began.
+/// The process ids of a function, in the order of their starts.
 fn journal_processes(journal: &Path) -> Vec<i32> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix("process ")?.parse().ok()).collect()
@@ -112,7 +112,7 @@ struct AnnotatedRecord {
     message: Message,
 }
 
-/// The messages of the final DLQ, by body.
+/// The messages of the final DLQ, sorted by body.
 async fn final_records(topology: &TestTopology) -> Vec<AnnotatedRecord> {
     let mut records: Vec<_> = topology.final_records().await.into_iter().map(AnnotatedRecord::new).collect();
     records.sort_by(|a, b| a.text.cmp(&b.text));
@@ -142,7 +142,7 @@ impl AnnotatedRecord {
     }
 }
 
-/// The text of a String attribute; empty where it is absent.
+/// The value of a String attribute, or an empty string if it is absent.
 fn message_attribute(message: &Message, name: &str) -> String {
     let attribute = message.message_attributes().and_then(|attributes| attributes.get(name));
     attribute.and_then(|attribute| attribute.string_value()).unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! How many requests a full batch costs: what SQS is paid by. More than these is a bill of its own.
+//! The number of requests per full batch. SQS bills requests, so each additional one costs money.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use redeliver_tests::sqs_stub::SqsStub;
 use redeliver_tests::wire::serve_router;
 use serde_json::{Value, json};
 
-/// What the function asks of SQS for an event that it does all of: actions and how often.
+/// The function's SQS requests for an event that succeeds completely, by action.
 async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
     requests_with(name, event, "delayed-resend").await
 }
@@ -49,8 +49,8 @@ async fn ten_hand_offs_are_one_request() {
 
 #[tokio::test]
 async fn ten_messages_that_are_sent_again_directly_are_one_request() {
-    let asked = requests_with("message-processor", &first_deliveries(), "direct-resend").await;
-    assert_eq!(asked, batches(1));
+    let sent = requests_with("message-processor", &first_deliveries(), "direct-resend").await;
+    assert_eq!(sent, batches(1));
 }
 
 #[tokio::test]

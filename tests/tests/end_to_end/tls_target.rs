@@ -1,4 +1,4 @@
-//! An HTTPS endpoint on loopback whose certificate is as good or as wrong as a test needs it.
+//! An HTTPS endpoint on loopback with a valid or invalid certificate.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,25 +13,25 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 
-/// An authority that the tests' functions trust, by `SSL_CERT_FILE`.
+/// A certificate authority that the tests' functions trust, through `SSL_CERT_FILE`.
 pub(crate) struct TestAuthority {
     issuer: Issuer<'static, KeyPair>,
-    /// Its certificate.
+    /// The file with the authority's certificate.
     pub(crate) file: PathBuf,
 }
 
-/// What is wrong with a certificate.
+/// The kind of a target's certificate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certificate {
     Good,
-    /// Of a trusted authority, for another name.
+    /// From the trusted authority, but for another name.
     OtherName,
     Expired,
-    /// For the right name, by an untrusted authority.
+    /// For the right name, but from an untrusted authority.
     SelfSigned,
 }
 
-/// A running endpoint at `https://localhost:PORT`; dropping it ends it. Every answer is 200.
+/// A running endpoint at `https://localhost:PORT` that answers every request with 200; it stops when dropped.
 pub(crate) struct TlsTarget {
     pub(crate) url: String,
     requests: Arc<AtomicUsize>,
@@ -73,7 +73,7 @@ impl TlsTarget {
         Self { url, requests, server }
     }
 
-    /// How many requests came through.
+    /// The number of completed requests.
     pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
@@ -94,10 +94,10 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, requests: Arc<AtomicUsiz
     }
 }
 
-/// Ok once a request has come.
+/// Succeeds once a request has arrived.
 async fn answer(tls: &TlsAcceptor, stream: TcpStream) -> std::io::Result<()> {
     let mut stream = tls.accept(stream).await?;
-    // The tests' messages are short: one read has the request's start, and nothing more is asked of it.
+    // The tests' messages are short: one read receives the start of the request, and the rest does not matter.
     if stream.read(&mut [0; 16 * 1024]).await? == 0 {
         return Err(std::io::ErrorKind::UnexpectedEof.into());
     }

@@ -1,6 +1,6 @@
 //! The published schemas: they compile, they accept and refuse the examples, and the code writes valid documents.
 //!
-//! Validated here with every schema at hand, as a reader of the final DLQ would, not through the core's own reading.
+//! The tests validate with all schemas, like a reader of the final DLQ, and not with the core's own parser.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
@@ -42,14 +42,14 @@ fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// What is read of these attributes.
+/// The document that the code reads from these attributes.
 fn open_attributes(attributes: Attributes) -> Option<FailureDocument> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
     let record = ReceivedMessage { attributes, ..functions::nth_record(1, "{}") };
     Arrival::from_record(record, moment).document().cloned()
 }
 
-/// A validator that checks formats and knows the other schemas by their `$id`.
+/// A validator that checks formats and resolves the other schemas by their `$id`.
 fn validator(name: &str) -> Validator {
     let mut registry = Registry::new();
     for (_, text) in SCHEMAS {
@@ -75,13 +75,13 @@ fn assert_valid(schema: &str, text: &str) {
     assert!(errors.is_empty(), "{schema} refuses {text}: {errors:?}");
 }
 
-/// The schema that an example is for: its file name begins with the schema's.
+/// The schema of an example: the file's name starts with the schema's.
 fn schema_of(example: &str) -> &'static str {
     let schema = SCHEMAS.into_iter().find(|(schema, _)| example.starts_with(&format!("{schema}-")));
-    schema.unwrap_or_else(|| panic!("no schema's name begins {example}")).0
+    schema.unwrap_or_else(|| panic!("no schema's name is a prefix of {example}")).0
 }
 
-/// Examples by file name without its ending.
+/// The examples, by file name without extension.
 fn read_examples(folder: &str) -> BTreeMap<String, String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples").join(folder);
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -132,12 +132,12 @@ fn valid_examples_are_valid_and_the_code_reads_them() {
     }
 }
 
-/// What `expected.json` says of an invalid example.
+/// An entry of `expected.json`: the violation in an invalid example.
 #[derive(Debug, PartialEq, Deserialize)]
 struct ExpectedViolation {
-    /// JSON Pointer of the culprit.
+    /// JSON Pointer to the violation.
     pointer: String,
-    /// The rule that it breaks.
+    /// The violated rule.
     keyword: String,
 }
 
@@ -157,27 +157,27 @@ fn invalid_examples_break_the_rule_they_are_named_after() {
                 keyword: error.kind().keyword().to_owned(),
             })
             .collect();
-        let expected = expected.remove(&name).unwrap_or_else(|| panic!("expected.json does not know {name}"));
+        let expected = expected.remove(&name).unwrap_or_else(|| panic!("expected.json has no {name}"));
         assert_eq!(found, [expected], "{name}");
         let read = match schema {
             "message" => MessageSchema::default().parse_envelope(&text).is_ok(),
             "retry-policy" => Policy::from_json(&text).is_ok(),
-            _ => false, // `Failure` and `DeadLetter` are read leniently: what is known is better than nothing
+            _ => false, // `Failure` and `DeadLetter` are read leniently: partial information is better than none
         };
         assert!(!read, "the code accepts {name}");
     }
-    assert!(expected.is_empty(), "expected.json knows more than there is: {expected:?}");
+    assert!(expected.is_empty(), "expected.json lists missing examples: {expected:?}");
 }
 
 #[test]
-fn the_documented_defaults_are_the_codes() {
+fn the_documented_defaults_match_the_code() {
     let schema = parse_json(POLICY_SCHEMA);
     let default = |member: &str| schema["properties"][member]["default"].clone();
     let written = serde_json::json!({"max_attempts": default("max_attempts"), "backoff": default("backoff")});
     assert_eq!(Policy::from_json(&written.to_string()).unwrap(), Policy::default());
 }
 
-/// Texts that a target may answer.
+/// Strings that a target can return.
 fn hostile_texts() -> [String; 4] {
     [String::new(), "HTTP 503".to_owned(), "\0\u{FFFE}😀\"\\\n".to_owned(), "é😀".repeat(5000)]
 }
@@ -194,10 +194,10 @@ fn hand_offs() -> Vec<HandOff> {
         origin: Origin::Producer,
     };
     let errors = hostile_texts().into_iter().flat_map(|text| {
-        let of = |text: &str| HandlerError::transient(ErrorType::FromTarget(text.to_owned()), text);
+        let from_target = |text: &str| HandlerError::transient(ErrorType::FromTarget(text.to_owned()), text);
         [
-            of(&text),
-            of(&text).retry_after(std::time::Duration::MAX),
+            from_target(&text),
+            from_target(&text).retry_after(std::time::Duration::MAX),
             HandlerError::permanent("Permanent", &text),
             HandlerError::snooze("Snooze", &text, std::time::Duration::ZERO),
         ]
@@ -206,7 +206,7 @@ fn hand_offs() -> Vec<HandOff> {
     errors.map(|error| HandOff::from_handler_error(&error, delivery.clone())).chain([not_started]).collect()
 }
 
-/// Ten attributes, of which some must be folded.
+/// Ten attributes, some of which must be folded.
 fn ten_attributes() -> Attributes {
     let binary = |index: u8| Attribute {
         data_type: "Binary.x".to_owned(),
@@ -242,7 +242,7 @@ fn every_failure_that_the_code_writes_is_valid() {
 }
 
 #[test]
-fn every_dead_letter_that_the_code_writes_is_valid() {
+fn every_written_dead_letter_matches_its_schema() {
     for text in hostile_texts() {
         for (stage, known) in [(Stage::FailedMessageProcessor, true), (Stage::FinalDlqAnnotator, false)] {
             let annotation = Annotation {
@@ -281,7 +281,7 @@ fn every_dead_letter_that_the_code_writes_is_valid() {
 }
 
 #[test]
-fn every_body_that_the_code_sends_again_is_a_valid_message() {
+fn every_re_sent_body_is_a_valid_message() {
     let policy = Policy::from_json(r#"{"max_attempts":1000}"#).unwrap();
     let schema = MessageSchema::default();
     let now = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();

@@ -1,4 +1,4 @@
-//! `schemas/wire/VERSION`: the documents as each version has written them. This version writes those of [`CURRENT`], and
+//! `schemas/wire/VERSION`: the documents written by each version. This version writes the documents of [`CURRENT`], and
 //! reads all of them.
 
 use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
@@ -17,7 +17,7 @@ use redeliver_core::message::{Attribute, Attributes, Timestamp};
 
 use super::*;
 
-/// What a document says.
+/// The parsed content of a document.
 #[derive(Debug, PartialEq)]
 enum Meaning {
     Failure(Box<FailureDocument>),
@@ -25,14 +25,14 @@ enum Meaning {
     Body(Box<Metadata>),
 }
 
-/// The version whose documents are those that this one writes.
+/// The version whose documents this version writes.
 const CURRENT: &str = "0.1";
 
 fn wire_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire")
 }
 
-/// All that is there.
+/// All versions with documents.
 fn list_versions() -> Vec<String> {
     let folders = fs::read_dir(wire_folder()).unwrap().map(|entry| entry.unwrap());
     let folders = folders.filter(|entry| entry.file_type().unwrap().is_dir());
@@ -75,27 +75,27 @@ fn held_hand_off(delivery: Delivery) -> HandOff {
     HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay }, delivery)
 }
 
-/// As from a function that had no room for the outage.
+/// A hand-off from a function that had no room for the outage.
 fn held_without_outage(delivery: Delivery) -> HandOff {
     HandOff { outage: None, ..held_hand_off(delivery) }
 }
 
 fn hand_offs() -> Vec<(&'static str, HandOff)> {
-    let of = |error: HandlerError| HandOff::from_handler_error(&error, delivery(None));
+    let from_error = |error: HandlerError| HandOff::from_handler_error(&error, delivery(None));
     let minute = std::time::Duration::from_secs(60);
     let reported = Some(DlqReturn { last_attempt: None, generation_before: Some(2) });
     vec![
-        ("hand-off-transient", of(busy_error())),
-        ("hand-off-transient-after", of(busy_error().retry_after(minute))),
-        ("hand-off-permanent", of(HandlerError::permanent("InvalidOrder", "no such order"))),
-        ("hand-off-snooze", of(HandlerError::snooze("Later", "", minute))),
+        ("hand-off-transient", from_error(busy_error())),
+        ("hand-off-transient-after", from_error(busy_error().retry_after(minute))),
+        ("hand-off-permanent", from_error(HandlerError::permanent("InvalidOrder", "no such order"))),
+        ("hand-off-snooze", from_error(HandlerError::snooze("Later", "", minute))),
         ("hand-off-not-started", HandOff::for_not_started(delivery(None))),
         ("hand-off-held", held_without_outage(delivery(None))),
         ("hand-off-held-in-an-outage", held_hand_off(delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::from_handler_error(&busy_error(), delivery(reported))),
         (
             "hand-off-of-a-function",
-            of(HandlerError { function: Some("orders:7".to_owned()), ..busy_error() }),
+            from_error(HandlerError { function: Some("orders:7".to_owned()), ..busy_error() }),
         ),
         (
             "hand-off-from-a-producer",
@@ -125,7 +125,7 @@ fn all_verdicts() -> Vec<(String, Verdict)> {
     let schema = DeadLetterReason::InvalidMessageSchema;
     let found = Failure {
         error: LastError::new(schema.as_str(), "/data: is missing"),
-        answer: None,
+        classification: None,
         delivery: delivery(None),
         attempts: None,
         unknown: UnknownMembers::default(),
@@ -171,7 +171,7 @@ fn dead_letter(known: bool) -> DeadLetter {
     }
 }
 
-/// A body after three failures of an earlier generation and one snooze of this one, which began again at 0.
+/// A body after three failures in an earlier generation and a snooze in this one, which restarted at 0.
 fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -182,7 +182,7 @@ fn body() -> (String, Metadata) {
     let mut now = timestamp_at(10);
     for hand_off in [again, transient, after, snooze] {
         let failed = failed_message(&body, &hand_off, None);
-        let Decision::Resend(resend) = decide(&policy, &failed, now) else { panic!("it is sent again") };
+        let Decision::Resend(resend) = decide(&policy, &failed, now) else { panic!("not re-sent") };
         now += chrono::TimeDelta::seconds(100);
         body = resent_body(resend);
     }
@@ -206,13 +206,14 @@ fn body() -> (String, Metadata) {
     (body, metadata)
 }
 
-/// A body that SQS has moved twice and that is held, not for the first time, in an outage that as many first calls show.
+/// A held body that SQS has moved twice. It has been held before, in an outage confirmed by `first_failures` first
+/// calls.
 fn held_body(first_failures: u16) -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
     let outage = Some(Outage { since: timestamp_at(-600), first_failures });
     let failed = failed_message(before, &HandOff { outage, ..held_hand_off(delivery(None)) }, None);
     let Decision::Resend(resend) = decide(&Policy::default(), &failed, timestamp_at(10)) else {
-        panic!("it is sent again")
+        panic!("not re-sent")
     };
     let metadata = Metadata {
         retry_attempt: 0,
@@ -232,7 +233,7 @@ fn text(attributes: &Attributes, name: &str) -> String {
     attributes[name].text().unwrap().to_owned()
 }
 
-/// Name, text, and what it says.
+/// The name, the text and the meaning of each document.
 fn all_documents() -> Vec<(String, String, Meaning)> {
     let (none, ten) = (Attributes::new(), ten_attributes());
     let mut all = Vec::new();
@@ -260,12 +261,12 @@ fn all_documents() -> Vec<(String, String, Meaning)> {
     let name = "verdict-with-folded-attributes".to_owned();
     all.push((name, folded, Meaning::Failure(Box::new(FailureDocument::Verdict(verdict)))));
     let held = DeadLetter { held_seconds: Some(1350), redrive_count: Some(2), ..dead_letter(true) };
-    let mut of_function = dead_letter(true);
-    of_function.cause.function = Some("orders:7".to_owned());
+    let mut function_letter = dead_letter(true);
+    function_letter.cause.function = Some("orders:7".to_owned());
     let logged = DeadLetter { last_attempt_logs: attempt_logs(), ..dead_letter(true) };
     for (name, written, producer) in [
         ("dead-letter-with-log-lines", logged, &none),
-        ("dead-letter-of-a-function", of_function, &none),
+        ("dead-letter-of-a-function", function_letter, &none),
         ("dead-letter", dead_letter(true), &none),
         ("dead-letter-unverified", dead_letter(false), &none),
         ("dead-letter-of-a-held-message", held, &none),
@@ -299,7 +300,7 @@ fn version_files(version: &str) -> BTreeMap<String, String> {
     named.collect()
 }
 
-/// `cargo test --workspace --test schemas -- --ignored`, for a version that is not released yet.
+/// Run with `cargo test --workspace --test schemas -- --ignored`, for a version that is not released yet.
 #[test]
 #[ignore = "writes the documents instead of comparing them"]
 fn write_wire_documents() {
@@ -320,7 +321,7 @@ fn this_version_writes_the_documents_byte_for_byte() {
     }
 }
 
-/// A name means the same in every version.
+/// A document's name has the same meaning in every version.
 #[test]
 fn documents_of_every_version_are_valid_and_keep_their_meaning() {
     let meanings: BTreeMap<_, _> =
@@ -328,7 +329,7 @@ fn documents_of_every_version_are_valid_and_keep_their_meaning() {
     for version in list_versions() {
         for (name, text) in version_files(&version) {
             let meaning = meanings.get(&name);
-            let meaning = meaning.unwrap_or_else(|| panic!("{version}/{name}: say here what it means"));
+            let meaning = meaning.unwrap_or_else(|| panic!("{version}/{name}: add its meaning here"));
             let attributes = || Attributes::from([(FAILURE.to_owned(), Attribute::string(&text))]);
             let (schema, read) = match meaning {
                 Meaning::Failure(_) => {
@@ -349,7 +350,7 @@ fn documents_of_every_version_are_valid_and_keep_their_meaning() {
     }
 }
 
-/// A member that no version knows yet, in each of the documents.
+/// Adds a member that no version knows to each document.
 #[test]
 fn unknown_members_of_later_versions_are_ignored() {
     for (name, text) in list_versions().iter().flat_map(|version| version_files(version)) {
@@ -358,7 +359,7 @@ fn unknown_members_of_later_versions_are_ignored() {
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
             open_attributes(attributes).and_then(FailureDocument::into_hand_off).map(
                 |HandedOffFailure { hand_off, due_at }| {
-                    (hand_off.error, hand_off.answer, hand_off.delivery, due_at)
+                    (hand_off.error, hand_off.classification, hand_off.delivery, due_at)
                 },
             )
         };
@@ -378,7 +379,7 @@ fn unknown_failure_kinds_of_later_versions_are_retried() {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);
     let Some(FailureDocument::HandOff(hand_off)) = open_attributes(attributes) else { panic!("a hand-off") };
     assert_eq!(
-        (hand_off.answer.known_class(), hand_off.answer.kind.as_str()),
+        (hand_off.classification.known_class(), hand_off.classification.kind.as_str()),
         (FailureClass::Transient, "parked")
     );
 }

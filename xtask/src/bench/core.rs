@@ -1,5 +1,5 @@
-//! `cargo xtask bench core`: what a message costs in the core, as messages and bytes per second and as a share of the
-//! speed at which `serde_json` skims the same body.
+//! `cargo xtask bench core`: measures the cost of a message in the core, as messages and bytes per second and relative
+//! to the speed at which `serde_json` skims the same body.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,18 +7,18 @@ use std::path::Path;
 
 use serde::Deserialize;
 
-use super::{bytes_a_second, median};
+use super::{format_rate, median};
 use crate::tools::{TaskFailure, cargo_command, command_output, target_dir};
 
-/// Each round measures everything once: what disturbs the machine disturbs what is compared.
+/// Each round measures everything once, so that a disturbance of the machine affects all compared cases.
 const ROUNDS: usize = 7;
-/// Many short samples: the median one has the processor for itself even where others want it too.
+/// Many short samples: the median sample has the processor to itself even on a shared machine.
 const ARGUMENTS: [&str; 7] =
     ["--noplot", "--warm-up-time", "0.1", "--measurement-time", "0.25", "--sample-size", "60"];
 /// The case that the others are compared with.
 const SKIM: &str = "serde_json skims";
 
-/// Criterion's file on a case.
+/// Criterion's file about a case.
 #[derive(Deserialize)]
 struct Benchmark {
     function_id: String,
@@ -38,11 +38,11 @@ struct Estimates {
 
 #[derive(Deserialize)]
 struct Estimate {
-    /// Nanoseconds of one run.
+    /// Nanoseconds per run.
     point_estimate: f64,
 }
 
-/// One case: what is done, of which message, and how long each round took.
+/// A measured case: the size of its message, and the time per run in each round.
 #[derive(Debug, Default, PartialEq)]
 struct MeasuredCase {
     bytes: u64,
@@ -55,7 +55,7 @@ pub(super) fn bench_core() -> Result<(), TaskFailure> {
     for round in 1..=ROUNDS {
         println!("round {round} of {ROUNDS}");
         let mut bench = cargo_command(&["bench", "--package", "redeliver-costs", "--bench", "core", "--"]);
-        // What Criterion prints is of one round.
+        // Criterion's own output covers only one round.
         command_output(bench.args(ARGUMENTS).env("CRITERION_HOME", &home))?;
         read_round(&home.join("core"), &mut cases)?;
     }
@@ -85,7 +85,7 @@ fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Result<T, TaskFailure
     serde_json::from_str(&text).map_err(|error| failure(&error))
 }
 
-/// A line for each case; cases are named `OPERATION, MESSAGE`.
+/// Renders a line for each case. Cases are named `OPERATION, MESSAGE`.
 fn render_table(cases: &BTreeMap<String, MeasuredCase>) -> String {
     let mut table =
         format!("\n{:<46} {:>12} {:>12} {:>16}\n", "", "messages/s", "bytes/s", "of skim's speed");
@@ -99,7 +99,7 @@ fn render_table(cases: &BTreeMap<String, MeasuredCase>) -> String {
         let per_second = 1e9 / median(case.nanoseconds.clone());
         let share = shares.map_or(String::new(), |share| format!("{:.0} %", share * 100.0));
         #[expect(clippy::cast_precision_loss, reason = "a body has a mebibyte at most")]
-        let bytes = bytes_a_second(per_second * case.bytes as f64);
+        let bytes = format_rate(per_second * case.bytes as f64);
         table += &format!("{name:<46} {per_second:>12.0} {bytes:>12} {share:>16}\n");
     }
     table
@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_is_the_median_of_each_rounds_own() {
+    fn the_share_is_the_median_over_the_rounds() {
         let measured = |nanoseconds: &[f64]| MeasuredCase { bytes: 1000, nanoseconds: nanoseconds.to_vec() };
         let cases = BTreeMap::from([
             ("serde_json skims, small".to_owned(), measured(&[1000.0, 3000.0, 1000.0])),

@@ -1,26 +1,26 @@
-//! `cargo xtask bench storms`: what hits a target when it returns after an outage over which 100,000 messages came: by
-//! backoff, without a circuit breaker, and by the default policy, with and without it.
+//! `cargo xtask bench storms`: simulates the load on a target that returns after an outage during which 100,000
+//! messages arrived, for several backoffs without a circuit breaker, and for the default policy with and without one.
 
 use std::process::Command;
 
 use crate::tools::{TaskFailure, cargo_command, run_command, target_dir, workspace_root};
 
-/// Files of `examples/storms`, without a circuit breaker; the first is the one that the others are compared with.
+/// Policies in `examples/storms`, without a circuit breaker. The others are compared with the first.
 const POLICIES: [&str; 3] = ["uniform", "exponential", "fixed"];
 const MESSAGES: [&str; 2] = ["--messages", "100000"];
 const TEN_MINUTES: [&str; 2] = ["--outage", "10m"];
-/// Half as much again as came in while the target was down.
+/// One and a half times the rate at which messages arrived during the outage.
 const CAPACITY: [&str; 2] = ["--capacity", "250"];
-/// As a nightly job sends them.
+/// All messages within seconds, as a nightly job sends them.
 const AT_ONCE: [&str; 2] = ["--over", "10s"];
-/// A tenth of what ten invocations at once call in a second, more or less.
+/// About a tenth of the rate at which ten concurrent invocations call the target.
 const A_TENTH: [&str; 2] = ["--capacity", "25"];
-/// The pictures that docs/performance.md shows.
+/// The pictures in docs/performance.md.
 const PICTURE_OF_STORMS: &str = "docs/storms.svg";
 const PICTURE_OF_OUTAGE: &str = "docs/outage.svg";
 
-/// Runs `redeliver simulate` with all policies: against a target of unlimited capacity, against a limited one, and with
-/// all messages at once; then the default policy.
+/// Runs `redeliver simulate` with all policies: against a target with unlimited capacity, against a limited one, and
+/// with all messages at once. Then simulates the default policy.
 pub(crate) fn bench_storms() -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["build", "--release", "--bin", "redeliver"]))?;
     run_command(by_backoff().args(["--plot", PICTURE_OF_STORMS]))?;
@@ -43,7 +43,7 @@ fn by_backoff() -> Command {
     command
 }
 
-/// With ten invocations at once.
+/// Simulates the default policy with ten concurrent invocations.
 fn by_default(outage: &str) -> Command {
     let mut command = simulate_command();
     command.args(["--outage", outage]);

@@ -1,4 +1,4 @@
-//! Zips and tarballs: the same files give the same bytes.
+//! Reproducible zips and tarballs: the same files produce the same bytes.
 
 use std::io::{Cursor, Write as _};
 
@@ -11,11 +11,11 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use crate::tools::TaskFailure;
 
-/// A file to be packed. They are packed in the order that they are given in.
+/// A file to pack. Archives keep the given order of files.
 pub(super) struct File {
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
-    /// It is a program.
+    /// True if the file is a program.
     pub(super) executable: bool,
 }
 
@@ -33,10 +33,10 @@ impl File {
     }
 }
 
-/// A zip, with the time at which zip's time begins.
+/// Packs files into a zip. All files have the earliest time that a zip can store.
 ///
 /// # Errors
-/// A file exceeds the limit of a zip.
+/// A file exceeds the limits of the format.
 pub(super) fn pack_zip(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let packed = (|| {
@@ -54,10 +54,10 @@ pub(super) fn pack_zip(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     packed.map(Cursor::into_inner).map_err(|error| TaskFailure(format!("zip: {error}")))
 }
 
-/// A tarball, without owners and times.
+/// Packs files into a tarball, without owners and times.
 ///
 /// # Errors
-/// A path exceeds the limit of a tarball.
+/// A path exceeds the limit of the format.
 pub(super) fn pack_tarball(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     let mut tar = tar::Builder::new(Vec::new());
     let packed = (|| {
@@ -75,17 +75,17 @@ pub(super) fn pack_tarball(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     packed.map_err(|error: std::io::Error| TaskFailure(format!("tarball: {error}")))
 }
 
-/// Compressed, without a name or a time.
+/// Compresses bytes with gzip, without a name or a time.
 ///
 /// # Errors
-/// None that can be expected: it writes to memory.
+/// None are expected, because the output is written to memory.
 pub(super) fn compress_gzip(bytes: &[u8]) -> Result<Vec<u8>, TaskFailure> {
     let mut gzip = GzBuilder::new().mtime(0).write(Vec::new(), Compression::best());
     let packed = gzip.write_all(bytes).and_then(|()| gzip.finish());
     packed.map_err(|error| TaskFailure(format!("gzip: {error}")))
 }
 
-/// A wheel: a zip that ends with the list of what is in it.
+/// Packs files into a wheel: a zip whose last file lists its contents.
 ///
 /// # Errors
 /// See [`pack_zip()`].

@@ -1,10 +1,11 @@
-//! A software bill of materials in CycloneDX 1.5 (ECMA-424), as JSON.
+//! Software bills of materials in CycloneDX 1.5 (ECMA-424), as JSON.
 
 use serde_json::{Value, json};
 
 use super::components::Component;
 
-/// The components of a program, as CycloneDX. Without time and serial number: the same program gives the same file.
+/// Renders the components of a program as CycloneDX, without time and serial number, so that the output is
+/// reproducible.
 pub(super) fn render_cyclonedx(program: &str, version: &str, components: &[Component]) -> String {
     let inside: Vec<Value> = components.iter().map(render_component).collect();
     let bill = json!({
@@ -28,7 +29,7 @@ pub(super) fn render_cyclonedx(program: &str, version: &str, components: &[Compo
 fn render_component(component: &Component) -> Value {
     let Component { name, version, licence, .. } = component;
     let purl = component.package_url();
-    // Some still write the `/` of before SPDX.
+    // Some crates still use the `/` from before SPDX.
     let expression = licence.as_deref().unwrap_or_default().replace('/', " OR ");
     json!({
         "type": "library",
@@ -46,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_crate_is_there_with_version_licence_and_address() {
+    fn each_crate_is_listed_with_version_licence_and_url() {
         let components = [component("a", "1.0.0+x", "MIT/Apache-2.0")];
         let bill: Value = serde_json::from_str(&render_cyclonedx("redeliver", "0.1.0", &components)).unwrap();
         assert_eq!(

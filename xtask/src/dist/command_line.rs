@@ -1,7 +1,7 @@
-//! `redeliver` as a Python wheel and as an archive: one build, with licences and the bill of materials inside.
+//! Packs one build of `redeliver` as a Python wheel and an archive, with licences and the bill of materials inside.
 //!
-//! The wheel is written here, and not by maturin, which compiles what it packs: the tests pack the program that they
-//! have built anyway, and save ten minutes of a processor.
+//! This module writes the wheel itself instead of using maturin, which always compiles the program. The tests pack the
+//! program that they have already built, which saves ten minutes of processor time.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,15 +16,15 @@ use crate::glibc::{self, Glibc, newest_version};
 use crate::tools::{TaskFailure, cargo_command, command_output, run_command, target_dir, workspace_root};
 use crate::venv;
 
-/// Its bill of materials, inside its artefacts.
+/// The bill of materials inside the artefacts.
 pub(super) const BILL: &str = "redeliver.cdx.json";
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The package's name, as wheels write it.
+/// The package's name in the format of wheels.
 const WHEEL: &str = "redeliver_cli";
 
-/// The oldest macOS that the program runs on. Rust supports it on both architectures.
+/// The oldest macOS version that the program supports. Rust supports it on both architectures.
 const MACOS: &str = "11.0";
 
 /// Shells, and the names of their completion scripts.
@@ -35,7 +35,7 @@ const SHELLS: [(&str, &str); 4] = [
     ("zsh", "_redeliver"),
 ];
 
-/// The program for others, for this machine's system and architecture.
+/// Builds the released program for this machine's system and architecture.
 ///
 /// # Errors
 /// Python is missing, or the build fails.
@@ -50,13 +50,13 @@ fn build_here() -> Result<PathBuf, TaskFailure> {
     let target = TargetSystem::HOST.rust_target();
     let mut flags = reproducible_flags();
     if TargetSystem::HOST == TargetSystem::Windows {
-        // It must run without installing a C library first.
+        // The program must run without a separate installation of the C runtime.
         flags.push_str(" -Ctarget-feature=+crt-static");
     }
     let mut build =
         cargo_command(&["build", "--release", "--locked", "--package", COMMAND_LINE, "--target", &target]);
     build.env("CARGO_TARGET_DIR", target_dir()).env("RUSTFLAGS", flags);
-    // aws-lc-sys: without the assembler NASM, which no runner has.
+    // aws-lc-sys: avoids the assembler NASM, which no runner has.
     build.env("MACOSX_DEPLOYMENT_TARGET", MACOS).env("AWS_LC_SYS_PREBUILT_NASM", "1");
     run_command(&mut build)?;
     Ok(target_dir().join(target).join("release").join(TargetSystem::HOST.program_file()))
@@ -70,19 +70,19 @@ fn build_for_glibc() -> Result<PathBuf, TaskFailure> {
         .args(["zigbuild", "--release", "--locked", "--package", COMMAND_LINE])
         .current_dir(workspace_root());
     build
-        .args(["--target", &format!("{target}.{}", glibc::OF_COMMAND_LINE)])
+        .args(["--target", &format!("{target}.{}", glibc::FOR_COMMAND_LINE)])
         .env("CARGO_TARGET_DIR", target_dir());
     build.env("RUSTFLAGS", reproducible_flags()).env("PATH", path_with(&venv.join("bin"))?);
     run_command(&mut build)?;
     let program = target_dir().join(&target).join("release").join(COMMAND_LINE);
-    glibc::check_glibc(&program, glibc::OF_COMMAND_LINE)?;
+    glibc::check_glibc(&program, glibc::FOR_COMMAND_LINE)?;
     Ok(program)
 }
 
-/// The program that the tests are built with, as small as others get it.
+/// Returns a stripped copy of the program that was built for the tests.
 ///
 /// # Errors
-/// It is not built yet, or binutils is missing.
+/// The program has not been built, or binutils is missing.
 pub(super) fn strip_test_build() -> Result<PathBuf, TaskFailure> {
     let stripped = staged_path(COMMAND_LINE)?;
     run_command(
@@ -95,10 +95,10 @@ pub(super) fn strip_test_build() -> Result<PathBuf, TaskFailure> {
     Ok(stripped)
 }
 
-/// Packs a program; it is asked for its completions and manual pages.
+/// Packs a program. Runs it to generate its completions and manual pages.
 ///
 /// # Errors
-/// It does not run, a crate has no licence text, or a file cannot be written.
+/// The program does not run, a crate has no licence text, or a file cannot be written.
 pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
     println!("{}", command_output(Command::new(program).arg("--version"))?.trim());
     let bytes = read_file(program)?;
@@ -123,7 +123,7 @@ pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFail
     write_with_bill(&folder.join(TargetSystem::HOST.archive_name(LambdaArchitecture::HOST)), &packed, &bill)
 }
 
-/// The files that are packed with the program everywhere.
+/// Returns the files that are packed with the program in all artefacts.
 ///
 /// # Errors
 /// See [`pack_program`].
@@ -141,14 +141,14 @@ pub(super) fn collect_papers() -> Result<Vec<(String, String)>, TaskFailure> {
     ])
 }
 
-/// The bill of materials among the papers.
+/// Returns the bill of materials among the papers.
 pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
     let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.as_str());
     bill.ok_or_else(|| TaskFailure(format!("there is no {BILL} among the papers of the command line")))
 }
 
-/// The platforms that a wheel runs on ("Platform compatibility tags"). On Linux that is the newest version of the C
-/// library that the program names.
+/// Returns the tag for the platforms that a wheel supports ("Platform compatibility tags"). On Linux, it contains the
+/// newest version of the C library that the program requires.
 fn wheel_tag(program: &[u8]) -> String {
     let platform = match (TargetSystem::HOST, LambdaArchitecture::HOST) {
         (TargetSystem::Linux, architecture) => {
@@ -169,7 +169,7 @@ fn wheel_tag(program: &[u8]) -> String {
 
 fn manual_files(program: &Path, top: &str) -> Result<Vec<File>, TaskFailure> {
     let folder = staged_path("man")?;
-    let _there_was_none = fs::remove_dir_all(&folder);
+    let _might_not_exist = fs::remove_dir_all(&folder);
     command_output(Command::new(program).arg("man").arg(&folder))?;
     let mut pages = Vec::new();
     for entry in fs::read_dir(&folder).map_err(|error| file_failure(&folder, &error))? {
@@ -181,7 +181,7 @@ fn manual_files(program: &Path, top: &str) -> Result<Vec<File>, TaskFailure> {
     Ok(pages)
 }
 
-/// A path for what is packed and not kept.
+/// Returns a path for a temporary file to pack.
 fn staged_path(name: &str) -> Result<PathBuf, TaskFailure> {
     let folder = target_dir().join("command-line");
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
@@ -192,7 +192,8 @@ fn wheel_metadata() -> String {
     format!("{WHEEL}-{VERSION}.dist-info")
 }
 
-/// By the binary distribution format: a program lies in the scripts, all else in `dist-info`.
+/// Returns the files of the wheel ("Binary distribution format"): the program among the scripts, all others in
+/// `dist-info`.
 fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<File> {
     let information = wheel_metadata();
     let metadata = format!(
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_c_library_that_a_program_names_is_in_the_tag() {
+    fn the_wheel_tag_has_the_newest_required_glibc() {
         let tag = wheel_tag(b"GLIBC_2.34\0");
         assert_eq!(tag, format!("py3-none-manylinux_2_34_{}", LambdaArchitecture::HOST.machine_name()));
     }

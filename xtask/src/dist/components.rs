@@ -1,4 +1,4 @@
-//! Crates and npm packages inside a program or a package, with their versions and licences.
+//! The crates and npm packages in a program or a package, with their versions and licences.
 
 use std::path::{Path, PathBuf};
 
@@ -7,24 +7,24 @@ use serde_json::Value;
 
 use crate::tools::{TaskFailure, cargo_command, command_output};
 
-/// A crate in a program, or a package of npm.
+/// A crate or an npm package.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
 pub(super) struct Component {
     pub(super) name: String,
     pub(super) version: String,
-    /// SPDX.
+    /// The SPDX expression.
     #[serde(rename = "license")]
     pub(super) licence: Option<String>,
     #[serde(default)]
     pub(super) authors: Vec<String>,
     pub(super) manifest_path: PathBuf,
-    /// Where it comes from; nowhere, if it is ours.
+    /// The source that Cargo gives; `None` for the workspace's own crates.
     pub(super) source: Option<String>,
     #[serde(skip)]
     pub(super) registry: Registry,
 }
 
-/// Where it is published. The names are those of package URLs.
+/// The registry of a component, named as in package URLs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Registry {
     #[default]
@@ -33,7 +33,7 @@ pub(super) enum Registry {
 }
 
 impl Component {
-    /// The address of its kind: "Package URL specification".
+    /// Returns the component's package URL ("Package URL specification").
     pub(super) fn package_url(&self) -> String {
         let Self { name, version, registry, .. } = self;
         let kind = match registry {
@@ -43,7 +43,7 @@ impl Component {
         format!("pkg:{kind}/{}@{}", name.replace('@', "%40"), version.replace('+', "%2B"))
     }
 
-    /// A package of npm, by its `package.json`.
+    /// Reads an npm package from its `package.json`.
     pub(super) fn from_npm(path: &Path, manifest: &Value) -> Self {
         let text = |name: &str| manifest[name].as_str().map(str::to_owned);
         let author = text("author").or_else(|| manifest["author"]["name"].as_str().map(str::to_owned));
@@ -64,10 +64,11 @@ struct ComponentMetadata {
     packages: Vec<Component>,
 }
 
-/// Other people's crates in the programs of these packages of ours for a target, by name; without what only runs while they are compiled.
+/// Returns the third-party crates in the programs of these packages for a target, sorted by name. Excludes crates that
+/// run only at compile time.
 ///
 /// # Errors
-/// Cargo's.
+/// Cargo fails.
 pub(super) fn collect_components(
     packages: &[impl AsRef<str>],
     target: &str,
@@ -83,7 +84,7 @@ pub(super) fn collect_components(
     Ok(select_linked(packages, &tree))
 }
 
-/// The crates of others that the tree names (`serde v1.0.229`).
+/// Returns the third-party crates that the tree names (`serde v1.0.229`).
 fn select_linked(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
     let named = |component: &Component| {
         let Component { name, version, .. } = component;
@@ -114,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_of_npm_has_its_own_address_and_author() {
+    fn an_npm_package_has_its_own_url_and_author() {
         let manifest = serde_json::json!({
             "name": "@fastify/uri", "version": "3.1.9", "license": "BSD-3-Clause", "author": { "name": "A. Writer" }
         });
@@ -127,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn only_crates_of_others_in_the_version_that_is_linked_are_inside() {
+    fn only_linked_versions_of_third_party_crates_are_selected() {
         let ours = Component { source: None, ..component("ours", "0.1.0", "MIT") };
         let packages = vec![
             component("b", "2.0.0", "MIT"),

@@ -1,4 +1,4 @@
-//! The construct as packages: `infra/lib`, compiled by jsii, with the functions inside.
+//! Packages of the construct: `infra/lib`, compiled by jsii, with the functions included.
 
 use std::fs;
 #[cfg(unix)]
@@ -12,25 +12,25 @@ use serde_json::Value;
 
 use super::bill_of_materials::render_cyclonedx;
 use super::components::Component;
-use super::{EPOCH, bill_of, components, each_bundle, licences};
+use super::{EPOCH, bill_path, components, each_bundle, licences};
 use crate::bundle::{self, FUNCTIONS, LambdaArchitecture, program_path};
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, read_file, run_command, target_dir, workspace_root, write_file};
 use crate::venv;
 
-/// Only the app of this repository uses them.
-const OF_THE_APP: [&str; 2] = ["stack.ts", "context.ts"];
-/// jsii knows licences by single identifiers. The packages say both.
+/// Files that only the app of this repository uses.
+const APP_FILES: [&str; 2] = ["stack.ts", "context.ts"];
+/// The licence for jsii, which accepts only a single identifier. The packages state both licences.
 const LICENCE_FOR_JSII: &str = "Apache-2.0";
 const LICENCES: &str = "THIRD-PARTY-LICENSES";
-/// Its bill of materials.
+/// The bill of materials in the packages.
 const BILL: &str = "redeliver-cdk.cdx.json";
 
-/// `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for here, and then
-/// [`pack_construct`]s.
+/// Runs `cargo xtask dist construct`: builds the functions for each architecture that Rust can build for on this
+/// machine, writes the reference page, and packs the construct.
 ///
 /// # Errors
-/// See [`pack_construct`]; a build fails.
+/// A build fails, or see [`pack_construct`].
 pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
     let staged = Staged::new()?;
     each_bundle(|architecture| staged.add_functions(architecture))?;
@@ -39,10 +39,11 @@ pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
     staged.pack_packages(folder)
 }
 
-/// Packs with the functions for this machine alone, which are built already.
+/// Packs the construct with the functions only for this machine's architecture, which must have been built already.
 ///
 /// # Errors
-/// Node.js or Python is missing, `infra/lib` is nothing that jsii takes, or a file cannot be written.
+/// Node.js or Python is missing, jsii rejects `infra/lib`, a file cannot be written, or the reference page is out of
+/// date.
 pub(super) fn pack_construct(folder: &Path) -> Result<(), TaskFailure> {
     let staged = Staged::new()?;
     staged.add_functions(LambdaArchitecture::HOST)?;
@@ -59,17 +60,17 @@ pub(super) fn pack_construct(folder: &Path) -> Result<(), TaskFailure> {
     staged.pack_packages(folder)
 }
 
-/// The page on the construct's API.
+/// Returns the path of the construct's reference page.
 fn reference_page() -> PathBuf {
     workspace_root().join("docs/api.md")
 }
 
-/// Where they are made.
+/// Returns the folder in which the packages are built.
 fn staging_folder() -> PathBuf {
     target_dir().join("construct")
 }
 
-/// The package's files in a folder of their own: jsii compiles in place.
+/// The package's files in a separate folder, because jsii compiles in place.
 struct Staged {
     package: PathBuf,
 }
@@ -77,10 +78,10 @@ struct Staged {
 impl Staged {
     fn new() -> Result<Self, TaskFailure> {
         npm::set_up()?.required()?;
-        let _of_an_earlier_run = fs::remove_dir_all(staging_folder());
+        let _might_not_exist = fs::remove_dir_all(staging_folder());
         let package = staging_folder().join("package");
         let infra = workspace_root().join("infra");
-        copy_all(&infra.join("lib"), &package.join("lib"), &OF_THE_APP)?;
+        copy_all(&infra.join("lib"), &package.join("lib"), &APP_FILES)?;
         copy_file(&infra.join("package/README.md"), &package.join("README.md"))?;
         let schema = "schemas/retry-policy.schema.json";
         copy_file(&workspace_root().join(schema), &package.join(schema))?;
@@ -111,7 +112,7 @@ impl Staged {
     }
 
     fn add_functions(&self, architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
-        // As the CDK writes it.
+        // The CDK's name for the architecture.
         let name = architecture.lambda_name().replace('-', "_");
         let functions = self.package.join("functions").join(name);
         FUNCTIONS.iter().try_for_each(|function| {
@@ -144,7 +145,7 @@ impl Staged {
         let npm = folder.join(format!("redeliver-cdk-{version}.tgz"));
         copy_file(&made.join(format!("js/cdk@{version}.jsii.tgz")), &npm)?;
         for packed in [npm, folder.join(format!("redeliver_cdk-{version}-py3-none-any.whl"))] {
-            copy_file(&self.package.join(BILL), &bill_of(&packed))?;
+            copy_file(&self.package.join(BILL), &bill_path(&packed))?;
         }
         self.write_licences(&made.join("python"))?;
         let mut pip = Command::new(venv.join("bin/python"));
@@ -153,7 +154,7 @@ impl Staged {
         run_command(pip.env("SOURCE_DATE_EPOCH", EPOCH))
     }
 
-    /// The wheel says both licences, as npm's package does, and has their texts where pip looks for them.
+    /// Makes the wheel state both licences, as the npm package does, and puts their texts where pip looks for them.
     fn write_licences(&self, python: &Path) -> Result<(), TaskFailure> {
         let files = ["LICENSE-APACHE", "LICENSE-MIT", LICENCES];
         files.iter().try_for_each(|file| copy_file(&self.package.join(file), &python.join(file)))?;
@@ -161,7 +162,7 @@ impl Staged {
         let text = read_file(&setup)?;
         let said = format!(r#""license": "{LICENCE_FOR_JSII}","#);
         if !text.contains(&said) {
-            return Err(TaskFailure(format!("{}: it does not say {said}", setup.display())));
+            return Err(TaskFailure(format!("{} does not contain {said}", setup.display())));
         }
         let licence = parse_json(&read_file(&self.package.join("package.json"))?)?["license"].clone();
         let both = format!(r#""license": {licence}, "license_files": {},"#, serde_json::json!(files));
@@ -171,13 +172,13 @@ impl Staged {
     fn tool_command(&self, name: &str) -> Command {
         let mut tool = STACK.command("node");
         tool.arg(format!("node_modules/{name}/bin/{name}"));
-        // CI's Node.js is the oldest that is supported here.
+        // CI uses the oldest supported Node.js.
         tool.env("JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION", "20");
         tool
     }
 }
 
-/// A package of npm as it is installed, and what it needs; each is noted as inside.
+/// Copies an installed npm package with its dependencies, and adds each to the components.
 fn copy_with_dependencies(
     name: &str,
     from: &Path,
@@ -199,7 +200,7 @@ fn copy_with_dependencies(
         .try_for_each(|dependency| copy_with_dependencies(dependency, from, to, inside))
 }
 
-/// A folder with all in it, except what has one of these names.
+/// Copies a folder recursively, except entries with these names.
 fn copy_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), TaskFailure> {
     for entry in fs::read_dir(from).map_err(|error| file_failure(from, &error))? {
         let entry = entry.map_err(|error| file_failure(from, &error))?;
@@ -216,7 +217,7 @@ fn copy_all(from: &Path, to: &Path, except: &[&str]) -> Result<(), TaskFailure> 
     Ok(())
 }
 
-/// A file with its mode.
+/// Copies a file with its mode.
 fn copy_file(from: &Path, to: &Path) -> Result<(), TaskFailure> {
     let parent = to.parent().unwrap_or(to);
     fs::create_dir_all(parent).map_err(|error| file_failure(parent, &error))?;

@@ -1,5 +1,5 @@
-//! The functions' zips, as Lambda accepts them: `bootstrap` alone; and the layer's, with the message-processor as `redeliver`. Licences
-//! and the bill of materials lie beside them.
+//! Packs the functions as zips for Lambda, each with only `bootstrap`, and the layer with the message-processor as
+//! `redeliver`. Licences and bills of materials are written next to the zips.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use super::{components, licences, read_file, write_file, write_with_bill};
 use crate::bundle::{FUNCTIONS, LambdaArchitecture, package_name, program_path};
 use crate::tools::TaskFailure;
 
-/// For one architecture, whose functions are built already.
+/// Packs the functions and the layer for one architecture. The functions must have been built already.
 ///
 /// # Errors
 /// A crate has no licence text, or a file cannot be written.
@@ -17,11 +17,11 @@ pub(super) fn pack_functions(folder: &Path, architecture: LambdaArchitecture) ->
     FUNCTIONS.iter().try_for_each(|function| {
         pack_one(folder, architecture, function, &package_name(function), "bootstrap")
     })?;
-    // Lambda unpacks it to /opt.
+    // Lambda unpacks the layer to /opt.
     pack_one(folder, architecture, "message-processor", "redeliver-layer", "redeliver")
 }
 
-/// A zip with a function's program alone, under this name.
+/// Packs a zip that contains only a function's program, named `file`.
 fn pack_one(
     folder: &Path,
     architecture: LambdaArchitecture,

@@ -1,4 +1,4 @@
-//! The container image of `redeliver`: the program, what it needs of the machine's Debian packages, and nothing else.
+//! The container image of `redeliver`: only the program and the files that it needs from the machine's Debian packages.
 
 mod debian;
 mod layout;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use self::debian::{DebianPackage, Taken};
+use self::debian::{DebianPackage, SystemFiles};
 use super::archive::File;
 use super::{command_line, read_file, write_with_bill};
 use crate::bundle::LambdaArchitecture;
@@ -15,19 +15,19 @@ use crate::tools::TaskFailure;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAM: &str = "/usr/bin/redeliver";
-/// The usual id of an unprivileged user: Kubernetes' `runAsNonRoot` requires a number.
+/// The usual id of an unprivileged user. Kubernetes' `runAsNonRoot` requires a numeric id.
 const USER: &str = "65532:65532";
-/// Files in which a C library looks up users and how to resolve names; addresses come from the container runtime.
+/// Files in which the C library looks up users and how to resolve names. Addresses come from the container runtime.
 const SETTINGS: [(&str, &str); 3] = [
     ("etc/group", "nonroot:x:65532:\n"),
     ("etc/nsswitch.conf", "hosts: files dns\n"),
     ("etc/passwd", "nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"),
 ];
 
-/// Packs a program for this machine's architecture.
+/// Packs the image with a program for this machine's architecture.
 ///
 /// # Errors
-/// This machine is not Debian or Ubuntu, or one of its packages lacks something.
+/// This machine does not run Debian or Ubuntu, or a package lacks a required file.
 pub(super) fn pack_image(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
     let PackedImage { archive, bill } = build_image(program, command_line::collect_papers()?)?;
     let name = format!("redeliver-{VERSION}-{}.oci.tar", LambdaArchitecture::HOST.lambda_name());
@@ -37,12 +37,12 @@ pub(super) fn pack_image(folder: &Path, program: &Path) -> Result<(), TaskFailur
 #[derive(PartialEq, Eq)]
 struct PackedImage {
     archive: Vec<u8>,
-    /// Its bill of materials.
+    /// The image's bill of materials.
     bill: String,
 }
 
 fn build_image(program: &Path, papers: Vec<(String, String)>) -> Result<PackedImage, TaskFailure> {
-    let Taken { mut files, packages } = debian::take_system_files(program)?;
+    let SystemFiles { mut files, packages } = debian::take_system_files(program)?;
     files.push(File::program(&PROGRAM[1..], read_file(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
     let bill = extend_bill_of_materials(&packages, command_line::bill_in(&papers)?)?;
@@ -54,7 +54,7 @@ fn build_image(program: &Path, papers: Vec<(String, String)>) -> Result<PackedIm
     Ok(PackedImage { archive: layout::pack_archive(&files, &image_configuration(&packages))?, bill })
 }
 
-/// The OCI image configuration, without its layers.
+/// Returns the OCI image configuration, without the layers.
 fn image_configuration(packages: &[DebianPackage]) -> Value {
     let packages: Vec<_> = packages.iter().map(DebianPackage::to_string).collect();
     json!({
@@ -68,7 +68,7 @@ fn image_configuration(packages: &[DebianPackage]) -> Value {
                 "org.opencontainers.image.title": "redeliver",
                 "org.opencontainers.image.description": "Delayed, jittered retries for SQS: `work` polls the queues",
                 "org.opencontainers.image.version": VERSION,
-                // Of the program; those of all that is inside are in /usr/share/doc.
+                // The program's own licences. All others are in /usr/share/doc.
                 "org.opencontainers.image.licenses": "Apache-2.0 OR MIT",
                 "redeliver.packages": packages.join(" "),
             },
@@ -76,7 +76,7 @@ fn image_configuration(packages: &[DebianPackage]) -> Value {
     })
 }
 
-/// The program's bill of materials, and the packages.
+/// Adds the packages to the program's bill of materials.
 fn extend_bill_of_materials(packages: &[DebianPackage], bill: &str) -> Result<String, TaskFailure> {
     let failed = |error: serde_json::Error| TaskFailure(format!("bill of materials: {error}"));
     let mut bill: Value = serde_json::from_str(bill).map_err(failed)?;
@@ -102,7 +102,7 @@ mod tests {
 
     type ImageFiles = BTreeMap<String, (u32, Vec<u8>)>;
 
-    /// Path, mode and content of each file.
+    /// Returns the path, mode and content of each file.
     fn unpacked(tar: &[u8]) -> ImageFiles {
         let mut files = ImageFiles::new();
         for entry in Archive::new(tar).entries().unwrap() {
@@ -118,7 +118,7 @@ mod tests {
         files
     }
 
-    /// The content that a descriptor names: of its size and digest.
+    /// Returns the content that a descriptor refers to, after checking its size and digest.
     fn blob<'a>(files: &'a ImageFiles, descriptor: &Value) -> &'a [u8] {
         let digest = descriptor["digest"].as_str().unwrap().strip_prefix("sha256:").unwrap();
         let (_, bytes) = &files[&format!("blobs/sha256/{digest}")];
@@ -130,9 +130,9 @@ mod tests {
     }
 
     #[test]
-    fn an_image_is_the_same_each_time_and_its_digests_lead_to_its_files() {
+    fn images_are_reproducible_and_digests_match_the_files() {
         if containers::require_tools().is_err() {
-            return; // `cargo xtask test` says so.
+            return; // `cargo xtask test` reports the skip.
         }
         let program = Path::new("/bin/true");
         let papers = || vec![(command_line::BILL.to_owned(), r#"{"components":[]}"#.to_owned())];
@@ -159,7 +159,7 @@ mod tests {
         assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));
         assert_eq!(files["usr/share/doc/redeliver/redeliver.cdx.json"].1, bill.as_bytes());
 
-        // What Docker reads.
+        // The files that Docker reads.
         let docker = &json(&outer["manifest.json"].1)[0];
         assert_eq!(json(&outer[docker["Config"].as_str().unwrap()].1), config);
         assert_eq!(outer[docker["Layers"][0].as_str().unwrap()].1, layer);

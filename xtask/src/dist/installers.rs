@@ -1,4 +1,4 @@
-//! A formula for Homebrew and manifests for winget, from the archives of a release.
+//! Generates a Homebrew formula and winget manifests from the archives of a release.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{file_failure, read_file, to_hex, write_file, write_sums};
 use crate::bundle::LambdaArchitecture;
 use crate::tools::{TaskFailure, target_dir};
 
-/// The archives, in the order of the formula; the last one is Windows'.
+/// The archives in the order of the formula, followed by the archive for Windows.
 const ARCHIVES: [(TargetSystem, LambdaArchitecture); 5] = [
     (TargetSystem::Macos, LambdaArchitecture::Arm64),
     (TargetSystem::Macos, LambdaArchitecture::X86_64),
@@ -25,7 +25,8 @@ struct Download {
     sha256: String,
 }
 
-/// Writes them to `target/dist/`, for a repository such as `owner/redeliver`, from archives anywhere in `parts`.
+/// Writes the formula and the manifests to `target/dist/`, for a repository such as `owner/redeliver`. The archives can
+/// be in `parts` or in its subfolders.
 ///
 /// # Errors
 /// An archive is missing, or the repository has no owner.
@@ -51,12 +52,12 @@ pub(crate) fn write_installers(parts: &Path, repository: &str) -> Result<(), Tas
     write_sums(&folder)
 }
 
-/// A file of this name in a folder, or in a folder in it.
+/// Finds a file with this name in a folder or one of its direct subfolders.
 fn find_file(folder: &Path, name: &str) -> Result<PathBuf, TaskFailure> {
     let inside = fs::read_dir(folder).map_err(|error| file_failure(folder, &error))?;
     let folders = inside.flatten().map(|entry| entry.path());
     let mut places = folders.chain([folder.to_owned()]).map(|place| place.join(name));
-    places.find(|path| path.is_file()).ok_or_else(|| file_failure(folder, &format!("{name} is not there")))
+    places.find(|path| path.is_file()).ok_or_else(|| file_failure(folder, &format!("{name} is missing")))
 }
 
 fn render_formula(repository: &str, downloads: &[Download]) -> String {
@@ -106,7 +107,7 @@ end
     )
 }
 
-/// The three files that winget-pkgs wants ("Manifest schema", version 1.6.0).
+/// Returns the three files that winget-pkgs requires ("Manifest schema", version 1.6.0).
 fn winget_manifests(owner: &str, repository: &str, archive: &Download) -> [(String, String); 3] {
     let id = format!("{owner}.redeliver");
     let file = |ending: &str, kind: &str, content: String| {
@@ -248,12 +249,12 @@ ManifestVersion: 1.6.0
     }
 
     #[test]
-    fn an_archive_is_found_in_the_folder_of_its_part() {
+    fn an_archive_is_found_in_a_subfolder() {
         let parts = tempfile::tempdir().unwrap();
         fs::create_dir(parts.path().join("dist-macos")).unwrap();
         fs::write(parts.path().join("dist-macos/a.tar.gz"), "").unwrap();
         assert_eq!(find_file(parts.path(), "a.tar.gz").unwrap(), parts.path().join("dist-macos/a.tar.gz"));
         let TaskFailure(missing) = find_file(parts.path(), "b.zip").unwrap_err();
-        assert_eq!(missing, format!("{}: b.zip is not there", parts.path().display()));
+        assert_eq!(missing, format!("{}: b.zip is missing", parts.path().display()));
     }
 }

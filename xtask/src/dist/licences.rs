@@ -1,4 +1,4 @@
-//! The licence texts of all that is inside a program or a package.
+//! The licence texts of all components of a program or a package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,15 +8,16 @@ use super::components::Component;
 use super::{file_failure, read_file};
 use crate::tools::{TaskFailure, command_output, env_variable, workspace_root};
 
-/// The beginnings of such files' names.
+/// Prefixes of the names of licence files.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// One text: each component, its licence, and what it ships itself. One that ships no text gets its licence's own.
+/// Returns a single text with each component, its licence, and the licence files that it ships. For a component that
+/// ships none, the standard text of its licence is included.
 ///
 /// # Errors
-/// A crate has neither.
+/// A component ships no licence file, and its licence has no standard text here.
 pub(super) fn licence_texts(components: &[Component]) -> Result<String, TaskFailure> {
-    let mut all = "What is inside, and the licences of each.\n".to_owned();
+    let mut all = "The included components and their licences.\n".to_owned();
     all.push_str(&standard_library()?);
     for component in components {
         let Component { name, version, licence, .. } = component;
@@ -35,7 +36,7 @@ pub(super) fn licence_texts(components: &[Component]) -> Result<String, TaskFail
     Ok(all)
 }
 
-/// Rust's own, which no list of crates names.
+/// Returns the entry for Rust's standard library, which is in no list of crates.
 fn standard_library() -> Result<String, TaskFailure> {
     let rustc = env_variable("RUSTC").unwrap_or_else(|| "rustc".into());
     let version = command_output(Command::new(rustc).arg("--version"))?;
@@ -49,7 +50,7 @@ fn standard_library() -> Result<String, TaskFailure> {
     ))
 }
 
-/// The files in the component's own folder, in the order of their names.
+/// Returns the licence files in the component's folder, in the order of their names.
 fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
     let mut files = Vec::new();
@@ -64,7 +65,8 @@ fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     Ok(files)
 }
 
-/// The licence's own text, for a crate that ships none: of several licences Apache's, which has no name to fill in.
+/// Returns the standard licence text for a component that ships none. If there is a choice of licences, prefers
+/// Apache's, which has no name to fill in.
 fn standard_text(component: &Component) -> Result<String, TaskFailure> {
     let Component { name, version, licence, authors, .. } = component;
     let licence = licence.as_deref().unwrap_or_default();
@@ -83,7 +85,7 @@ fn standard_text(component: &Component) -> Result<String, TaskFailure> {
         return Ok(format!("Copyright (c) {}\n\n{granted}", authors.join(", ")));
     }
     if alternatives.contains(&"BlueOak-1.0.0") {
-        // Its section "Notices" takes the address for the text.
+        // Its section "Notices" accepts a link instead of the text.
         return Ok("Blue Oak Model License 1.0.0: https://blueoakcouncil.org/license/1.0.0".to_owned());
     }
     Err(TaskFailure(format!(
@@ -99,7 +101,7 @@ mod tests {
     use crate::dist::command_line::COMMAND_LINE;
 
     #[test]
-    fn a_crate_without_a_text_gets_its_licences_own_or_is_named() {
+    fn a_crate_without_a_licence_file_gets_the_standard_text_or_an_error() {
         let apache = standard_text(&component("a", "1.0.0", "MIT/Apache-2.0")).unwrap();
         assert_eq!(apache, fs::read_to_string(workspace_root().join("LICENSE-APACHE")).unwrap());
         let mit = standard_text(&component("a", "1.0.0", "MIT")).unwrap();
@@ -112,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_a_text_for_each_crate_in_the_programs() {
+    fn each_crate_in_the_programs_has_a_licence_text() {
         for package in FUNCTIONS.map(package_name).into_iter().chain([COMMAND_LINE.to_owned()]) {
             let inside =
                 components::collect_components(&[&package], LambdaArchitecture::HOST.rust_target()).unwrap();

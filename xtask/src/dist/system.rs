@@ -1,4 +1,4 @@
-//! The systems that the command line is packed for.
+//! The operating systems for which the command line is packed.
 
 use super::command_line::{COMMAND_LINE, VERSION};
 use crate::bundle::LambdaArchitecture;
@@ -11,7 +11,7 @@ pub(super) enum TargetSystem {
 }
 
 impl TargetSystem {
-    /// This machine's own.
+    /// This machine's system.
     pub(super) const HOST: Self = if cfg!(windows) {
         Self::Windows
     } else if cfg!(target_os = "macos") {
@@ -20,7 +20,7 @@ impl TargetSystem {
         Self::Linux
     };
 
-    /// This machine's target, as Rust writes it.
+    /// Returns the Rust target for this system and this machine's architecture.
     pub(super) fn rust_target(self) -> String {
         let machine = LambdaArchitecture::HOST.machine_name();
         match self {
@@ -30,7 +30,7 @@ impl TargetSystem {
         }
     }
 
-    /// The name of a program's file.
+    /// Returns the file name of the program.
     pub(super) fn program_file(self) -> &'static str {
         match self {
             Self::Linux | Self::Macos => COMMAND_LINE,
@@ -38,7 +38,7 @@ impl TargetSystem {
         }
     }
 
-    /// The only folder of the archive.
+    /// Returns the name of the archive's only top-level folder.
     pub(super) fn archive_folder(self, architecture: LambdaArchitecture) -> String {
         let name = match self {
             Self::Linux => "linux",

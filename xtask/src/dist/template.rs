@@ -1,5 +1,5 @@
-//! The CloudFormation templates with parameters: redeliver, redeliver for a function of one's own, and redeliver with the
-//! strategy `ordered`. They name the zips, which lie beside them.
+//! The CloudFormation templates with parameters: redeliver, redeliver for a user's own function, and redeliver with the
+//! strategy `ordered`. They refer to the zips next to them.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use crate::bundle::LambdaArchitecture;
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, run_command};
 
-/// For one architecture, whose functions are built already.
+/// Writes the templates for one architecture. The functions must have been built already.
 ///
 /// # Errors
 /// Node.js is missing, or a file cannot be written.

@@ -1,4 +1,5 @@
-//! The packed command line, unpacked and run as a stranger would: the README's main job, a check, an audit, the console.
+//! Unpacks and runs the packed command line as a new user would: the README's main example, a check, an audit and the
+//! console.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Cursor};
@@ -13,20 +14,20 @@ use super::{file_failure, read_file};
 use crate::bundle::LambdaArchitecture;
 use crate::tools::{TaskFailure, command_output, render_command, run_command, target_dir, workspace_root};
 
-/// The arguments of the README's main job, after the file of messages.
+/// The arguments of the README's main example, after the file of messages.
 const MAIN_JOB: [&str; 6] = ["--fail-rate", "0.8", "--fail-permanently", "0.1", "--final-dlq", "dead.jsonl"];
-/// A dead letter's code in that job's result.
+/// The code of a dead letter in the result of that example.
 const CODE: &str = "RETRY_ATTEMPT_EXCEEDED";
-/// The first pages say that the console is still reading.
+/// The maximum number of page requests. The first pages show that the console is still reading.
 const PAGES_MAX: usize = 1000;
 
 /// Tries the archive and the wheel for this machine in `packed`.
 ///
 /// # Errors
-/// If a program does not run, or prints something other than the README says.
+/// A program does not run, or its output differs from the README.
 pub(crate) fn try_out(packed: &Path) -> Result<(), TaskFailure> {
     let folder = target_dir().join("trial");
-    let _of_an_earlier_run = fs::remove_dir_all(&folder);
+    let _might_not_exist = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
     for (name, program) in
         [("archive", unpack_archive(packed, &folder)?), ("wheel", install_wheel(packed, &folder)?)]
@@ -61,7 +62,7 @@ fn install_wheel(packed: &Path, folder: &Path) -> Result<PathBuf, TaskFailure> {
         name.starts_with("redeliver_cli-") && name.ends_with(".whl")
     };
     let wheel = entries.flatten().map(|entry| entry.path()).find(is_wheel);
-    let wheel = wheel.ok_or_else(|| file_failure(packed, &"it has no wheel of the command line"))?;
+    let wheel = wheel.ok_or_else(|| file_failure(packed, &"there is no wheel of the command line"))?;
     let venv = folder.join("venv");
     let (python, programs) = match TargetSystem::HOST {
         TargetSystem::Windows => ("python", venv.join("Scripts")),
@@ -96,7 +97,7 @@ fn try_program(program: &Path, folder: &Path) -> Result<(), TaskFailure> {
     try_console(&mut redeliver(&["console", "dead.jsonl"]))
 }
 
-/// Reads the first page behind the console's link with curl, which each of the systems has.
+/// Fetches the page at the console's link with curl, which all supported systems include.
 fn try_console(command: &mut Command) -> Result<(), TaskFailure> {
     let child = command.stdout(Stdio::piped()).spawn();
     let mut console =
@@ -110,7 +111,7 @@ fn try_console(command: &mut Command) -> Result<(), TaskFailure> {
     let mut page = String::new();
     for _ in 0..PAGES_MAX {
         let mut curl = Command::new("curl");
-        // An empty file of cookies: they are kept.
+        // An empty cookie file makes curl keep cookies.
         curl.args(["--silent", "--show-error", "--fail", "--location", "--max-time", "60", "--cookie", ""]);
         page = command_output(curl.arg(link.trim()))?;
         if page.contains(CODE) {
@@ -120,16 +121,16 @@ fn try_console(command: &mut Command) -> Result<(), TaskFailure> {
     require_text(&page, CODE)
 }
 
-/// A console that ends with this value.
+/// A running console. Dropping the value ends it.
 struct TrialConsole(Child);
 
 impl Drop for TrialConsole {
     fn drop(&mut self) {
-        let _has_ended = self.0.kill().and_then(|()| self.0.wait());
+        let _ignored = self.0.kill().and_then(|()| self.0.wait());
     }
 }
 
-/// The standard output of a program that ends with this code.
+/// Runs a program that must end with this exit code, and returns its standard output.
 fn run_expecting(command: &mut Command, code: i32) -> Result<String, TaskFailure> {
     let Output { status, stdout, stderr } = command
         .output()

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::tools::{TaskFailure, read_file};
 
-/// The list, from the workspace's root.
+/// The list's path, relative to the workspace's root.
 pub(super) const BUGS: &str = "tests/simulation/planted/bugs.toml";
 
 #[derive(Deserialize)]
@@ -16,7 +16,7 @@ pub(super) struct Bugs {
     pub(super) bug: Vec<Bug>,
 }
 
-/// An entry; the file says what its members mean.
+/// An entry. The file documents its members.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Bug {
@@ -42,7 +42,7 @@ const fn first_seed() -> u64 {
 /// Reads the list of the workspace in this folder.
 ///
 /// # Errors
-/// It is not as it should be; or an entry changes nothing, or has a name that another one has.
+/// The list is malformed, an entry changes nothing, or two entries have the same name.
 pub(super) fn read_bugs(root: &Path) -> Result<Vec<Bug>, TaskFailure> {
     parse_bugs(&read_file(&root.join(BUGS))?).map_err(|why| TaskFailure(format!("{BUGS}: {why}")))
 }

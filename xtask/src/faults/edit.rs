@@ -1,4 +1,4 @@
-//! Edits of the sources that plant a bug: each is in a function, and does nothing while its bug is inactive.
+//! Source edits that plant bugs. Each is in a function, and has no effect while its bug is inactive.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,16 +10,16 @@ use crate::faults::functions::{Crate, SourceFunction};
 use crate::faults::tokens::{NotOnce, find_once};
 use crate::tools::TaskFailure;
 
-/// In a text of bugs.toml: the question whether the bug is active.
+/// The placeholder in bugs.toml for the check whether the bug is active.
 const IS_ACTIVE: &str = "$bug";
-/// In a text of bugs.toml: the code that it replaces.
+/// The placeholder in bugs.toml for the replaced code.
 const REPLACED: &str = "$it";
-/// The crate with the switch.
+/// The crate that contains the switch.
 const CORE: &str = "core";
 
 /// A file with bugs.
 pub(super) struct Planted {
-    /// From the workspace's root.
+    /// The path relative to the workspace's root.
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
@@ -27,7 +27,7 @@ pub(super) struct Planted {
 /// Plants all bugs in the crates below this folder of sources, and returns the files that change.
 ///
 /// # Errors
-/// The places of bugs have changed: a line for each.
+/// The code of bugs has changed: one line per bug.
 pub(super) fn plant_bugs(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, TaskFailure> {
     let (mut planted, mut failures) = (Vec::new(), Vec::new());
     for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
@@ -75,17 +75,17 @@ fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<Planted>, Vec<Str
     if failures.is_empty() { Ok(planted) } else { Err(failures) }
 }
 
-/// The replacement of a part of a file.
+/// A replacement in a file.
 #[derive(Debug)]
 struct SourceEdit {
-    /// The bug, for errors.
+    /// The name of the bug, for error messages.
     bug: String,
     range: Range<usize>,
-    /// Has `$it` where the replaced text goes, with the edits inside it.
+    /// The new text, in which `$it` stands for the replaced text with the edits inside it.
     template: String,
 }
 
-/// The edits of a function: those of all its bugs together, so that they compose.
+/// Returns the edits for all bugs of a function together, so that they compose.
 fn function_edits(
     parsed: &Crate,
     function: &SourceFunction,
@@ -94,7 +94,7 @@ fn function_edits(
 ) -> Vec<SourceEdit> {
     let names = bugs.iter().map(|bug| bug.name.as_str()).collect::<Vec<_>>().join(", ");
     let edit = |range, template| SourceEdit { bug: names.clone(), range, template };
-    // The switch cannot be asked while compiling.
+    // The switch cannot be evaluated at compile time.
     let mut edits = Vec::from_iter(function.constness.clone().map(|range| edit(range, String::new())));
     let first = bugs.iter().map(|bug| first_statements(parsed, function, bug, failures)).collect();
     edits.push(edit(function.body.start..function.body.start, first));
@@ -116,7 +116,7 @@ fn function_edits(
     edits
 }
 
-/// The statements of a bug that stand before the body: those for its other arguments, then its own.
+/// Returns the statements of a bug that precede the body: first the changed arguments, then `first`.
 fn first_statements(
     parsed: &Crate,
     function: &SourceFunction,
@@ -134,7 +134,7 @@ fn first_statements(
         statements += &format!("let mut {name} = if {is_active} {{ {value} }} else {{ {name} }};\n");
     }
     if let Some(first) = &bug.first {
-        // What it prepares for the rest of the bug must be visible there.
+        // The declarations must be visible in the rest of the bug.
         let is_visible = bug.result.is_some() || bug.before.is_some();
         statements += &match first.contains(IS_ACTIVE) || is_visible {
             true => first.replace(IS_ACTIVE, &is_active),
@@ -145,7 +145,8 @@ fn first_statements(
     statements
 }
 
-/// The body as an expression, so that `return` and `?` end it with a result; then the bugs that change that.
+/// Wraps the body in an expression, so that `return` and `?` end it with a result, and appends the bugs that change the
+/// result.
 fn with_results(function: &SourceFunction, results: &[(String, &str)]) -> String {
     let annotation = |sign: &str| {
         function.returns.as_ref().map_or_else(String::new, |returned| format!("{sign} {returned}"))
@@ -160,13 +161,14 @@ fn with_results(function: &SourceFunction, results: &[(String, &str)]) -> String
     body + "result\n"
 }
 
-/// A choice between the code and the bug, or the bug's own text if that asks the question itself, as a guard does.
+/// Renders a choice between the original code and the bug, or only the bug's text if it contains the check itself, as
+/// in a guard.
 fn render_choice(is_active: &str, before: &str, after: &str) -> String {
     if after.contains(IS_ACTIVE) {
         return after.replace(IS_ACTIVE, is_active);
     }
     let choice = format!("if {is_active} {{ {after} }} else {{ {REPLACED} }}");
-    // A statement stands for itself; an expression may have operators around it.
+    // A statement is used as it is; an expression might have operators around it.
     if before.trim_end().ends_with(';') { choice } else { format!("({choice})") }
 }
 
@@ -179,7 +181,7 @@ fn describe_problem(bug: &Bug, why: &str) -> String {
     format!("{BUGS}: {}: {why}", bug.name)
 }
 
-/// The place in a function where this code stands once.
+/// Finds the only occurrence of this code in a function.
 fn find_code(parsed: &Crate, function: &SourceFunction, wanted: &str) -> Result<Range<usize>, String> {
     let text = &parsed.files[function.file].text;
     let start = function.body.start;
@@ -187,26 +189,26 @@ fn find_code(parsed: &Crate, function: &SourceFunction, wanted: &str) -> Result<
     let why = match find_once(&text[function.body.clone()], wanted) {
         Ok(place) => return Ok(start + place.start..start + place.end),
         Err(NotOnce::NotTokens) => {
-            return Err("`before` does not consist of whole tokens with closed brackets".to_owned());
+            return Err("`before` must consist of complete tokens with closed brackets".to_owned());
         }
-        Err(NotOnce::Nowhere) => "does not have the code of `before`, nor its first token".to_owned(),
+        Err(NotOnce::Nowhere) => "does not contain the code of `before`, not even its first token".to_owned(),
         Err(NotOnce::OnlyBeginning { tokens, place }) => {
-            format!(
-                "does not have the code of `before`, but its beginning in line {}: {tokens}",
-                line(&place)
-            )
+            format!("contains only the beginning of `before`, in line {}: {tokens}", line(&place))
         }
         Err(NotOnce::Repeated(places)) => {
             let lines = places.iter().map(|place| line(place).to_string()).collect::<Vec<_>>().join(", ");
-            format!("has the code of `before` {} times, in lines {lines}: take more of it", places.len())
+            format!(
+                "contains the code of `before` {} times, in lines {lines}: include more of it",
+                places.len()
+            )
         }
     };
     Err(format!("`{}` ({}) {why}", function.path, parsed.format_location(function)))
 }
 
-/// A file with its edits. One may lie within another's replaced text, or replace the same.
+/// Applies the edits to a file. An edit can be inside the replaced text of another, or replace the same text.
 fn apply_edits(text: &str, mut edits: Vec<SourceEdit>) -> Result<String, String> {
-    // What is only inserted comes first, then the outer before the inner.
+    // Insertions come first, then outer edits before inner ones.
     edits.sort_by_key(|edit| (edit.range.start, !edit.range.is_empty(), Reverse(edit.range.end)));
     apply_within(text, 0..text.len(), &edits)
 }
@@ -269,7 +271,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
         Ok(text.clone())
     }
 
-    /// An entry of the first function in `SOURCE`.
+    /// Returns an entry for the first function in `SOURCE`.
     fn bug(name: &str, rest: &str) -> String {
         entry(name, "Fault::may_be_done", rest)
     }
@@ -296,7 +298,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     }
 
     #[test]
-    fn an_argument_is_another_one_while_the_bug_is_active() {
+    fn an_active_bug_replaces_the_argument() {
         let text = planted(&bug("a", "argument = { made = 'made + 1' }")).unwrap();
         let argument = "\nlet mut made = if crate::planted::is(\"a\") { made + 1 } else { made };\n";
         assert!(text.contains(argument), "{text}");
@@ -326,7 +328,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     }
 
     #[test]
-    fn code_is_found_however_it_is_wrapped() {
+    fn code_is_found_regardless_of_line_breaks() {
         let text = planted(&bug("a", "before = 'made < limit(made, self,)'\nafter = 'true'")).unwrap();
         let choice = "made => (if crate::planted::is(\"a\") { true } else { made < limit(made, self) }),";
         assert!(without_space(&text).contains(choice), "{text}");
@@ -357,24 +359,24 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     fn missing_or_repeated_code_is_reported_with_its_function_and_lines() {
         let place = "bugs.toml: a: `ports::Fault::may_be_done` (crates/core/src/ports.rs:2)";
         for (before, why) in [
-            ("made", "has the code of `before` 4 times, in lines 3, 5, 5, 6: take more of it"),
+            ("made", "contains the code of `before` 4 times, in lines 3, 5, 5, 6: include more of it"),
             (
                 "made < limit(made, 1)",
-                "does not have the code of `before`, but its beginning in line 5: made < limit ( made ,",
+                "contains only the beginning of `before`, in line 5: made < limit ( made ,",
             ),
-            ("sent", "does not have the code of `before`, nor its first token"),
+            ("sent", "does not contain the code of `before`, not even its first token"),
         ] {
             let error = planted(&bug("a", &format!("before = '{before}'\nafter = ''"))).unwrap_err();
             assert!(error.ends_with(&format!("{place} {why}")), "{error}");
         }
         let error = planted(&bug("a", "before = 'limit('\nafter = ''")).unwrap_err();
         assert!(
-            error.ends_with("a: `before` does not consist of whole tokens with closed brackets"),
+            error.ends_with("a: `before` must consist of complete tokens with closed brackets"),
             "{error}"
         );
     }
 
-    /// The build of the simulator takes minutes: a rename says here which entries it breaks.
+    /// The build of the simulator takes minutes. This test reports the entries that a rename breaks in seconds.
     #[test]
     fn every_entry_finds_its_function_and_its_code() {
         let bugs = read_bugs(workspace_root()).unwrap_or_else(|TaskFailure(why)| panic!("{why}"));

@@ -1,4 +1,4 @@
-//! The functions of a crate, by name, with their places in the source.
+//! The functions of a crate, by name, with their locations in the source.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -10,37 +10,37 @@ use syn::{Signature, Token, TraitItemFn, Type};
 
 use crate::tools::{TaskFailure, read_file};
 
-/// Names that a message lists at most.
+/// The maximum number of names that a message lists.
 const NEAREST_MAX: usize = 10;
 
 /// The sources of a crate, without its tests.
 pub(super) struct Crate {
-    /// Its folder in `crates/`.
+    /// The crate's folder in `crates/`.
     pub(super) name: String,
     pub(super) files: Vec<SourceFile>,
     functions: Vec<SourceFunction>,
 }
 
 pub(super) struct SourceFile {
-    /// From the folder of the crate.
+    /// The path relative to the crate's folder.
     pub(super) path: PathBuf,
     pub(super) text: String,
 }
 
-/// A function that has a body, with places in the text of its file.
+/// A function with a body. Ranges refer to the text of its file.
 #[derive(Clone)]
 pub(super) struct SourceFunction {
-    /// With its modules and its type or trait: `decide::breaker::Breaker::hold`.
+    /// The path including modules and the type or trait: `decide::breaker::Breaker::hold`.
     pub(super) path: String,
-    /// The index of its file.
+    /// The index of the file.
     pub(super) file: usize,
     pub(super) line: usize,
-    /// The names in its parameters, without `self`.
+    /// The names bound by the parameters, without `self`.
     pub(super) parameters: Vec<String>,
-    /// The type that it returns, if that can be named in the body.
+    /// The return type, if it can be named in the body.
     pub(super) returns: Option<String>,
     pub(super) is_async: bool,
-    /// Its `const`.
+    /// The range of the keyword `const`, if present.
     pub(super) constness: Option<Range<usize>>,
     /// The range between the braces.
     pub(super) body: Range<usize>,
@@ -50,7 +50,7 @@ impl Crate {
     /// Reads the crate in this folder.
     ///
     /// # Errors
-    /// A file cannot be read, or is not Rust.
+    /// A file cannot be read or is not valid Rust.
     pub(super) fn read_sources(folder: &Path) -> Result<Self, TaskFailure> {
         let mut paths = Vec::new();
         list_sources(&folder.join("src"), &mut paths)?;
@@ -63,8 +63,10 @@ impl Crate {
         Self::from_files(name, files.collect::<Result<_, _>>()?)
     }
 
+    /// Parses the files of a crate.
+    ///
     /// # Errors
-    /// A file is not Rust.
+    /// A file is not valid Rust.
     pub(super) fn from_files(name: String, files: Vec<SourceFile>) -> Result<Self, TaskFailure> {
         let mut functions = Vec::new();
         for (file, SourceFile { path, text }) in files.iter().enumerate() {
@@ -76,21 +78,21 @@ impl Crate {
         Ok(Self { name, files, functions })
     }
 
-    /// The one function with this name, or with this end of its path.
+    /// Returns the only function whose path is this name or ends with it.
     ///
     /// # Errors
-    /// There is none, or several: a sentence that says which are near.
+    /// There is no such function, or there are several: the message lists similar ones.
     pub(super) fn find_function(&self, name: &str) -> Result<&SourceFunction, String> {
         let found: Vec<_> = self.functions.iter().filter(|function| function.is_called(name)).collect();
         match found[..] {
             [function] => Ok(function),
             [] => Err(format!(
-                "there is no function `{name}` in crates/{}; near it are: {}",
+                "there is no function `{name}` in crates/{}; similar names: {}",
                 self.name,
                 self.list_nearest(name)
             )),
             _ => Err(format!(
-                "{} functions of crates/{} are called `{name}`: name one of {}",
+                "{} functions of crates/{} are called `{name}`: choose one of {}",
                 found.len(),
                 self.name,
                 self.list_functions(&found)
@@ -98,12 +100,12 @@ impl Crate {
         }
     }
 
-    /// Where a function is, for people.
+    /// Formats the location of a function for messages.
     pub(super) fn format_location(&self, function: &SourceFunction) -> String {
         format!("crates/{}/{}:{}", self.name, self.files[function.file].path.display(), function.line)
     }
 
-    /// Functions of the same name, else of the same type or module, else those whose names begin alike.
+    /// Lists functions with the same name, then those of the same type or module, then those with a common prefix.
     fn list_nearest(&self, wanted: &str) -> String {
         let (owner, name) = wanted.rsplit_once("::").unwrap_or(("", wanted));
         let ranked = |function: &&SourceFunction| {
@@ -132,7 +134,7 @@ impl SourceFunction {
     }
 }
 
-/// `true` if a path is this one, or ends with `::` and this one.
+/// Returns true if `path` equals `end`, or ends with `::` and `end`.
 fn is_end_of(end: &str, path: &str) -> bool {
     path.strip_suffix(end).is_some_and(|before| before.is_empty() || before.ends_with("::"))
 }
@@ -153,7 +155,7 @@ fn list_sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), TaskFailu
     Ok(())
 }
 
-/// The modules of a file: `decide`, `breaker` for `src/decide/breaker.rs`.
+/// Returns the modules of a file: `decide`, `breaker` for `src/decide/breaker.rs`.
 fn module_path(path: &Path) -> Vec<String> {
     let names = path.with_extension("");
     let names = names.iter().skip(1).map(|name| name.to_string_lossy().into_owned());
@@ -164,7 +166,7 @@ fn module_path(path: &Path) -> Vec<String> {
 struct Finder<'a> {
     file: usize,
     text: &'a str,
-    /// The names around the place that is visited.
+    /// The names that enclose the visited item.
     path: Vec<String>,
     functions: &'a mut Vec<SourceFunction>,
 }
@@ -192,7 +194,7 @@ impl Finder<'_> {
         self.path.pop();
     }
 
-    /// `impl Trait` has no name in the body.
+    /// Returns the return type, or `None` for `impl Trait`, which cannot be named in the body.
     fn result_type(&self, signature: &Signature, body: usize) -> Option<String> {
         let ReturnType::Type(arrow, _) = &signature.output else { return Some("()".to_owned()) };
         let bounds = signature.generics.where_clause.as_ref();
@@ -205,14 +207,14 @@ impl Finder<'_> {
 
 impl<'ast> Visit<'ast> for Finder<'_> {
     fn visit_item_mod(&mut self, module: &'ast ItemMod) {
-        if !is_of_tests(&module.attrs) {
+        if !is_test_only(&module.attrs) {
             self.visit_within(module.ident.to_string(), |finder| visit::visit_item_mod(finder, module));
         }
     }
 
     fn visit_item_impl(&mut self, item: &'ast ItemImpl) {
-        if !is_of_tests(&item.attrs) {
-            self.visit_within(name_of(&item.self_ty), |finder| visit::visit_item_impl(finder, item));
+        if !is_test_only(&item.attrs) {
+            self.visit_within(type_name(&item.self_ty), |finder| visit::visit_item_impl(finder, item));
         }
     }
 
@@ -221,7 +223,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_item_fn(&mut self, function: &'ast ItemFn) {
-        if !is_of_tests(&function.attrs) {
+        if !is_test_only(&function.attrs) {
             self.add_function(&function.sig, &function.block);
             self.visit_within(function.sig.ident.to_string(), |finder| {
                 visit::visit_item_fn(finder, function)
@@ -230,7 +232,7 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 
     fn visit_impl_item_fn(&mut self, function: &'ast ImplItemFn) {
-        if !is_of_tests(&function.attrs) {
+        if !is_test_only(&function.attrs) {
             self.add_function(&function.sig, &function.block);
             self.visit_within(function.sig.ident.to_string(), |finder| {
                 visit::visit_impl_item_fn(finder, function)
@@ -245,13 +247,13 @@ impl<'ast> Visit<'ast> for Finder<'_> {
     }
 }
 
-/// The last name of a type's path: `Outbox` for `Outbox<'a, C, O>`.
-fn name_of(item: &Type) -> String {
+/// Returns the last segment of a type's path: `Outbox` for `Outbox<'a, C, O>`.
+fn type_name(item: &Type) -> String {
     let Type::Path(path) = item else { return "_".to_owned() };
     path.path.segments.last().map_or_else(|| "_".to_owned(), |segment| segment.ident.to_string())
 }
 
-fn is_of_tests(attributes: &[Attribute]) -> bool {
+fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
         let is_test = |words: &syn::MetaList| words.tokens.to_string() == "test";
         attribute.path().is_ident("cfg") && attribute.meta.require_list().is_ok_and(is_test)
@@ -295,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn functions_are_found_by_any_end_of_their_path() {
+    fn functions_are_found_by_any_suffix_of_their_path() {
         let parsed = parsed();
         for (name, path) in [
             ("Outbox::send", "deliver::Outbox::send"),
@@ -320,25 +322,25 @@ mod tests {
         let is_empty = parsed.find_function("is_empty").unwrap();
         assert_eq!(&SOURCE[is_empty.constness.clone().unwrap()], "const");
         assert_eq!(parsed.find_function("each").unwrap().returns, None);
-        // Places count bytes, though syn counts characters.
+        // Ranges count bytes, although syn counts characters.
         assert_eq!(&SOURCE[parsed.find_function("pack").unwrap().body.clone()], "");
         assert_eq!(&SOURCE[parsed.find_function("Outbox::name").unwrap().body.clone()], " \"é\" ");
     }
 
     #[test]
-    fn a_name_that_is_missing_or_ambiguous_lists_functions_near_it() {
+    fn a_missing_or_ambiguous_name_lists_similar_functions() {
         let parsed = parsed();
         let error = parsed.find_function("Outbox::sent").err().unwrap();
         assert!(
             error.starts_with(
-                "there is no function `Outbox::sent` in crates/core; near it are: `deliver::Outbox::send` \
+                "there is no function `Outbox::sent` in crates/core; similar names: `deliver::Outbox::send` \
                  (crates/core/src/deliver.rs:4), "
             ),
             "{error}"
         );
         assert_eq!(
             parsed.find_function("send").err().unwrap(),
-            "2 functions of crates/core are called `send`: name one of `deliver::Outbox::send` \
+            "2 functions of crates/core are called `send`: choose one of `deliver::Outbox::send` \
              (crates/core/src/deliver.rs:4), `deliver::send` (crates/core/src/deliver.rs:10)"
         );
     }

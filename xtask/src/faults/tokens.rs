@@ -1,18 +1,18 @@
-//! Code, compared token by token: white space, line breaks and comments do not count.
+//! Compares code token by token, ignoring white space, line breaks and comments.
 
 use std::ops::Range;
 use std::str::FromStr;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 
-/// The reason why code has no single place.
+/// The reason why code does not occur exactly once.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NotOnce {
-    /// Brackets are open, or it is empty.
+    /// The code has unclosed brackets, or is empty.
     NotTokens,
-    /// Not even its first token.
+    /// Not even the first token occurs.
     Nowhere,
-    /// As many of its tokens as stand somewhere.
+    /// Only the first tokens occur: the longest such sequence.
     OnlyBeginning {
         tokens: String,
         place: Range<usize>,
@@ -20,10 +20,10 @@ pub(super) enum NotOnce {
     Repeated(Vec<Range<usize>>),
 }
 
-/// The one place of the wanted code in a text.
+/// Finds the only occurrence of the wanted code in a text.
 ///
 /// # Errors
-/// It has none, or several.
+/// The code does not occur, or occurs more than once.
 pub(super) fn find_once(text: &str, wanted: &str) -> Result<Range<usize>, NotOnce> {
     let wanted = tokenize(wanted).filter(|wanted| !wanted.is_empty()).ok_or(NotOnce::NotTokens)?;
     let all = tokenize(text).ok_or(NotOnce::NotTokens)?;
@@ -57,8 +57,8 @@ struct CodeToken {
     range: Range<usize>,
 }
 
-/// The tokens of a text; `None` if a bracket is open. A comma before a closing bracket is left out: rustfmt writes it
-/// where it breaks the line.
+/// Returns the tokens of a text, or `None` if a bracket is not closed. Omits commas before closing brackets, because
+/// rustfmt adds them where it breaks lines.
 fn tokenize(text: &str) -> Option<Vec<CodeToken>> {
     let mut all = Vec::new();
     add_tokens(TokenStream::from_str(text).ok()?, &mut all);
@@ -86,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_is_found_however_it_is_wrapped() {
+    fn code_is_found_regardless_of_line_breaks() {
         let text = "match a { Some('é') => call( // why\n    &b,\n    [c],\n ), _ => d }";
         for wanted in ["call(&b, [c])", "call ( & b , [ c , ] , )"] {
             let place = find_once(text, wanted).unwrap();

@@ -1,14 +1,14 @@
-//! Queues that a deployment would leave behind, with their messages and without a reader.
+//! Refuses deployments that would leave queues behind, with their messages and without a consumer.
 
 use std::fmt::Write as _;
 
 use crate::tools::TaskFailure;
 
-/// Deploys although queues would be left behind: they are empty, or still have a reader.
+/// The option to deploy although queues would be left behind, because they are empty or still have a consumer.
 pub(super) const ALLOW: &str = "--allow-queue-replacement";
 
-/// Without a value. `cdk diff` does not know them, and would take the name of a stack behind one for its value; or it would
-/// be silent.
+/// Options without a value that `cdk diff` does not support: it would read a following stack name as the option's
+/// value, or print nothing.
 const NOT_FOR_DIFF: [&str; 18] = [
     "--all",
     "--asset-prebuild",
@@ -30,7 +30,7 @@ const NOT_FOR_DIFF: [&str; 18] = [
     "-q",
 ];
 
-/// The arguments of `cdk diff` for what `cdk deploy` would do; `None` if these do not deploy.
+/// Returns the arguments of `cdk diff` that correspond to a `cdk deploy`, or `None` if the arguments do not deploy.
 pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
     let asks_for_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
     let deploy = arguments.iter().position(|argument| argument == "deploy").filter(|_| !asks_for_help)?;
@@ -46,20 +46,21 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
             other => diff.push(other.to_owned()),
         }
     }
-    // Templates are compared without a change set; a difference is not an error; the report goes to standard error, also in CI.
+    // Templates are compared without a change set, a difference is not an error, and the report goes to standard error
+    // even in CI.
     diff.extend(["--method", "template", "--fail=false", "--ci=false", "--no-color"].map(str::to_owned));
     Some(diff)
 }
 
-/// Refuses a deployment by the report of `cdk diff`.
+/// Refuses a deployment based on the report of `cdk diff`.
 ///
 /// # Errors
 /// Queues would be replaced or removed, or the report cannot be parsed.
 pub(super) fn refuse_replacements(diff: &str) -> Result<(), TaskFailure> {
-    // Its last line. Without it the rest may be cut off, or mean something else.
+    // The last line of the report. Without it, the report might be truncated or have another format.
     if !diff.contains("Number of stacks with differences: ") {
         return Err(TaskFailure(format!(
-            "cdk diff does not report whether queues would be replaced; to deploy all the same, add {ALLOW}:\n{diff}"
+            "cdk diff does not report whether queues would be replaced; to deploy anyway, add {ALLOW}:\n{diff}"
         )));
     }
     let queues = replaced_queues(diff);
@@ -80,7 +81,7 @@ pub(super) fn refuse_replacements(diff: &str) -> Result<(), TaskFailure> {
     Err(TaskFailure(reported))
 }
 
-/// `STACK: PATH ID WHAT` for each queue that goes.
+/// Returns `STACK: PATH ID CHANGE` for each queue that would be replaced or removed.
 fn replaced_queues(diff: &str) -> Vec<String> {
     let mut stack = "";
     let mut found = Vec::new();
@@ -101,7 +102,7 @@ fn replaced_queues(diff: &str) -> Vec<String> {
 mod tests {
     use super::{diff_arguments, refuse_replacements};
 
-    /// The pinned CDK's report on a stack that is deployed under another prefix, shortened.
+    /// The pinned CDK's report on a stack deployed under another prefix, abridged.
     const REPLACED: &str = "\
 start: Building Redeliver/Redeliver/MessageProcessor/Code
 Stack Orders (aws://000000000000/us-east-1)
@@ -129,7 +130,7 @@ Resources
     }
 
     #[test]
-    fn a_queue_that_would_be_replaced_or_removed_is_refused_by_name() {
+    fn replacing_or_removing_a_queue_is_refused_by_name() {
         assert_eq!(
             refuse_replacements(REPLACED).unwrap_err().0,
             "this would leave queues behind, with all their messages and without a reader:\n  \
@@ -165,7 +166,7 @@ Resources
     }
 
     #[test]
-    fn a_deployment_is_compared_with_its_own_arguments() {
+    fn cdk_diff_gets_the_arguments_of_the_deployment() {
         let fixed = " --method template --fail=false --ci=false --no-color";
         let diff = |line: &str| diff_arguments(&split_words(line)).map(|arguments| arguments.join(" "));
         let reported = |line: &str| Some(format!("{line}{fixed}"));

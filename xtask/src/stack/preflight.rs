@@ -1,4 +1,4 @@
-//! `redeliver preflight` on what the CDK is about to deploy.
+//! Runs `redeliver preflight` on the stacks that the CDK is about to deploy.
 
 use std::fs;
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -10,23 +10,23 @@ use serde_json::Value;
 
 use crate::tools::{TaskFailure, cargo_command, read_file, target_dir};
 
-/// The option to deploy a paused stack, which may resume it.
+/// The option to deploy a paused stack, which can resume it.
 pub(super) const ALLOW: &str = "--allow-resume";
 
-/// A stack of the CDK's output.
+/// A stack in the CDK's output.
 #[derive(Debug, PartialEq, Eq)]
 struct ManifestStack {
     name: String,
     /// `None` if the stack is for any region.
     region: Option<String>,
-    /// Its file in the CDK's output.
+    /// The template's file in the CDK's output.
     template: String,
 }
 
-/// The output of `redeliver preflight`, as far as it is of interest here.
+/// The relevant part of the output of `redeliver preflight`.
 #[derive(Debug, Deserialize)]
 struct PreflightOutput {
-    /// `None` if it is not known.
+    /// The paused event source mappings; `None` if unknown.
     paused: Option<Vec<PausedMapping>>,
     event_sources: Option<Vec<Advised>>,
     taken_queues: Option<Vec<String>>,
@@ -35,7 +35,7 @@ struct PreflightOutput {
 
 #[derive(Debug, Deserialize)]
 struct Advised {
-    /// The command or the change that helps, if there is anything to do.
+    /// The recommended command or change, if any.
     advice: Option<String>,
 }
 
@@ -46,26 +46,26 @@ struct PausedMapping {
     state: String,
 }
 
-/// An empty folder for the CDK's output.
+/// Returns an empty folder for the CDK's output.
 pub(super) fn new_assembly() -> PathBuf {
     let assembly = target_dir().join("cdk-preflight");
-    let _of_an_earlier_run = fs::remove_dir_all(&assembly);
+    let _might_not_exist = fs::remove_dir_all(&assembly);
     assembly
 }
 
 /// Checks each stack before it is deployed, and asks the user if one is paused.
 ///
 /// # Errors
-/// A stack is paused, and the user does not want to deploy it.
+/// A stack is paused, and the user does not confirm its deployment.
 pub(super) fn check_stacks(
     assembly: &Path,
     arguments: &[String],
     is_allowed: bool,
 ) -> Result<(), TaskFailure> {
     let Ok(manifest) = read_file(&assembly.join("manifest.json")) else {
-        // With --app and a folder that was synthesized before.
+        // This happens with --app and a previously synthesized folder.
         println!(
-            "not known: is the deployment paused, and is the account's concurrency enough? (run `redeliver preflight`)"
+            "could not check for a paused deployment or the account's concurrency (run `redeliver preflight`)"
         );
         return Ok(());
     };
@@ -85,7 +85,7 @@ pub(super) fn check_stacks(
     Ok(())
 }
 
-/// The stacks of a manifest ("Cloud Assembly Specification", aws/aws-cdk).
+/// Returns the stacks of a manifest ("Cloud Assembly Specification", aws/aws-cdk).
 fn read_stacks(manifest: &str) -> Result<Vec<ManifestStack>, TaskFailure> {
     let manifest: Value = serde_json::from_str(manifest)
         .map_err(|error| TaskFailure(format!("the CDK's manifest.json: {error}")))?;
@@ -103,7 +103,7 @@ fn read_stacks(manifest: &str) -> Result<Vec<ManifestStack>, TaskFailure> {
         .collect())
 }
 
-/// `None` if `redeliver preflight` cannot be run; standard error says why.
+/// Runs `redeliver preflight` on a stack. Returns `None` if that fails; standard error says why.
 fn run_preflight(assembly: &Path, stack: &ManifestStack, arguments: &[String]) -> Option<PreflightOutput> {
     let mut command = cargo_command(&["run", "--quiet", "--locked", "--bin", "redeliver", "--", "preflight"]);
     command.args(["--format", "json", "--stack", &stack.name]).args(profile_arguments(arguments));
@@ -113,7 +113,7 @@ fn run_preflight(assembly: &Path, stack: &ManifestStack, arguments: &[String]) -
     serde_json::from_slice(&printed.stdout).ok()
 }
 
-/// The CDK's option, which `redeliver` has, too.
+/// Returns the CDK's option `--profile`, which `redeliver` also accepts.
 fn profile_arguments(arguments: &[String]) -> Vec<String> {
     let mut left = arguments.iter();
     while let Some(argument) = left.next() {
@@ -127,12 +127,12 @@ fn profile_arguments(arguments: &[String]) -> Vec<String> {
     Vec::new()
 }
 
-/// Asks on a terminal; returns false without one.
+/// Asks for consent on a terminal. Returns false without a terminal.
 fn ask_consent(stack: &ManifestStack, paused: &[PausedMapping]) -> Result<bool, TaskFailure> {
     if !(io::stdin().is_terminal() && io::stdout().is_terminal()) {
         return Ok(false);
     }
-    println!("{}. Deploy nevertheless? [y/N]", describe_paused(stack, paused));
+    println!("{}. Deploy anyway? [y/N]", describe_paused(stack, paused));
     let mut answer = String::new();
     let read = io::stdin().lock().read_line(&mut answer);
     read.map_err(|error| TaskFailure(format!("the answer cannot be read: {error}")))?;
@@ -153,7 +153,7 @@ fn describe_paused(stack: &ManifestStack, paused: &[PausedMapping]) -> String {
         .map(|PausedMapping { queue, function, state }| format!("{function} at {queue} is {state}"));
     let mappings = mappings.collect::<Vec<_>>().join(", ");
     format!(
-        "{} is paused ({mappings}), and a deployment may resume it: calls of the target begin again",
+        "{} is paused ({mappings}), and a deployment may resume it: calls of the target start again",
         stack.name
     )
 }
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_profile_is_the_cdks() {
+    fn preflight_uses_the_profile_of_the_cdk() {
         let of =
             |line: &str| profile_arguments(&line.split(' ').map(str::to_owned).collect::<Vec<_>>()).join(" ");
         assert_eq!(of("deploy --profile ops --all"), "--profile ops");
@@ -201,7 +201,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             render_refusal(&stack, &found.paused.unwrap()),
-            "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls of the target begin again; \
+            "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls of the target start again; \
              run `redeliver resume --stack redeliver-prod --apply` first, or add --allow-resume (docs/operate/pause.md)"
         );
     }

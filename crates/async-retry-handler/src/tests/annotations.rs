@@ -1,11 +1,11 @@
-//! The annotator's records of these verdicts: the body is a destination record, not one of our messages.
+//! The annotator's records of these verdicts, whose bodies are destination records, not messages of ours.
 
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use serde_json::json;
 
 use super::*;
 
-/// The final record of a destination record that is given up.
+/// Returns the final record of a destination record that is given up.
 fn final_record(body: &str) -> Attributes {
     let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
     assert!(setup.process(vec![received(1, body)]).is_empty());
@@ -66,7 +66,7 @@ fn a_body_that_is_not_a_failure_record_is_explained() {
 
 /// Lambda was unreachable until SQS moved the record.
 #[test]
-fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
+fn a_record_moved_by_sqs_is_explained_as_far_as_possible() {
     let body = destination_record(1, &payload(1), -1001);
     let world = FunctionWorld::new();
     let final_dlq = world.add_queue("final-dlq");
@@ -79,7 +79,7 @@ fn a_record_that_sqs_gave_up_is_explained_as_far_as_it_can_be() {
     assert_eq!(attribute_document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
 }
 
-/// Moved by an operator in the console, with its attributes.
+/// An operator moved the record in the console, with its attributes.
 #[test]
 fn a_final_record_on_the_retry_queue_is_invoked_as_the_first_retry() {
     let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);

@@ -1,11 +1,11 @@
-//! Waiting: the record hops on its own queue.
+//! Waiting records, which hop on their own queue.
 
 use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
 #[test]
-fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
+fn a_record_that_is_not_due_waits_unchanged_on_its_own_queue() {
     let setup = Setup::new(never_invoked);
     let body = destination_record(1, &payload(1), 0);
     let mut record = received(1, body.clone());
@@ -20,7 +20,7 @@ fn a_record_that_is_not_due_waits_on_its_own_queue_as_it_is() {
         (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
         (Some("tenant"), Some("Root=1"))
     );
-    assert_eq!(hop.attributes, producer_attributes(), "and no `Failure`");
+    assert_eq!(hop.attributes, producer_attributes(), "there is no `Failure`");
     assert_eq!(setup.world.seen.events(), [Event::Hopped { messages: 1 }]);
 }
 
@@ -50,5 +50,5 @@ fn a_hop_that_is_not_confirmed_leaves_its_record_and_no_other() {
         _ => None,
     });
     assert_eq!(not_confirmed, Some(("sqs-1".to_owned(), "hop")));
-    assert!(setup.world.seen.events().contains(&Event::Hopped { messages: 1 }), "only what is confirmed");
+    assert!(setup.world.seen.events().contains(&Event::Hopped { messages: 1 }), "only confirmed hops");
 }

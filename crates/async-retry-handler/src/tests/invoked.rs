@@ -45,11 +45,11 @@ fn an_envelope_keeps_its_count_and_a_forged_one_is_wrapped_again() {
 #[test]
 fn payloads_need_not_be_objects() {
     let setup = Setup::new(accept_event);
-    for odd in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
+    for unusual in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
         // The scripted Lambda searches for a number.
-        let odd = format!("[{odd},{{\"n\":1}}]");
-        assert!(setup.process(vec![received(1, destination_record(1, &odd, -1001))]).is_empty());
-        assert_eq!(setup.calls().pop().unwrap().1, wrapped(1, -1001, &odd));
+        let unusual = format!("[{unusual},{{\"n\":1}}]");
+        assert!(setup.process(vec![received(1, destination_record(1, &unusual, -1001))]).is_empty());
+        assert_eq!(setup.calls().pop().unwrap().1, wrapped(1, -1001, &unusual));
     }
 }
 
@@ -100,7 +100,7 @@ fn ten_records_have_ten_outcomes() {
 fn concurrent_requests_are_limited_to_ten() {
     let setup = Setup::new(accept_event);
     assert!(setup.process((0..95).map(due).collect()).is_empty());
-    assert_eq!((setup.calls().len(), *setup.lambda.most_at_once.lock().unwrap()), (95, (0, 10)));
+    assert_eq!((setup.calls().len(), *setup.lambda.max_concurrent.lock().unwrap()), (95, (0, 10)));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The whole loop in virtual time: failing functions, the handler, the annotator. No event is lost, regardless of
-//! crashes and failures.
+//! The complete loop in virtual time: failing functions, the handler, and the annotator. No event is lost, regardless
+//! of crashes and failures.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::poll_fn;
@@ -22,7 +22,7 @@ const DEAD: [(usize, &str); 4] = [
 ];
 const PROCESSED: [usize; 3] = [0, 5, 6];
 
-/// A Lambda that runs the queued events, and sends a record of each failure to the retry queue.
+/// A Lambda that runs queued events and sends a record of each failure to the retry queue.
 #[derive(Clone)]
 struct Service {
     clock: VirtualClock,
@@ -42,7 +42,7 @@ impl AsyncInvoker for Service {
             return Err(NotInvoked::TooLarge);
         }
         let (retry, _) = redeliver_core::async_retry::read_payload(payload);
-        let retry = retry.expect("a retry is in its envelope");
+        let retry = retry.expect("a retry is wrapped in its envelope");
         // These functions fail instantly, so the k-th retry comes after k delays of 1,000 s.
         let waited = self.clock.now().timestamp() - retry.initial_timestamp;
         assert!(waited >= 1000 * i64::from(retry.attempt), "early: {n}, {retry:?}, {waited} s");
@@ -53,7 +53,7 @@ impl AsyncInvoker for Service {
 }
 
 impl Service {
-    /// Runs the functions whose events are queued; true if there were any.
+    /// Runs the functions whose events are queued. Returns true if there were any.
     fn run(&self) -> bool {
         let queued = std::mem::take(&mut *self.queued.lock().unwrap());
         for (function_arn, payload) in &queued {
@@ -151,8 +151,8 @@ impl Loop {
         }
     }
 
-    /// Runs until everything is settled. `death` returns the number of polls after which a batch's process dies.
-    /// Returns true if one died.
+    /// Runs until all events are settled. `death` returns the number of polls after which a batch's process dies.
+    /// Returns true if any process died.
     fn run(&mut self, death: impl Fn(usize, usize) -> Option<usize>) -> bool {
         for n in 0..7 {
             let arn = if n == 2 { ORDERS.replace("orders", "payments") } else { ORDERS.to_owned() };
@@ -204,7 +204,7 @@ impl Loop {
         self.world.clock.block_on(self.queues[queue].queue.delete_batch(&handles));
     }
 
-    /// The records that the function reports as failed; `None` if its process died.
+    /// Returns the records that the function reports as failed; `None` if its process died.
     fn invoke(
         &self,
         function: &impl Function,
@@ -228,7 +228,7 @@ impl Loop {
     }
 
     fn dead(&self) -> BTreeSet<(usize, &str)> {
-        let of = |record: &ReceivedMessage| {
+        let number_and_code = |record: &ReceivedMessage| {
             let code = record.attributes.get("ErrorType").and_then(Attribute::text).unwrap_or("UNANNOTATED");
             let code = redeliver_core::failure::reason::ReasonCode::from_text(code)
                 .unwrap()
@@ -238,7 +238,7 @@ impl Loop {
             attribute_document(&record.attributes, "DeadLetter");
             (number(&record.body), code)
         };
-        self.final_records.iter().map(of).collect()
+        self.final_records.iter().map(number_and_code).collect()
     }
 
     fn processed(&self) -> BTreeSet<usize> {
@@ -276,7 +276,7 @@ fn without_crashes_each_event_is_retried_by_the_policy() {
         .iter()
         .map(|event| if let Event::Hopped { messages } = event { *messages } else { 0 })
         .sum::<u32>();
-    assert_eq!(hops, 2 * (2 + 3 + 1 + 3 + 1), "two for each retry, also for the one that Lambda refused");
+    assert_eq!(hops, 2 * (2 + 3 + 1 + 3 + 1), "two for each retry, including the one that Lambda refused");
 }
 
 #[test]

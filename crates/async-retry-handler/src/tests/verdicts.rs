@@ -49,7 +49,7 @@ fn an_event_that_is_too_old_is_given_up() {
 }
 
 #[test]
-fn a_function_that_is_not_listed_is_a_verdict_and_no_call() {
+fn an_unlisted_function_gets_a_verdict_and_no_call() {
     let setup = Setup::new(never_invoked);
     let other = ORDERS.replace("orders", "payments");
     setup.process(vec![received(1, destination_record_of(&other, 1, &payload(1), -1001))]);
@@ -74,12 +74,16 @@ fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
         assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
         assert_eq!(verdict["type"], "INVALID_MESSAGE_FORMAT");
         assert_eq!((&verdict["details"], &verdict["attempts"]), (&json!(details), &Value::Null));
-        assert_eq!(verdict["first_sent_time"], format_moment(-10), "all that is known is when SQS got it");
+        assert_eq!(
+            verdict["first_sent_time"],
+            format_moment(-10),
+            "only the time at which SQS received the record is known"
+        );
     }
 }
 
 #[test]
-fn a_payload_that_lambda_refuses_for_good_is_given_up() {
+fn a_payload_that_lambda_permanently_refuses_is_given_up() {
     for (answer, reason, explanation) in [
         (
             (|_| Answer::Refused(NotInvoked::TooLarge)) as fn(usize) -> Answer,
@@ -115,7 +119,7 @@ fn a_verdict_that_is_not_confirmed_leaves_its_record() {
 }
 
 #[test]
-fn a_record_of_ten_attributes_and_a_mebibyte_is_given_up_all_the_same() {
+fn a_record_with_ten_attributes_and_1_mib_is_given_up() {
     let setup = Setup::new(never_invoked);
     let attributes = ten_attributes();
     let room =
@@ -127,6 +131,6 @@ fn a_record_of_ten_attributes_and_a_mebibyte_is_given_up_all_the_same() {
     assert_eq!(
         setup.annotation.only_sent().attributes,
         attributes,
-        "the annotator finds no verdict; nothing is lost"
+        "the annotator finds no verdict, but the record is not lost"
     );
 }

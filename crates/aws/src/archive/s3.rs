@@ -1,4 +1,4 @@
-//! An S3 bucket, accessed with the AWS SDK: conditional writes, reads and listings, one request per call.
+//! An S3 bucket, accessed through the AWS SDK: conditional writes, reads and listings, one request per call.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +27,7 @@ const READ_TIMEOUT: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AccountId(u64);
 
-/// The error for text that is not an AWS account id.
+/// The error for a string that is not an AWS account id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("is not the id of an AWS account, which has 12 digits, such as 123456789012")]
 pub struct AccountIdError;
@@ -47,7 +47,7 @@ impl fmt::Display for AccountId {
     }
 }
 
-/// Splits `s3://BUCKET/PREFIX` into the bucket and the prefix, which may be empty. Returns `None` for any other text.
+/// Splits `s3://BUCKET/PREFIX` into the bucket and the prefix, which may be empty. Returns `None` for any other string.
 #[must_use]
 pub fn parse_s3_uri(uri: &str) -> Option<(&str, &str)> {
     let (bucket, prefix) =
@@ -60,14 +60,14 @@ pub fn parse_s3_uri(uri: &str) -> Option<(&str, &str)> {
 pub struct S3Bucket {
     client: Client,
     name: String,
-    /// S3 rejects every request if the bucket belongs to another account (`x-amz-expected-bucket-owner`), since anyone
-    /// can register the name of a deleted bucket.
+    /// The expected owner: S3 rejects every request if the bucket belongs to another account
+    /// (`x-amz-expected-bucket-owner`). Anyone can register the name of a deleted bucket.
     owner: Option<String>,
 }
 
 impl S3Bucket {
-    /// A bucket in the configuration's region. With `owner`, every request fails if the bucket belongs to another
-    /// account.
+    /// Creates a bucket in the configuration's region. With `owner`, every request fails if the bucket belongs to
+    /// another account.
     #[must_use]
     pub fn new(config: &SdkConfig, name: &str, owner: Option<AccountId>) -> Self {
         Self {
@@ -78,7 +78,7 @@ impl S3Bucket {
     }
 }
 
-/// The configuration of a client without retries: `redeliver_core::deliver` retries.
+/// Configures a client without retries, since `redeliver_core::deliver` retries.
 fn client_config(config: &SdkConfig) -> Builder {
     let timeouts = TimeoutConfig::builder().connect_timeout(CONNECT_TIMEOUT).read_timeout(READ_TIMEOUT);
     Builder::from(config)
@@ -90,8 +90,8 @@ fn client_config(config: &SdkConfig) -> Builder {
 
 fn has_custom_endpoint(config: &SdkConfig) -> bool {
     let key = ServiceConfigKey::builder().service_id("S3").env("AWS_ENDPOINT_URL").profile("endpoint_url");
-    let of_s3 = || config.service_config()?.load_config(key.build().ok()?);
-    config.endpoint_url().is_some() || of_s3().is_some()
+    let s3_endpoint = || config.service_config()?.load_config(key.build().ok()?);
+    config.endpoint_url().is_some() || s3_endpoint().is_some()
 }
 
 impl ObjectStore for S3Bucket {
@@ -133,7 +133,7 @@ impl ReadableStore for S3Bucket {
             return Err(EntryError::new(Fault::NoAnswer, "UnreadableAnswer"));
         }
         let keys = answer.contents.unwrap_or_default().into_iter().filter_map(|object| object.key);
-        let folders = answer.common_prefixes.unwrap_or_default().into_iter().filter_map(|one| one.prefix);
+        let folders = answer.common_prefixes.unwrap_or_default().into_iter().filter_map(|entry| entry.prefix);
         Ok(ListingPage {
             keys: keys.collect(),
             folders: folders.collect(),
@@ -145,7 +145,7 @@ impl ReadableStore for S3Bucket {
 fn classify_refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) -> EntryError {
     let code = |status| error.code().map_or_else(|| format!("HTTP {status}"), str::to_owned);
     match response_status(error) {
-        // The bucket is in another region: nothing was done, and a retry would get the same response.
+        // The bucket is in another region: the request had no effect, and a retry would get the same response.
         Some(status @ 300..=399) => EntryError::new(Fault::Sender, code(status)),
         // `ConditionalRequestConflict`, a concurrent write of the same object: a retry will find that it exists.
         Some(409) => EntryError::new(Fault::Throttled, code(409)),

@@ -20,7 +20,7 @@ fn config(url: &str) -> SdkConfig {
 }
 
 #[tokio::test]
-async fn an_answer_that_does_not_end_is_not_collected_for_ever() {
+async fn an_endless_receive_response_is_cut_off_at_64_mib() {
     for head in HEADS {
         let endless = Endless::start(head).await;
         let sqs = aws_sdk_sqs::Client::new(&config(endless.url()));
@@ -34,9 +34,9 @@ async fn an_answer_that_does_not_end_is_not_collected_for_ever() {
     }
 }
 
-/// A function has many clients, and most have little memory.
+/// A function has many clients, and most functions have little memory.
 #[tokio::test]
-async fn an_endless_answer_of_any_other_request_is_read_up_to_16_mib() {
+async fn any_other_endless_response_is_cut_off_at_16_mib() {
     for head in HEADS {
         let endless = Endless::start(head).await;
         let config = config(endless.url());
@@ -71,9 +71,9 @@ async fn an_endless_answer_of_any_other_request_is_read_up_to_16_mib() {
     }
 }
 
-/// The largest response of SQS.
+/// Tests the largest possible response from SQS.
 #[tokio::test]
-async fn ten_messages_of_1_mib_are_received_however_they_are_written() {
+async fn ten_1_mib_messages_are_received_even_if_fully_escaped() {
     let message = |id: usize| {
         let body = "\\u0009".repeat(1 << 20);
         format!(r#"{{"MessageId":"{id}","ReceiptHandle":"r","Body":"{body}"}}"#)
@@ -94,6 +94,7 @@ async fn ten_messages_of_1_mib_are_received_however_they_are_written() {
         stream.write_all(body.as_bytes()).await.unwrap();
     });
     let received = aws_sdk_sqs::Client::new(&sdk_config(&url)).receive_message().queue_url(&url).send().await;
-    let lengths: Vec<_> = received.unwrap().messages().iter().map(|one| one.body().unwrap().len()).collect();
+    let received = received.unwrap();
+    let lengths: Vec<_> = received.messages().iter().map(|message| message.body().unwrap().len()).collect();
     assert_eq!(lengths, [1 << 20; 10]);
 }

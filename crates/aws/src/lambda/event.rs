@@ -1,4 +1,4 @@
-//! Parses an SQS event as a whole or, if a record is unreadable, record by record, so that only that record fails.
+//! Parses an SQS event in one pass or, if a record is unreadable, record by record, so that only that record fails.
 //! Bodies remain raw strings.
 
 use std::fmt;
@@ -22,11 +22,11 @@ pub struct Records {
     pub readable: Vec<ReceivedMessage>,
     /// Unreadable records, which must be reported as failed.
     pub unreadable: Vec<UnreadableMessage>,
-    /// The ARN of their queue, if any record contains it. All records of an event are from one queue.
+    /// The ARN of the records' queue, if any record contains it. All records of an event are from the same queue.
     pub queue_arn: Option<String>,
 }
 
-/// The reason why an event fails the whole invocation, after which SQS redelivers its records.
+/// The reason why an event fails the entire invocation. SQS then redelivers its records.
 #[derive(Debug, Error)]
 pub enum NotAnSqsEvent {
     /// The invocation is not from an event source mapping.
@@ -35,7 +35,7 @@ pub enum NotAnSqsEvent {
          and leave it out of warm-up plugins and schedules"
     )]
     NoRecords,
-    /// A record that cannot be reported as failed.
+    /// A record has no message id, so it cannot be reported as failed.
     #[error("record {0} of the event has no messageId, so it could not be reported as failed")]
     NoMessageId(usize),
 }
@@ -54,7 +54,7 @@ pub fn parse_records(event: &str) -> Result<Records, NotAnSqsEvent> {
     }
 }
 
-/// `None` unless all records are readable.
+/// Parses all records; returns `None` if any of them is unreadable.
 fn parse_all(event: &str) -> Option<Vec<ReceivedMessage>> {
     let event: SqsEvent<FromObject<SqsMessage>> = parse_object(event)?;
     event.records.into_iter().map(|FromObject(record)| convert_record(record).ok()).collect()
@@ -98,15 +98,15 @@ fn parse_one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
         }
         // An empty identifier would also fail the whole batch.
         let id = parse_object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
-        let is_another_services = || {
+        let is_from_other_service = || {
             parse_object::<EventSourceMember>(raw.get())
                 .is_some_and(|source| source.event_source != "aws:sqs")
         };
-        let why = || {
-            if is_another_services() { NotAnSqsEvent::NoRecords } else { NotAnSqsEvent::NoMessageId(index) }
+        let reason = || {
+            if is_from_other_service() { NotAnSqsEvent::NoRecords } else { NotAnSqsEvent::NoMessageId(index) }
         };
         records.unreadable.push(UnreadableMessage {
-            sqs_message_id: id.ok_or_else(why)?.message_id,
+            sqs_message_id: id.ok_or_else(reason)?.message_id,
             receipt_handle: String::new(),
             message_group_id: parse_object::<SystemAttributes>(raw.get())
                 .map(|system| system.attributes.0.id),
@@ -126,7 +126,7 @@ fn parse_object<'de, T: Deserialize<'de>>(text: &'de str) -> Option<T> {
     serde_json::from_str(text).ok().map(|FromObject(value)| value)
 }
 
-/// A struct parsed only from a JSON object; serde would also accept an array.
+/// A struct that is deserialized only from a JSON object; serde would also accept an array.
 pub(crate) struct FromObject<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for FromObject<T> {

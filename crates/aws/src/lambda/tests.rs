@@ -5,15 +5,15 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Records the received messages, and fails those with the body `fails`.
+/// A function that records the received messages and fails those with the body `fails`.
 #[derive(Default)]
-struct Noting(Mutex<Vec<String>>, Mutex<u32>);
+struct RecordingFunction(Mutex<Vec<String>>, Mutex<u32>);
 
-/// The same, in the order of each group.
+/// A [`RecordingFunction`] that keeps the order within each group.
 #[derive(Default)]
-struct InOrder(Noting);
+struct OrderedFunction(RecordingFunction);
 
-impl Function for InOrder {
+impl Function for OrderedFunction {
     fn begin_invocation(&self, request_id: &str) {
         self.0.begin_invocation(request_id);
     }
@@ -27,17 +27,17 @@ impl Function for InOrder {
     }
 }
 
-impl Function for Noting {
+impl Function for RecordingFunction {
     fn begin_invocation(&self, request_id: &str) {
         assert_eq!(request_id, "request-1");
         *self.1.lock().unwrap() += 1;
     }
 
     async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
-        assert_eq!(*self.1.lock().unwrap(), 1, "its log lines have the request id of the invocation");
+        assert_eq!(*self.1.lock().unwrap(), 1, "the log lines must have the invocation's request id");
         self.0.lock().unwrap().extend(records.iter().map(|record| record.sqs_message_id.clone()));
-        let done = records.into_iter().filter(|record| record.body != "fails");
-        done.map(|record| record.into_receipt().confirm()).collect()
+        let processed = records.into_iter().filter(|record| record.body != "fails");
+        processed.map(|record| record.into_receipt().confirm()).collect()
     }
 }
 
@@ -48,9 +48,9 @@ fn context(deadline: u64) -> Context {
     context
 }
 
-/// The ids that an event source mapping would keep, those that the function received, and those that were observed.
+/// Returns the response, the ids that the function received, and the ids that were observed as unreadable.
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
-    let (function, noted) = (Noting::default(), Noted::default());
+    let (function, noted) = (RecordingFunction::default(), RecordingObserver::default());
     let event = json!({ "Records": records }).to_string();
     let answer = handle_invocation(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
     let answer = answer.map(|response| serde_json::to_value(response).unwrap());
@@ -60,9 +60,9 @@ async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<
 
 /// Records the ids of unreadable records.
 #[derive(Default)]
-struct Noted(Mutex<Vec<String>>);
+struct RecordingObserver(Mutex<Vec<String>>);
 
-impl Observer for Noted {
+impl Observer for RecordingObserver {
     fn observe(&self, event: &Event) {
         let Event::UnreadableRecord { sqs_message_id } = event else { panic!("{event:?}") };
         self.0.lock().unwrap().push(sqs_message_id.clone());
@@ -91,63 +91,63 @@ fn failures(ids: &[&str]) -> Value {
 }
 
 #[tokio::test]
-async fn an_unreadable_record_is_reported_as_failed_beside_those_that_are_done() {
+async fn an_unreadable_record_is_reported_and_the_others_are_processed() {
     let records =
         [record("a", "{}"), unreadable("b"), record("c", "fails"), unreadable("d"), record("e", "{}")];
     let (answer, given, noted) = outcome(&records).await;
-    assert_eq!(answer, Ok(failures(&["b", "c", "d"])), "what is not named is deleted");
+    assert_eq!(answer, Ok(failures(&["b", "c", "d"])), "SQS deletes all other messages");
     assert_eq!(given, ["a", "c", "e"]);
     assert_eq!(noted, ["b", "d"]);
 }
 
-/// A message that is processed and deleted before one that remains would overtake it.
+/// Otherwise, later messages of the group would overtake the unreadable one.
 #[tokio::test]
-async fn in_an_ordered_batch_an_unreadable_record_stops_its_group() {
-    let of_group = |mut record: Value, group: &str| {
+async fn an_unreadable_record_stops_its_group_in_an_ordered_batch() {
+    let in_group = |mut record: Value, group: &str| {
         record["attributes"]["MessageGroupId"] = group.into();
         record
     };
     let records = [
-        of_group(record("1", "{}"), "a"),
-        of_group(unreadable("2"), "a"),
-        of_group(record("3", "{}"), "a"),
-        of_group(record("4", "{}"), "b"),
-        of_group(record("5", "{}"), "a"),
+        in_group(record("1", "{}"), "a"),
+        in_group(unreadable("2"), "a"),
+        in_group(record("3", "{}"), "a"),
+        in_group(record("4", "{}"), "b"),
+        in_group(record("5", "{}"), "a"),
     ];
     let mut group_unknown = records.clone();
     group_unknown[1] = unreadable("2");
     for (records, called, reported) in [
         (&records, &["1", "4"][..], &["2", "3", "5"][..]),
-        // Each record behind it may belong to its group.
+        // Each later record might belong to its group.
         (&group_unknown, &["1"], &["2", "3", "4", "5"]),
     ] {
-        let (function, noted) = (InOrder::default(), Noted::default());
+        let (function, noted) = (OrderedFunction::default(), RecordingObserver::default());
         let event = json!({ "Records": records }).to_string();
         let answer = handle_invocation(&function, &noted, &(), &event, &context(1_750_000_030_000)).await;
         assert_eq!(serde_json::to_value(answer.unwrap()).unwrap(), failures(reported));
         assert_eq!(*function.0.0.lock().unwrap(), called);
-        assert_eq!(*noted.0.lock().unwrap(), ["2"], "only what cannot be read is reported as unreadable");
+        assert_eq!(*noted.0.lock().unwrap(), ["2"], "only the unreadable record is reported as unreadable");
     }
 }
 
 #[tokio::test]
-async fn a_batch_of_unreadable_records_alone_is_reported_whole() {
+async fn a_batch_with_only_unreadable_records_is_reported_in_full() {
     let (answer, given, _) = outcome(&[unreadable("a"), unreadable("b")]).await;
     assert_eq!((answer, given), (Ok(failures(&["a", "b"])), vec![]));
 }
 
 #[tokio::test]
-async fn a_record_without_an_id_fails_the_invocation_and_no_record_is_begun() {
+async fn a_record_without_an_id_fails_the_invocation_before_any_call() {
     for unnamed in [json!({ "body": "CANARY" }), json!({ "messageId": "", "body": "CANARY" })] {
         let (answer, given, noted) = outcome(&[record("a", "{}"), unnamed]).await;
         let why = "record 1 of the event has no messageId, so it could not be reported as failed";
-        assert_eq!(answer, Err(why.to_owned()), "nothing is deleted then");
+        assert_eq!(answer, Err(why.to_owned()), "SQS then deletes no message");
         assert_eq!((given.len(), noted.len()), (0, 0));
     }
 }
 
 #[tokio::test]
-async fn a_panic_fails_the_invocation_without_its_text() {
+async fn a_panic_fails_the_invocation_without_revealing_its_message() {
     struct Panics;
     impl Function for Panics {
         async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
@@ -155,7 +155,7 @@ async fn a_panic_fails_the_invocation_without_its_text() {
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = handle_invocation(&Panics, &Noted::default(), &(), &event, &context(0)).await;
+    let error = handle_invocation(&Panics, &RecordingObserver::default(), &(), &event, &context(0)).await;
     let Diagnostic { error_type, error_message } = error.unwrap_err().into();
     assert_eq!(error_type, "Panic");
     assert_eq!(error_message, "the function panicked; SQS delivers the whole batch again");
@@ -163,7 +163,7 @@ async fn a_panic_fails_the_invocation_without_its_text() {
 
 /// The error that a warm-up plugin shows.
 #[tokio::test]
-async fn an_event_that_is_not_of_a_queue_has_an_error_with_a_name() {
+async fn an_event_that_is_not_from_sqs_fails_with_a_named_error() {
     for event in [
         r#"{"source":"serverless-plugin-warmup"}"#,
         "{}",
@@ -171,7 +171,14 @@ async fn an_event_that_is_not_of_a_queue_has_an_error_with_a_name() {
         "[]",
         r#"{"Records":[{"eventSource":"aws:s3"}]}"#,
     ] {
-        let error = handle_invocation(&Noting::default(), &Noted::default(), &(), event, &context(0)).await;
+        let error = handle_invocation(
+            &RecordingFunction::default(),
+            &RecordingObserver::default(),
+            &(),
+            event,
+            &context(0),
+        )
+        .await;
         let Diagnostic { error_type, error_message } = error.unwrap_err().into();
         assert_eq!(error_type, "NotAnSqsEvent", "{event}");
         assert_eq!(
@@ -187,7 +194,7 @@ fn response(failed: &[&str]) -> String {
 }
 
 #[test]
-fn failed_records_are_named_as_an_event_source_mapping_reads_it() {
+fn failed_records_are_listed_in_the_format_of_an_event_source_mapping() {
     assert_eq!(response(&["a"]), r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#);
     assert_eq!(
         response(&["b", "a", "b"]),
@@ -200,10 +207,10 @@ fn a_batch_without_failures_has_an_empty_failure_list() {
     assert_eq!(response(&[]), r#"{"batchItemFailures":[]}"#);
 }
 
-/// A guest's response.
-struct Answering(Result<&'static str, &'static str>);
+/// A guest that always returns this response.
+struct RespondingGuest(Result<&'static str, &'static str>);
 
-impl Guest for Answering {
+impl Guest for RespondingGuest {
     fn begin_invocation(&self, _: &str, _: Option<&str>) {}
 
     fn is_own_queue(&self, queue_arn: &str) -> bool {
@@ -225,37 +232,43 @@ impl Guest for Answering {
     async fn resume_after_restore(&self) {}
 }
 
-/// Otherwise a message with an unconfirmed hand-off would be deleted if that queue's mapping does not request failures.
+/// Otherwise, a message with an unconfirmed hand-off would be deleted if the mapping of the other queue does not report
+/// failures.
 #[tokio::test]
-async fn a_batch_of_another_queue_is_a_guests() {
-    let function = Noting::default();
-    let of_refunds = |mut record: Value| {
+async fn a_batch_from_another_queue_is_passed_to_the_guest() {
+    let function = RecordingFunction::default();
+    let from_refunds = |mut record: Value| {
         record["eventSourceARN"] = "arn:aws:sqs:eu-central-1:123456789012:refunds".into();
         record
     };
-    let guest = Answering(Ok("null"));
+    let guest = RespondingGuest(Ok("null"));
     for (records, answer, given) in [
         (json!([record("a", "{}")]), r#"{"batchItemFailures":[]}"#, &["a"][..]),
-        (json!([of_refunds(record("b", "{}"))]), "null", &["a"]),
-        (json!([of_refunds(unreadable("c"))]), "null", &["a"]),
+        (json!([from_refunds(record("b", "{}"))]), "null", &["a"]),
+        (json!([from_refunds(unreadable("c"))]), "null", &["a"]),
     ] {
         let event = json!({ "Records": records }).to_string();
-        let outcome =
-            handle_invocation(&function, &Noted::default(), &guest, &event, &context(1_750_000_030_000))
-                .await;
+        let outcome = handle_invocation(
+            &function,
+            &RecordingObserver::default(),
+            &guest,
+            &event,
+            &context(1_750_000_030_000),
+        )
+        .await;
         assert_eq!(serde_json::to_string(&outcome.unwrap()).unwrap(), answer);
         assert_eq!(*function.0.lock().unwrap(), given);
     }
 }
 
 #[tokio::test]
-async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logged() {
+async fn an_event_from_another_service_is_passed_to_the_guest_whose_error_is_not_logged() {
     let invoke = async |answer| {
         let event = r#"{"Records":[{"eventSource":"aws:s3"}]}"#;
         handle_invocation(
-            &Noting::default(),
-            &Noted::default(),
-            &Answering(answer),
+            &RecordingFunction::default(),
+            &RecordingObserver::default(),
+            &RespondingGuest(answer),
             event,
             &context(1_750_000_030_000),
         )
@@ -268,15 +281,21 @@ async fn an_event_of_another_service_is_a_guests_and_its_errors_text_is_not_logg
     assert_eq!(Diagnostic::from(error).error_message, "canary");
 }
 
-/// Its response would go to Lambda, which would delete a batch with unknown outcomes.
+/// Otherwise, the guest's response would be returned to Lambda, and a batch with unknown outcomes would be deleted.
 #[tokio::test]
-async fn a_batch_with_a_record_without_an_id_is_no_guests_and_fails_as_a_whole() {
-    let whole = json!({ "eventSource": "aws:sqs", "body": "{}" });
-    for unnamed in [whole, json!({ "body": "{}" })] {
+async fn a_record_without_an_id_fails_the_batch_and_bypasses_the_guest() {
+    let with_source = json!({ "eventSource": "aws:sqs", "body": "{}" });
+    for unnamed in [with_source, json!({ "body": "{}" })] {
         let event = json!({ "Records": [record("a", "{}"), unnamed] }).to_string();
-        let guest = Answering(Ok("null"));
-        let answer =
-            handle_invocation(&Noting::default(), &Noted::default(), &guest, &event, &context(0)).await;
+        let guest = RespondingGuest(Ok("null"));
+        let answer = handle_invocation(
+            &RecordingFunction::default(),
+            &RecordingObserver::default(),
+            &guest,
+            &event,
+            &context(0),
+        )
+        .await;
         let why = "record 1 of the event has no messageId, so it could not be reported as failed";
         assert_eq!(Diagnostic::from(answer.unwrap_err()).error_message, why);
     }

@@ -1,4 +1,4 @@
-//! Tests against a scripted server that responds as SNS and EventBridge do.
+//! Tests against a scripted server that responds like SNS and EventBridge.
 
 use std::collections::BTreeMap;
 
@@ -32,13 +32,13 @@ async fn publish(server: &Loopback, arn: &str) -> Result<(), EntryError> {
     AwsNotifier::new(&config, arn.parse().unwrap()).publish(&notice()).await
 }
 
-/// True if the signature contains this region and service: the region is the ARN's, not the function's.
+/// True if the signature contains this region and service. The region must be the ARN's, not the function's.
 fn is_signed_for(request: &Request, scope: &str) -> bool {
     request.header("authorization").concat().contains(&format!("/{scope}/aws4_request, "))
 }
 
 #[tokio::test]
-async fn a_topic_gets_a_subject_a_text_for_mail_and_a_document_for_all_else() {
+async fn a_topic_receives_a_subject_an_email_text_and_a_json_document() {
     let published = "<PublishResponse xmlns=\"http://sns.amazonaws.com/doc/2010-03-31/\"><PublishResult>\
          <MessageId>1</MessageId></PublishResult></PublishResponse>";
     let server = Loopback::start([Answer::new(200, &[], published)]).await;
@@ -62,9 +62,9 @@ async fn a_topic_gets_a_subject_a_text_for_mail_and_a_document_for_all_else() {
 }
 
 #[tokio::test]
-async fn a_bus_gets_the_document_as_an_event() {
-    let taken = r#"{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}"#;
-    let server = Loopback::start([Answer::new(200, &[], taken)]).await;
+async fn a_bus_receives_the_document_as_an_event() {
+    let accepted = r#"{"FailedEntryCount":0,"Entries":[{"EventId":"1"}]}"#;
+    let server = Loopback::start([Answer::new(200, &[], accepted)]).await;
     assert_eq!(publish(&server, BUS).await, Ok(()));
     let request = server.request();
     assert!(is_signed_for(&request, "eu-west-1/events"));
@@ -79,7 +79,7 @@ async fn a_bus_gets_the_document_as_an_event() {
 }
 
 #[tokio::test]
-async fn a_refused_notice_has_the_code_of_the_service() {
+async fn a_refused_notice_has_the_services_error_code() {
     let sns = |status, code| {
         let body = format!(
             "<ErrorResponse><Error><Type>Sender</Type><Code>{code}</Code><Message>CANARY</Message></Error></ErrorResponse>"

@@ -1,4 +1,4 @@
-//! Encodes spans for OTLP, in OpenTelemetry's own types ("opentelemetry/proto/trace/v1/trace.proto").
+//! Encodes spans for OTLP, with OpenTelemetry's own types ("opentelemetry/proto/trace/v1/trace.proto").
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
@@ -11,7 +11,7 @@ use redeliver_core::trace::{Span, SpanEvent, SpanKind, SpanValue, TraceLink};
 
 /// The flags of a sampled span.
 const SAMPLED: u32 = 1;
-/// The attribute of a link.
+/// The attribute that contains a link's role.
 const ROLE: &str = "redeliver.link";
 
 /// Encodes a request with these spans and resource attributes.
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn an_encoded_request_decodes_to_every_member_of_its_span() {
+    fn an_encoded_span_decodes_without_loss() {
         let context = |span_id| SpanContext { trace_id: 1 << 120 | 7, span_id, is_sampled: true };
         let span = Span {
             context: context(2),

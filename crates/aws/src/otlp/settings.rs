@@ -1,4 +1,4 @@
-//! OpenTelemetry's variables ("Environment Variable Specification", OpenTelemetry).
+//! OpenTelemetry's environment variables ("Environment Variable Specification", OpenTelemetry).
 
 use std::time::Duration;
 
@@ -10,8 +10,8 @@ use percent_encoding::percent_decode_str;
 use crate::settings::Variables;
 use crate::telemetry::random_seed;
 
-/// The interval between exports of a long-running process: `OTEL_BSP_SCHEDULE_DELAY` in milliseconds; 5 s if it is
-/// invalid or not set.
+/// Returns the interval between exports in a long-running process: `OTEL_BSP_SCHEDULE_DELAY` in milliseconds, or 5 s if
+/// it is invalid or not set.
 #[must_use]
 pub fn span_interval(variables: &Variables<'_>) -> Duration {
     let milliseconds = variables.optional("OTEL_BSP_SCHEDULE_DELAY").and_then(|value| value.parse().ok());
@@ -30,7 +30,7 @@ pub struct OtlpSettings {
     pub resource: Vec<(String, String)>,
 }
 
-/// Omits the endpoint and the headers, which may be secrets.
+/// Omits the endpoint and the headers, which may contain secrets.
 impl fmt::Debug for OtlpSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OtlpSettings").field("resource", &self.resource).finish_non_exhaustive()
@@ -38,11 +38,12 @@ impl fmt::Debug for OtlpSettings {
 }
 
 impl OtlpSettings {
-    /// Reads the settings; `None` if no endpoint is set or the variables disable the export. `default_name` is the
-    /// service's name outside Lambda.
+    /// Reads the settings. Returns `None` if no endpoint is set or the variables disable the export. Outside Lambda,
+    /// the default service name is `redeliver-` followed by `default_name`.
     ///
     /// # Errors
-    /// If the variables select another protocol, perhaps for the user's own function. Nothing is exported then.
+    /// If the variables select another protocol, which may be meant for the user's own function. In that case, no spans
+    /// are exported.
     pub fn from_variables(variables: &Variables<'_>, default_name: &str) -> Result<Option<Self>, String> {
         let read = |name: &str| variables.optional(name);
         let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -78,7 +79,7 @@ static INSTANCE: LazyLock<String> = LazyLock::new(|| {
     seed[..16].iter().map(|byte| format!("{byte:02x}")).collect()
 });
 
-/// A later attribute replaces an earlier one with the same name.
+/// Returns the resource's attributes. A later attribute replaces an earlier one with the same name.
 fn resource_attributes(variables: &Variables<'_>, default_name: &str) -> Vec<(String, String)> {
     let read = |name: &str| variables.optional(name);
     let function = read("AWS_LAMBDA_FUNCTION_NAME");
@@ -110,7 +111,7 @@ fn resource_attributes(variables: &Variables<'_>, default_name: &str) -> Vec<(St
     resource
 }
 
-/// `NAME=VALUE,…` with percent-encoded values, as in W3C Baggage. Anything else is skipped.
+/// Parses `NAME=VALUE,…` with percent-encoded values, as in W3C Baggage. Skips invalid pairs.
 fn parse_pairs(text: &str) -> Vec<(String, String)> {
     let pair = |pair: &str| {
         let (name, value) = pair.split_once('=')?;
@@ -139,7 +140,7 @@ mod tests {
     const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318/");
 
     #[test]
-    fn without_an_endpoint_and_if_it_is_switched_off_nothing_is_exported() {
+    fn spans_are_exported_only_with_an_endpoint_and_unless_disabled() {
         assert_eq!(read(&[]), Ok(None));
         let exporters = ["none", "console", "jaeger, zipkin"].map(|names| ("OTEL_TRACES_EXPORTER", names));
         for off in exporters.into_iter().chain([("OTEL_SDK_DISABLED", "True")]) {
@@ -151,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_endpoint_of_all_signals_gets_a_path_and_that_of_traces_does_not() {
+    fn a_path_is_appended_to_the_general_endpoint_but_not_to_the_traces_endpoint() {
         let endpoint = |variables: &[_]| read(variables).unwrap().unwrap().endpoint;
         assert_eq!(endpoint(&[ENDPOINT]), "http://127.0.0.1:4318/v1/traces");
         let own = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://example.com/in/");
@@ -160,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_is_in_milliseconds_and_an_invalid_one_counts_as_not_set() {
+    fn the_interval_is_in_milliseconds_and_an_invalid_value_counts_as_not_set() {
         let interval = |value: &str| {
             let lookup = |name: &str| (name == "OTEL_BSP_SCHEDULE_DELAY").then(|| value.to_owned());
             span_interval(&Variables::new(lookup)).as_millis()
@@ -180,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_resource_are_pairs_in_percent_encoding() {
+    fn headers_and_resource_attributes_are_percent_decoded() {
         let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%3D, x = y ,nothing,=z");
         let resource = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=before,team=payments");
         let settings = read(&[ENDPOINT, headers, resource]).unwrap().unwrap();
@@ -213,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_and_protocol_of_traces_count_before_those_of_all_signals() {
+    fn headers_and_protocol_of_traces_take_precedence_over_the_general_ones() {
         let all = [("OTEL_EXPORTER_OTLP_HEADERS", "x=all"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
         let own = [
             ("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "x=own"),

@@ -14,10 +14,10 @@ use tokio::task::yield_now;
 use super::*;
 use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
 
-/// Only a hang takes this long.
+/// A wait that only a hang exceeds.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A collector that counts its requests, and responds to one per permit.
+/// A collector that counts its requests and responds to one request per permit.
 #[derive(Clone, Debug)]
 struct Collector {
     requests: Arc<AtomicUsize>,
@@ -68,90 +68,93 @@ fn tracer() -> Tracer {
     tracer
 }
 
-fn in_an_hour() -> Timestamp {
+fn an_hour_from_now() -> Timestamp {
     SystemClock.now() + TimeDelta::hours(1)
 }
 
 fn under_way(exporter: &Exporter) -> usize {
-    UNDER_WAY_MAX - exporter.under_way.available_permits()
+    CONCURRENT_EXPORTS_MAX - exporter.under_way.available_permits()
 }
 
 fn warned_at(exporter: &Exporter) -> Option<Timestamp> {
     *lock(&exporter.warned_at)
 }
 
-async fn until_it(is_so: impl Fn() -> bool) {
-    let seen = async {
-        while !is_so() {
+async fn wait_until(condition: impl Fn() -> bool) {
+    let polling = async {
+        while !condition() {
             yield_now().await;
         }
     };
-    timeout(PATIENCE, seen).await.expect("it becomes so");
+    timeout(PATIENCE, polling).await.expect("the condition becomes true");
 }
 
 #[test]
-fn the_end_of_an_invocation_waits_at_most_50_ms_and_never_until_its_deadline() {
+fn exporting_waits_at_most_50_ms_or_half_the_time_left() {
     let now = Timestamp::UNIX_EPOCH;
     let waited = |left_ms| wait_limit(now, now + TimeDelta::milliseconds(left_ms)).as_millis();
     assert_eq!([30_000, 100, 60, 2, 0, -1000].map(waited), [50, 50, 30, 1, 0, 0]);
 }
 
 #[tokio::test]
-async fn without_spans_no_request_is_made() {
+async fn no_request_is_made_without_spans() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     let tracer = tracer();
     drop(tracer.take_ended());
-    exporter.export_spans(&tracer, in_an_hour()).await;
+    exporter.export_spans(&tracer, an_hour_from_now()).await;
     yield_now().await;
     assert_eq!((collector.requests(), under_way(&exporter)), (0, 0));
 }
 
 #[tokio::test]
-async fn an_export_that_is_no_longer_awaited_continues() {
+async fn an_export_continues_after_the_invocation_stops_waiting() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
-    exporter.export_spans(&tracer(), in_an_hour()).await;
-    assert_eq!((collector.requests(), under_way(&exporter)), (1, 1), "the invocation has ended before it");
+    exporter.export_spans(&tracer(), an_hour_from_now()).await;
+    assert_eq!((collector.requests(), under_way(&exporter)), (1, 1), "the invocation ended first");
     collector.answers.add_permits(1);
-    until_it(|| under_way(&exporter) == 0).await;
+    wait_until(|| under_way(&exporter) == 0).await;
     assert_eq!((collector.answers.available_permits(), warned_at(&exporter)), (0, None));
 }
 
 #[tokio::test]
-async fn a_collector_that_is_too_slow_gets_four_exports_at_once_and_no_more() {
+async fn a_slow_collector_receives_at_most_four_concurrent_exports() {
     let collector = Collector::silent();
     let exporter = collector.exporter();
     for _ in 0..5 {
         exporter.export_spans(&tracer(), Timestamp::UNIX_EPOCH).await;
     }
-    until_it(|| warned_at(&exporter).is_some()).await;
-    assert_eq!((collector.requests(), under_way(&exporter)), (UNDER_WAY_MAX, UNDER_WAY_MAX));
+    wait_until(|| warned_at(&exporter).is_some()).await;
+    assert_eq!(
+        (collector.requests(), under_way(&exporter)),
+        (CONCURRENT_EXPORTS_MAX, CONCURRENT_EXPORTS_MAX)
+    );
     assert_eq!(exporter.post_spans(Vec::new()).await, Err(NotExported::TooSlow));
 
-    collector.answers.add_permits(UNDER_WAY_MAX + 1);
-    until_it(|| under_way(&exporter) == 0).await;
-    assert_eq!(exporter.post_spans(Vec::new()).await, Ok(()), "the next one has room again");
+    collector.answers.add_permits(CONCURRENT_EXPORTS_MAX + 1);
+    wait_until(|| under_way(&exporter) == 0).await;
+    assert_eq!(exporter.post_spans(Vec::new()).await, Ok(()), "there is room for the next export");
 }
 
 #[tokio::test]
-async fn spans_are_posted_with_the_users_headers_and_decoded_by_others() {
+async fn posted_spans_have_the_users_headers_and_can_be_decoded() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let exporter = exporter(server.url());
-    exporter.export_spans(&tracer(), in_an_hour()).await;
-    until_it(|| under_way(&exporter) == 0).await;
+    exporter.export_spans(&tracer(), an_hour_from_now()).await;
+    wait_until(|| under_way(&exporter) == 0).await;
     let request = server.request();
     assert_eq!(request.header("api-key"), ["k"]);
     assert_eq!(request.header("content-type"), ["application/x-protobuf"]);
     assert_eq!(request.header("content-length"), [request.body.len().to_string()]);
     let decoded = ExportTraceServiceRequest::decode(&request.body[..]).unwrap();
-    let [of_resource] = &decoded.resource_spans[..] else { panic!("{decoded:?}") };
-    assert_eq!(of_resource.scope_spans[0].spans[0].name, "receive orders");
+    let [resource_spans] = &decoded.resource_spans[..] else { panic!("{decoded:?}") };
+    assert_eq!(resource_spans.scope_spans[0].spans[0].name, "receive orders");
     assert_eq!(warned_at(&exporter), None);
 }
 
 #[tokio::test]
-async fn a_lost_export_has_its_reason() {
+async fn a_failed_export_reports_its_reason() {
     let refusing = Loopback::start([Answer::new(503, &[], "")]).await;
     let closing = Loopback::start([Answer::closed()]).await;
     for (endpoint, error) in [
@@ -171,7 +174,7 @@ async fn a_lost_export_has_its_reason() {
 }
 
 #[tokio::test]
-async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
+async fn spans_rejected_in_a_200_response_count_as_lost() {
     let answer = |rejected_spans, message: &str| {
         let partial_success = ExportTracePartialSuccess { rejected_spans, error_message: message.to_owned() };
         ExportTraceServiceResponse { partial_success: Some(partial_success) }.encode_to_vec()
@@ -197,7 +200,7 @@ async fn spans_that_the_collector_rejects_are_lost_though_it_answers_200() {
 
 /// A collector must not exhaust a function's memory.
 #[tokio::test]
-async fn an_endless_answer_of_a_collector_is_read_up_to_64_kib() {
+async fn an_endless_collector_response_is_cut_off_at_64_kib() {
     let endless = Loopback::start([Answer::unfinished(200, ANSWER_BYTES_MAX + 1)]).await;
     assert_eq!(exporter(endless.url()).post_spans(Vec::new()).await, Err(NotExported::AnswerTooLong));
     let refusing = Loopback::start([Answer::unfinished(503, 0)]).await;
@@ -208,18 +211,18 @@ async fn an_endless_answer_of_a_collector_is_read_up_to_64_kib() {
 }
 
 #[tokio::test]
-async fn a_collector_that_is_gone_is_named_once() {
+async fn an_unreachable_collector_causes_one_warning_per_minute() {
     let exporter = exporter(REFUSED_URL);
-    exporter.export_spans(&tracer(), in_an_hour()).await;
-    until_it(|| warned_at(&exporter).is_some()).await;
+    exporter.export_spans(&tracer(), an_hour_from_now()).await;
+    wait_until(|| warned_at(&exporter).is_some()).await;
     let first = warned_at(&exporter);
-    exporter.export_spans(&tracer(), in_an_hour()).await;
-    until_it(|| under_way(&exporter) == 0).await;
-    assert_eq!(warned_at(&exporter), first, "a minute has not passed");
+    exporter.export_spans(&tracer(), an_hour_from_now()).await;
+    wait_until(|| under_way(&exporter) == 0).await;
+    assert_eq!(warned_at(&exporter), first, "less than a minute has passed");
 }
 
 #[test]
-fn an_endpoint_on_this_machine_is_not_behind_the_proxy() {
+fn a_local_endpoint_bypasses_the_proxy() {
     for local in ["localhost:4318/v1/traces", "127.0.0.1:4318", "127.9.9.9", "[::1]:4318/"] {
         assert!(is_local(&format!("http://{local}")), "{local}");
     }
@@ -230,7 +233,7 @@ fn an_endpoint_on_this_machine_is_not_behind_the_proxy() {
 }
 
 #[test]
-fn no_endpoint_and_no_header_is_shown() {
+fn debug_output_omits_the_endpoint_and_headers() {
     let exporter = exporter("http://127.0.0.1/secret");
     let shown = format!("{exporter:?} {:?}", exporter.settings);
     assert!(!shown.contains("secret") && !shown.contains("api-key"), "{shown}");
@@ -251,7 +254,7 @@ async fn dropped_spans_are_reported() {
 }
 
 #[tokio::test]
-async fn the_users_headers_do_not_replace_those_of_the_protocol() {
+async fn user_headers_do_not_replace_protocol_headers() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let settings = OtlpSettings::clone(&exporter(server.url()).settings);
     let headers = vec![("Content-Type".to_owned(), "text/plain".to_owned())];

@@ -8,14 +8,15 @@ use crate::otlp::OtlpSettings;
 pub struct Logging {
     pub detail: LogDetail,
     pub level: LogLevel,
-    /// Set if spans are written.
+    /// Set if spans are exported.
     pub tracing: Option<TracingSettings>,
 }
 
-/// The settings of spans, which OpenTelemetry's own variables enable.
+/// Tracing settings. OpenTelemetry's own variables enable the export of spans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TracingSettings {
-    /// `TRACE_CONTINUE`: an attempt continues the producer's trace. Otherwise it starts a new trace with links.
+    /// `TRACE_CONTINUE`: if true, an attempt continues the producer's trace; otherwise, it starts a new trace with
+    /// links.
     pub continues: bool,
 }
 
@@ -34,7 +35,7 @@ pub enum LogDetail {
 pub enum LogLevel {
     #[default]
     Info,
-    /// Only events that need action, dead letters, and the lines of batches, which contain the metrics.
+    /// Only events that need action, dead letters, and batch lines, which contain the metrics.
     Warn,
 }
 
@@ -51,7 +52,7 @@ impl Logging {
         Some(Self { detail: detail?, level: level?, tracing })
     }
 
-    /// Reads the settings with the user's own function, whose logger may use other levels.
+    /// Reads the settings for the user's own function, whose logger may use `LOG_LEVEL` with other levels.
     pub(super) fn with_own_function(reader: &mut SettingsReader<'_>) -> Option<Self> {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             Some("WARN") => LogLevel::Warn,

@@ -42,7 +42,7 @@ fn read_plain_messages(reader: &mut SettingsReader<'_>) -> Option<PlainMessages>
     Some(PlainMessages { id: IdSources { attribute: attribute?, pointer: pointer? }, body: body.ok()? })
 }
 
-/// Reads the schema file at the path in a variable, if set.
+/// Reads the schema file whose path is in the variable `name`, if set.
 fn read_schema_file(reader: &mut SettingsReader<'_>, name: &str) -> Result<Option<DataSchema>, Recorded> {
     let Some(path) = reader.optional(name) else { return Ok(None) };
     let text = std::fs::read_to_string(&path).map_err(|error| {

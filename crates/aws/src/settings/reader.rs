@@ -14,7 +14,7 @@ use thiserror::Error;
 pub struct SettingsError(pub(super) Vec<String>);
 
 impl SettingsError {
-    /// Merges the lines of both without duplicates, for programs that read the settings of several functions.
+    /// Merges the lines of both errors without duplicates, for programs that read the settings of several functions.
     #[must_use]
     pub fn merge_with(mut self, other: Self) -> Self {
         self.0.extend(other.0);
@@ -31,10 +31,10 @@ pub enum QueueKind {
     Fifo,
 }
 
-/// Looks up a variable's value.
+/// A function that looks up a variable's value.
 type Lookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// The variables of a process.
+/// The environment variables of a process.
 pub struct Variables<'a>(Box<Lookup<'a>>);
 
 impl<'a> Variables<'a> {
@@ -47,13 +47,13 @@ impl<'a> Variables<'a> {
         Self(Box::new(lookup))
     }
 
-    /// The value, if it is set and not empty.
+    /// Returns the value, if it is set and not empty.
     pub fn optional(&self, name: &str) -> Option<String> {
         (self.0)(name).filter(|value| !value.is_empty())
     }
 }
 
-/// Marks a setting whose problem the reader has recorded.
+/// An error that the reader has already recorded.
 #[derive(Debug)]
 pub(super) struct Recorded;
 
@@ -72,7 +72,7 @@ impl<'a> SettingsReader<'a> {
         Self { variables: Variables::new(lookup), problems: Vec::new() }
     }
 
-    /// The value, if it is set and not empty.
+    /// Returns the value, if it is set and not empty.
     pub(super) fn optional(&self, name: &str) -> Option<String> {
         self.variables.optional(name)
     }
@@ -94,7 +94,7 @@ impl<'a> SettingsReader<'a> {
         self.queue_url_of_kind(name, QueueKind::Standard)
     }
 
-    /// The URL of a FIFO queue or of a standard queue.
+    /// Reads the URL of a queue of this kind.
     pub(super) fn queue_url_of_kind(&mut self, name: &str, kind: QueueKind) -> Option<String> {
         let url = self.required(name, "set it to the queue's URL")?;
         let checked = if kind == QueueKind::Fifo && !is_fifo(&url) {
@@ -133,7 +133,7 @@ impl<'a> SettingsReader<'a> {
         self.check_value(name, value).unwrap_or(false)
     }
 
-    /// The settings, if there are no problems.
+    /// Returns the settings, or all recorded problems.
     pub(super) fn read_settings<T>(
         mut self,
         read: impl FnOnce(&mut Self) -> Option<T>,

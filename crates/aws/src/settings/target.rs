@@ -12,10 +12,10 @@ use crate::targets::{
     UrlSetting,
 };
 
-/// The longest function timeout ("Lambda quotas").
+/// The maximum timeout of a Lambda function ("Lambda quotas").
 const TIMEOUT_SECONDS_MAX: u64 = 900;
 
-/// Settings of a message-processor that calls a target.
+/// Settings of the target that a message-processor calls.
 #[derive(Debug)]
 pub struct TargetSettings {
     pub called: CalledTarget,
@@ -73,13 +73,13 @@ pub struct OwnFunctionSettings {
     pub handler_event: HandlerEvent,
     /// `REDELIVER_NEXT_WRAPPER`: another wrapper script for the function's runtime.
     pub next_wrapper: Option<String>,
-    /// `SOURCE_QUEUE_URL`: batches from other queues go straight to the function.
+    /// `SOURCE_QUEUE_URL`: batches from other queues are passed directly to the function.
     pub source_queue_url: Option<String>,
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of a message-processor with the user's own function. It ignores `MAX_CONCURRENCY`, since the
-    /// function has one invocation at a time.
+    /// Reads the settings of a message-processor with the user's own function. `MAX_CONCURRENCY` is ignored, since the
+    /// function handles one invocation at a time.
     ///
     /// # Errors
     /// Lists all missing and invalid variables.
@@ -108,7 +108,7 @@ const SECRET_ARN: &str = "TARGET_HEADERS_SECRET_ARN";
 const DURABLE: &str = "TARGET_DURABLE";
 
 impl TargetSettings {
-    /// A warning if the name of a query parameter in `TARGET` suggests a secret.
+    /// Returns a warning if the name of a query parameter in `TARGET` suggests a secret.
     #[must_use]
     pub fn secret_warning(&self) -> Option<String> {
         let CalledTarget::Http(HttpSettings { endpoint, .. }) = &self.called else { return None };
@@ -230,7 +230,7 @@ impl EndpointSetting {
         }
     }
 
-    /// The URL, unless it is in the secret.
+    /// Returns the URL, unless it is in the secret.
     fn fixed_url(&self) -> Option<&TargetUrl> {
         match self {
             Self::Url(url) | Self::Secret { url: UrlSetting::Given(url), .. } => Some(url),
@@ -239,7 +239,7 @@ impl EndpointSetting {
     }
 }
 
-/// Reads a mode of the Lambda function.
+/// Reads a flag that enables a mode of the Lambda function.
 fn read_mode(reader: &mut SettingsReader<'_>, name: &str, address: Option<&Address>) -> bool {
     let is_on = reader.read_flag(name);
     let fits = match address {

@@ -11,7 +11,7 @@ use crate::targets::{
 };
 
 const SQS: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012";
-/// A setting of every strategy of the message-processor.
+/// A setting that every strategy of the message-processor requires.
 const SOURCE: (&str, &str) =
     ("SOURCE_QUEUE_URL", "https://sqs.eu-central-1.amazonaws.com/123456789012/source");
 
@@ -26,7 +26,7 @@ fn queue(name: &str) -> String {
 }
 
 #[test]
-fn all_that_is_missing_is_named_in_one_message() {
+fn all_missing_variables_are_listed_in_one_error() {
     let error = reader(&[]).read_settings(MessageProcessorSettings::with_target).unwrap_err().to_string();
     for name in ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET"] {
         assert!(error.contains(&format!("- {name} is missing: ")), "{error}");
@@ -39,7 +39,7 @@ fn all_that_is_missing_is_named_in_one_message() {
 }
 
 #[test]
-fn all_that_is_wrong_is_named_in_one_message_without_secrets() {
+fn all_invalid_variables_are_listed_in_one_error_without_secrets() {
     let fifo = queue("annotation.fifo");
     let variables = [
         ("INTERMEDIATE_DLQ_URL", "intermediate"),
@@ -110,7 +110,7 @@ fn problems_of_several_functions_are_merged_without_duplicate_lines() {
 }
 
 #[test]
-fn a_policy_is_refused_with_its_pointer() {
+fn a_refused_policy_is_reported_with_a_pointer() {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let variables = [
         ("SOURCE_QUEUE_URL", source.as_str()),
@@ -126,7 +126,7 @@ fn a_policy_is_refused_with_its_pointer() {
 }
 
 #[test]
-fn a_files_name_is_no_policy() {
+fn a_file_name_is_not_a_policy() {
     let wrong = |policy| {
         let variables = [("RETRY_POLICY", policy)];
         let error =
@@ -148,7 +148,7 @@ fn a_files_name_is_no_policy() {
 const ORDERS: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
 
 #[test]
-fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() {
+fn an_async_retry_handler_requires_its_queues_and_functions_and_has_a_default_policy() {
     let (retry, annotation) = (queue("retry"), queue("annotation"));
     let functions = format!("{ORDERS}, {ORDERS}-2:live");
     let variables = [
@@ -172,7 +172,7 @@ fn an_async_retry_handler_needs_its_queues_and_the_functions_and_has_a_policy() 
 }
 
 #[test]
-fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
+fn all_invalid_variables_of_an_async_retry_handler_are_listed_in_one_error() {
     let functions = format!("{ORDERS},orders");
     let wrong = |policy| {
         let variables = [
@@ -199,7 +199,7 @@ fn all_that_is_wrong_with_an_async_retry_handler_is_named_in_one_message() {
 }
 
 #[test]
-fn each_strategy_has_settings_of_its_own() {
+fn each_strategy_has_its_own_settings() {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let with = |more: &[(&str, &str)]| {
         let target = [("ANNOTATION_QUEUE_URL", annotation.as_str()), ("TARGET", "https://example.com/")];
@@ -302,7 +302,7 @@ fn each_strategy_has_settings_of_its_own() {
 }
 
 #[test]
-fn log_detail_and_log_level_are_read_and_other_values_refused() {
+fn log_detail_and_log_level_are_read_and_other_values_are_refused() {
     let url = queue("final-dlq");
     let with = |detail: &str, level: &str| {
         let variables = [("FINAL_DLQ_URL", url.as_str()), ("LOG_DETAIL", detail), ("LOG_LEVEL", level)];
@@ -326,7 +326,7 @@ fn log_detail_and_log_level_are_read_and_other_values_refused() {
 }
 
 #[test]
-fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
+fn spans_are_recorded_if_they_are_exported() {
     let [intermediate, annotation] = ["intermediate", "annotation"].map(queue);
     let queues = [SOURCE, ("INTERMEDIATE_DLQ_URL", &*intermediate), ("ANNOTATION_QUEUE_URL", &*annotation)];
     let endpoint = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
@@ -347,7 +347,7 @@ fn spans_are_written_if_they_are_exported_also_beside_a_users_own_function() {
 }
 
 #[test]
-fn direct_resend_needs_both_queues() {
+fn direct_resend_requires_both_queues() {
     let [source, intermediate, annotation] = ["source", "intermediate", "annotation"].map(queue);
     let with = |variables: &[(&str, &str)]| {
         let settings = reader(variables).read_settings(MessageProcessorSettings::with_target);
@@ -372,7 +372,7 @@ fn direct_resend_needs_both_queues() {
 }
 
 #[test]
-fn headers_are_for_a_url_only() {
+fn headers_require_a_url() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let target = |target| {
         let variables = [
@@ -402,7 +402,7 @@ fn headers_are_for_a_url_only() {
 }
 
 #[test]
-fn a_signature_is_for_a_url_and_fits_its_host() {
+fn a_signature_requires_a_url_with_a_matching_host() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let sigv4 = |target, secret, setting| {
         let variables = [
@@ -433,7 +433,7 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
     assert_eq!(sigv4(URL, "", "yes"), refused("must be auto, lambda, execute-api or vpc-lattice-svcs"));
     assert_eq!(
         sigv4(URL, "", "execute-api"),
-        refused("names another service than the URL's host; set it to auto")
+        refused("does not match the service in the URL's host; set it to auto")
     );
     assert_eq!(
         sigv4(own, "", "auto"),
@@ -448,8 +448,8 @@ fn a_signature_is_for_a_url_and_fits_its_host() {
     );
 }
 
-/// The target that a message-processor reads from these variables, or the lines of the error.
-fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
+/// Returns the target that a message-processor reads from these variables, or the lines of the error.
+fn read_target(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let queues = [
         SOURCE,
@@ -461,10 +461,10 @@ fn target_of(variables: &[(&str, &str)]) -> Result<TargetSettings, String> {
 }
 
 #[test]
-fn an_excerpt_of_errors_is_for_urls_and_names_pointers() {
+fn an_error_excerpt_requires_a_url_and_valid_pointers() {
     let excerpt = |target: &str, pointers: &str| {
         let variables = [("TARGET", target), ("TARGET_ERROR_EXCERPT", pointers)];
-        target_of(&variables).map(|target| match target.called {
+        read_target(&variables).map(|target| match target.called {
             CalledTarget::Http(HttpSettings { error_excerpt, .. }) => error_excerpt,
             CalledTarget::Lambda { .. } => None,
         })
@@ -486,22 +486,22 @@ fn an_excerpt_of_errors_is_for_urls_and_names_pointers() {
 }
 
 #[test]
-fn a_proxy_is_for_https_alone() {
+fn a_proxy_requires_https() {
     const PROXY: (&str, &str) = ("TARGET_PROXY", "http://proxy:3128");
     const SECRET: (&str, &str) = ("TARGET_HEADERS_SECRET_ARN", "arn:of-a-secret");
     const HTTP: (&str, &str) = ("TARGET_ALLOW_HTTP", "true");
     let proxy = |variables: &[(&str, &str)]| {
-        target_of(variables).map(|target| match target.called {
+        read_target(variables).map(|target| match target.called {
             CalledTarget::Http(HttpSettings { proxy, .. }) => proxy,
             CalledTarget::Lambda { .. } => None,
         })
     };
     let url = ("TARGET", "https://orders.example.com/");
-    let taken = Ok(Some(TargetProxy::parse("http://proxy:3128").unwrap()));
+    let accepted = Ok(Some(TargetProxy::parse("http://proxy:3128").unwrap()));
     assert_eq!(proxy(&[url]), Ok(None));
-    assert_eq!(proxy(&[url, PROXY]), taken);
-    assert_eq!(proxy(&[SECRET, PROXY]), taken);
-    assert_eq!(proxy(&[url, HTTP, PROXY]), taken);
+    assert_eq!(proxy(&[url, PROXY]), accepted);
+    assert_eq!(proxy(&[SECRET, PROXY]), accepted);
+    assert_eq!(proxy(&[url, HTTP, PROXY]), accepted);
     let plain = "- TARGET_PROXY is set, but the target may be http://, which does not go through a proxy; \
                  use https:// and remove TARGET_ALLOW_HTTP, or remove it";
     for http in [[("TARGET", "http://127.0.0.1/"), PROXY, HTTP], [SECRET, HTTP, PROXY]] {
@@ -520,8 +520,8 @@ fn a_proxy_is_for_https_alone() {
 }
 
 #[test]
-fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
-    let remark = |variables: &[(&str, &str)]| target_of(variables).unwrap().secret_warning();
+fn a_secret_in_the_targets_query_causes_a_warning_without_its_value() {
+    let remark = |variables: &[(&str, &str)]| read_target(variables).unwrap().secret_warning();
     assert_eq!(
         remark(&[("TARGET", "https://orders.example.com/hook?a=b&Access-Token=CANARY")]).as_deref(),
         Some(
@@ -534,7 +534,7 @@ fn a_secret_in_the_query_of_the_target_is_remarked_on_without_its_value() {
     assert_eq!(remark(&[("TARGET", "arn:aws:lambda:eu-central-1:123456789012:function:orders")]), None);
 }
 
-fn modes_of(target: &TargetSettings) -> FunctionModes {
+fn function_modes(target: &TargetSettings) -> FunctionModes {
     match target.called {
         CalledTarget::Http(_) => FunctionModes::default(),
         CalledTarget::Lambda { modes, .. } => modes,
@@ -542,7 +542,7 @@ fn modes_of(target: &TargetSettings) -> FunctionModes {
 }
 
 #[test]
-fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
+fn modes_require_a_lambda_function_and_durable_a_version_or_alias() {
     let (intermediate, annotation) = (queue("intermediate"), queue("annotation"));
     let with = |target, tenant_isolation, durable| {
         let variables = [
@@ -554,7 +554,7 @@ fn modes_are_for_a_lambda_function_and_a_durable_one_has_a_version_or_alias() {
             ("TARGET_DURABLE", durable),
         ];
         let read = reader(&variables).read_settings(MessageProcessorSettings::with_target);
-        read.map(|(_, target)| modes_of(&target)).map_err(|error| error.to_string())
+        read.map(|(_, target)| function_modes(&target)).map_err(|error| error.to_string())
     };
     const URL: &str = "https://example.com/orders";
     const FUNCTION: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders";
@@ -671,7 +671,7 @@ fn is_queue_url(url: &str) -> bool {
 
 proptest! {
     #[test]
-    fn settings_that_are_accepted_are_in_range_and_refusals_hold_no_secret(
+    fn accepted_settings_are_in_range_and_errors_contain_no_secrets(
         variables in any_variables(&[
             "SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "TARGET", "TARGET_ALLOW_HTTP",
             "TARGET_TIMEOUT_SECONDS", "MAX_CONCURRENCY", "TARGET_HEADERS_SECRET_ARN",
@@ -714,7 +714,7 @@ proptest! {
     }
 
     #[test]
-    fn the_other_functions_settings_are_in_range_too(
+    fn accepted_settings_of_the_failed_message_processor_are_in_range(
         variables in any_variables(&["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "RETRY_POLICY"]),
     ) {
         match read_from(&variables).read_settings(FailedMessageProcessorSettings::from_reader) {
@@ -728,7 +728,7 @@ proptest! {
     }
 }
 
-/// The problems reported for these variables by both functions that read messages.
+/// Returns the schema that both message-parsing functions read from these variables, or the problems that they report.
 fn read_message_schema(variables: &[(&str, &str)]) -> Result<MessageSchema, String> {
     let (source, intermediate, annotation) = (queue("source"), queue("intermediate"), queue("annotation"));
     let queues = [
@@ -742,13 +742,13 @@ fn read_message_schema(variables: &[(&str, &str)]) -> Result<MessageSchema, Stri
     let retrier = reader(&all)
         .read_settings(FailedMessageProcessorSettings::from_reader)
         .map(|settings| settings.schema);
-    let said = |read: &Result<MessageSchema, SettingsError>| format!("{read:?}");
-    assert_eq!(said(&processor), said(&retrier), "they accept the same messages");
+    let shown = |read: &Result<MessageSchema, SettingsError>| format!("{read:?}");
+    assert_eq!(shown(&processor), shown(&retrier), "both functions accept the same messages");
     processor.map_err(|error| error.to_string())
 }
 
 #[test]
-fn messages_without_an_envelope_are_accepted_with_the_setting() {
+fn messages_without_an_envelope_are_accepted_if_enabled() {
     let taken = |variables: &[(&str, &str)], body: &str| {
         let schema = read_message_schema(variables).unwrap();
         let read = schema.read_message(body, &Default::default(), "00000000-0000-4000-8000-000000000001");
@@ -764,7 +764,7 @@ fn messages_without_an_envelope_are_accepted_with_the_setting() {
 }
 
 #[test]
-fn invalid_settings_of_plain_messages_are_named() {
+fn invalid_settings_of_plain_messages_are_reported() {
     let wrong = |variables: &[(&str, &str)]| read_message_schema(variables).unwrap_err();
     let error = wrong(&[
         ("ENVELOPE", "optional"),
@@ -796,7 +796,7 @@ fn invalid_settings_of_plain_messages_are_named() {
 }
 
 #[test]
-fn beside_a_users_own_function_its_variables_are_its_own() {
+fn max_concurrency_and_other_log_levels_are_ignored_with_an_own_function() {
     const URL: &str = "https://sqs.eu-central-1.amazonaws.com/123456789012/q";
     let queues = [SOURCE, ("INTERMEDIATE_DLQ_URL", URL), ("ANNOTATION_QUEUE_URL", URL)];
     let read = |more: &[(&'static str, &'static str)]| {
@@ -830,7 +830,7 @@ fn annotator(variables: &[(&str, &str)]) -> Result<FinalDlqAnnotatorSettings, St
 }
 
 #[test]
-fn an_archive_is_a_bucket_with_an_optional_prefix_and_optional_places_to_omit() {
+fn an_archive_has_a_bucket_and_optional_prefix_and_omissions() {
     assert_eq!(annotator(&[]).unwrap().archive, None);
     assert_eq!(annotator(&[("ARCHIVE_BUCKET", ""), ("ARCHIVE_PREFIX", "")]).unwrap().archive, None);
     let bare = annotator(&[("ARCHIVE_BUCKET", "dead.letters-1")]).unwrap().archive.unwrap();
@@ -839,26 +839,26 @@ fn an_archive_is_a_bucket_with_an_optional_prefix_and_optional_places_to_omit() 
         ("dead.letters-1", "", Omit::default())
     );
     assert_eq!(bare.bucket_owner.to_string(), "123456789012", "the account of the final DLQ");
-    let whole = [
+    let full = [
         ("ARCHIVE_BUCKET", "letters"),
         ("ARCHIVE_BUCKET_OWNER", "444455556666"),
         ("ARCHIVE_PREFIX", "team=orders/redeliver"),
         ("ARCHIVE_OMIT", "/data/email, /data/items/0/name"),
     ];
-    let whole = annotator(&whole).unwrap().archive.unwrap();
-    assert_eq!(whole.bucket_owner.to_string(), "444455556666");
-    assert_eq!(whole.prefix.as_str(), "team=orders/redeliver/");
-    assert_eq!(whole.omit, Omit::parse("/data/email,/data/items/0/name").unwrap());
+    let full = annotator(&full).unwrap().archive.unwrap();
+    assert_eq!(full.bucket_owner.to_string(), "444455556666");
+    assert_eq!(full.prefix.as_str(), "team=orders/redeliver/");
+    assert_eq!(full.omit, Omit::parse("/data/email,/data/items/0/name").unwrap());
 }
 
 #[test]
-fn each_wrong_setting_of_an_archive_is_named() {
+fn each_invalid_archive_setting_is_reported() {
     let wrong = |variables: &[(&str, &str)]| annotator(variables).unwrap_err();
     assert_eq!(
         wrong(&[("ARCHIVE_BUCKET_OWNER", "1"), ("ARCHIVE_PREFIX", "x"), ("ARCHIVE_OMIT", "/data")]),
-        "- ARCHIVE_BUCKET_OWNER is set, but ARCHIVE_BUCKET is not; set both or none\n\
-         - ARCHIVE_PREFIX is set, but ARCHIVE_BUCKET is not; set both or none\n\
-         - ARCHIVE_OMIT is set, but ARCHIVE_BUCKET is not; set both or none"
+        "- ARCHIVE_BUCKET_OWNER is set, but ARCHIVE_BUCKET is not; set both or neither\n\
+         - ARCHIVE_PREFIX is set, but ARCHIVE_BUCKET is not; set both or neither\n\
+         - ARCHIVE_OMIT is set, but ARCHIVE_BUCKET is not; set both or neither"
     );
     for name in [
         "ab",
@@ -898,7 +898,7 @@ fn each_wrong_setting_of_an_archive_is_named() {
     assert_eq!(
         nowhere.unwrap_err().0,
         ["- FINAL_DLQ_URL is missing: set it to the queue's URL"],
-        "it may have the account"
+        "a correct URL might contain the account"
     );
     assert_eq!(with("ARCHIVE_PREFIX", &"x".repeat(257)), "- ARCHIVE_PREFIX has more than 256 characters");
     assert_eq!(
@@ -926,7 +926,7 @@ fn each_wrong_setting_of_an_archive_is_named() {
 }
 
 #[test]
-fn notices_go_to_a_standard_topic_or_an_event_bus() {
+fn notices_require_a_standard_topic_or_an_event_bus() {
     let notify = |arn| annotator(&[("NOTIFY_ARN", arn)]).map(|settings| settings.notify);
     assert_eq!(notify(""), Ok(None));
     for arn in [
@@ -939,7 +939,8 @@ fn notices_go_to_a_standard_topic_or_an_event_bus() {
     }
     assert_eq!(
         notify("arn:aws:sns:eu-central-1:123456789012:letters.fifo"),
-        Err("- NOTIFY_ARN is the ARN of a FIFO topic, which sends no mail; use a standard topic".to_owned())
+        Err("- NOTIFY_ARN is the ARN of a FIFO topic, which cannot send email; use a standard topic"
+            .to_owned())
     );
     for arn in [
         "letters",

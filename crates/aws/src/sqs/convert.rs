@@ -13,7 +13,7 @@ use redeliver_core::ports::{EntryError, Fault, UnreadableMessage};
 
 use crate::received::{NotUnderstood, RawMessage, convert_attribute};
 
-/// The entries of a request, with their indexes as ids.
+/// Builds the entries of a request, with their indexes as ids.
 pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchRequestEntry>, EntryError> {
     let entries = batch.entries().iter().enumerate();
     entries
@@ -50,7 +50,7 @@ fn attribute_value(attribute: &Attribute) -> Result<MessageAttributeValue, Build
     }
 }
 
-/// The ids, group and position of a message that cannot be converted.
+/// Returns the ids, group and position of a message that cannot be converted.
 pub(super) fn describe_unreadable(message: &Message, readable_before: usize) -> UnreadableMessage {
     let system = message.attributes.as_ref();
     UnreadableMessage {

@@ -1,4 +1,4 @@
-//! Creating and deleting queues.
+//! Creates and deletes queues.
 
 use aws_sdk_sqs::Client;
 use aws_sdk_sqs::types::QueueAttributeName;
@@ -13,7 +13,7 @@ pub struct SqsService {
 }
 
 impl SqsService {
-    /// Creates queues in the account and region of `client`.
+    /// Returns a service that creates queues in the account and region of `client`.
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }

@@ -1,4 +1,4 @@
-//! Tests against a scripted server that speaks AWS JSON 1.0, with everything that an SQS response may contain or omit.
+//! Tests against a scripted server that uses AWS JSON 1.0, with everything that an SQS response can contain or omit.
 
 mod receiving;
 mod sending;
@@ -31,7 +31,7 @@ fn answer(body: &Value) -> Answer {
     Answer::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
 }
 
-/// An error response to the whole request, whose text must not be repeated.
+/// An error response to the entire request, whose message must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "CANARY" });
     Answer::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
@@ -45,7 +45,7 @@ fn seconds(seconds: u64) -> VisibilitySeconds {
     VisibilitySeconds::new(seconds).unwrap()
 }
 
-/// The operation of each request.
+/// Returns the operation of a request.
 fn operation(request: &crate::tests::loopback::Request) -> String {
     assert_eq!(request.line, "POST / HTTP/1.1");
     assert_eq!(request.header("content-type"), ["application/x-amz-json-1.0"]);

@@ -1,4 +1,4 @@
-//! The start of the message-processor's target.
+//! Starts the message-processor's target.
 
 use std::num::NonZeroU16;
 use std::process;
@@ -20,11 +20,11 @@ use crate::targets::{
     Processes, RuntimeCommand, SecretEndpoint, SigV4Signer, Target,
 };
 
-/// The message-processor's target. Reads the secret of an HTTP target. `observer` gets an event if a later refresh
-/// fails, and for responses whose `Retry-After` cannot be parsed.
+/// Builds the message-processor's target and reads the secret of an HTTP target. `observer` receives an event if a
+/// later refresh of the secret fails, and for each response whose `Retry-After` cannot be parsed.
 ///
 /// # Errors
-/// If the secret is unusable.
+/// If the secret is unusable, `TARGET_SIGV4` does not match the URL, or the HTTP client cannot be built.
 pub async fn build_target(
     config: &SdkConfig,
     settings: TargetSettings,
@@ -61,17 +61,19 @@ pub async fn build_target(
     })
 }
 
-/// Starts the user's own function in Lambda with `command`, and waits until it is ready. If it exits during startup, so
-/// does this process, as the function's own would. Its events go to `observer`.
+/// Starts the user's own function in Lambda with `command`, and waits until it is ready. If it exits during startup,
+/// this process exits with the same code (or 1 if there is none), as the function would without redeliver. `observer`
+/// receives the function's events.
 ///
 /// # Errors
-/// If the command cannot be run.
+/// If the process was not started by Lambda, or the command cannot be run.
 pub async fn start_own_function(
     command: RuntimeCommand,
     settings: OwnFunctionSettings,
     observer: Arc<dyn Observer>,
 ) -> Result<Arc<OwnFunction>, StartError> {
-    // Outside Lambda, a program that is not a Lambda runtime would never request an invocation.
+    // Outside Lambda, the command might not be a Lambda runtime: it would never request an invocation, and
+    // `start_first` would wait forever.
     started_by_lambda()?;
     let command = command.with_wrapper(settings.next_wrapper);
     let program = command.program.display().to_string();
@@ -82,10 +84,10 @@ pub async fn start_own_function(
     let began =
         function.runtime.start_first().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {
-        stderr::write_line(format_args!("error: {program} ended at its start: {}", ended.describe_exit()));
+        stderr::write_line(format_args!("error: {program} exited during startup: {}", ended.describe_exit()));
         process::exit(ended.status.and_then(|status| status.code()).unwrap_or(1));
     }
-    // Lambda sends SIGTERM if an extension is registered; the child processes must get it, too.
+    // If an extension is registered, Lambda sends SIGTERM, which must be forwarded to the child processes.
     let mut signals = Signals::listen()?;
     let ended = Arc::clone(&function);
     tokio::spawn(async move {

@@ -25,8 +25,8 @@ pub struct LambdaInvoker<C = SystemClock> {
 }
 
 impl LambdaInvoker {
-    /// Makes no retries and has no timeout: an event queued without a timely response would be queued twice, since its
-    /// message is received again.
+    /// Creates an invoker without retries and without a timeout: an event whose response arrives too late would be
+    /// queued twice, since its message is received again.
     #[must_use]
     pub fn new(config: &SdkConfig) -> Self {
         Self { client: LambdaClient::new(config, None, SystemClock) }
@@ -55,7 +55,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> 
     }
 }
 
-/// Only errors of the payload itself are permanent: [`RefusedPayload`].
+/// Classifies a failed invocation. Only errors caused by the payload are permanent (see [`RefusedPayload`]).
 fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
     let code = match error {
         SdkError::ServiceError(answer) => {

@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 
 use crate::SystemClock;
 
-/// The time limit for one body; the connection of a slower one is closed.
+/// The time limit for one body. If reading takes longer, the connection is closed.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 /// The maximum number of concurrent drains: each occupies a connection, and a Lambda function has 1,024 file
 /// descriptors ("Lambda quotas").
@@ -30,7 +30,8 @@ impl<C: Clock + Clone + 'static> Drains<C> {
         Self { clock, free: Arc::new(Semaphore::new(DRAINS_MAX)) }
     }
 
-    /// Reads `body` in a separate task, which ends with the body, after [`TIMEOUT`], or with the process.
+    /// Reads `body` in a separate task, which ends with the body, after [`TIMEOUT`], or with the process, whichever is
+    /// first.
     pub(super) fn spawn_drain(&self, body: impl Future<Output = ()> + Send + 'static) {
         // At the limit, the body is dropped, which closes its connection.
         let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else { return };
@@ -42,8 +43,8 @@ impl<C: Clock + Clone + 'static> Drains<C> {
     }
 }
 
-/// Await this before a call: it lets the runtime notice connections that were closed while this thread was busy or
-/// frozen, so that no request is written to them, and it lets drains finish, so that their connections can be reused.
+/// Lets the runtime detect connections that were closed while this thread was busy or frozen, so that no request is
+/// written to them, and lets drains finish, so that their connections can be reused. Awaited before every call.
 pub(super) async fn settle_connections() {
     tokio::task::yield_now().await;
 }

@@ -1,4 +1,4 @@
-//! The endpoint of an HTTP target: its URL and the authentication of requests. A secret may contain parts of it.
+//! The endpoint of an HTTP target: its URL and the authentication of requests. Parts of it can be in a secret.
 
 mod secret;
 
@@ -32,13 +32,13 @@ pub struct Endpoint {
 enum Signing {
     /// No signature: any credentials are in the headers.
     None,
-    /// Signed with the signing secrets from the secret.
+    /// Signed with the signing secrets in the endpoint's secret.
     StandardWebhooks(SigningSecrets),
     /// Signed with the program's role.
     SigV4(SigV4),
 }
 
-/// The settings that form an endpoint together with a secret.
+/// The settings that, together with a secret, define an endpoint.
 #[derive(Clone, Debug)]
 pub struct EndpointSettings {
     pub url: UrlSetting,
@@ -50,11 +50,11 @@ pub struct EndpointSettings {
 pub enum UrlSetting {
     /// `TARGET`.
     Given(TargetUrl),
-    /// The secret; `TARGET_ALLOW_HTTP` also applies to it.
+    /// The secret. `TARGET_ALLOW_HTTP` also applies to a URL in the secret.
     InSecret { allow_http: bool },
 }
 
-/// The reason why a secret is unusable, without values from it.
+/// The reason why a secret is unusable, without any of its values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SecretError {
     /// Secrets Manager's error code.
@@ -65,15 +65,15 @@ pub enum SecretError {
     /// Not an object of strings.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN is not a JSON object of header names and string values")]
     NotAnObject,
-    /// A name that HTTP does not allow. It is not shown: name and value may be swapped.
+    /// A name that HTTP does not allow. It is not shown, since the name and the value might be swapped.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has a name that is not a valid HTTP header name")]
     NotAName,
-    /// A value that HTTP does not allow, such as a line break.
+    /// A value that HTTP does not allow, for example because of a line break.
     #[error(
         "the header {0} in the secret of TARGET_HEADERS_SECRET_ARN has a line break or another control character; remove it"
     )]
     NotAValue(HeaderName),
-    /// A name that occurs twice, ignoring case as HTTP does.
+    /// A header that occurs twice, ignoring case as HTTP does.
     #[error("the secret of TARGET_HEADERS_SECRET_ARN has the header {0} twice")]
     Twice(HeaderName),
     /// A header that redeliver or HTTP sets.
@@ -107,7 +107,7 @@ pub enum SecretError {
 }
 
 impl SecretError {
-    /// A code for logs, without names from the secret.
+    /// Returns a code for logs, which contains no names from the secret.
     fn log_code(&self) -> &str {
         match self {
             Self::Unreadable(code) => code,
@@ -155,7 +155,7 @@ const RESERVED: [&str; 15] = [
 const RESERVED_PREFIX: &str = "x-redeliver-";
 
 impl Endpoint {
-    /// An endpoint without authentication.
+    /// Creates an endpoint without authentication.
     #[must_use]
     pub fn without_auth(url: TargetUrl) -> Self {
         Self { url, headers: HeaderMap::new(), signing: Signing::None }
@@ -164,16 +164,16 @@ impl Endpoint {
     /// Creates an endpoint whose calls are signed with the program's role.
     ///
     /// # Errors
-    /// If the signer's setting does not fit the URL.
+    /// If the signer's setting does not match the URL.
     pub fn with_role(url: TargetUrl, signer: &SigV4Signer) -> Result<Self, SigV4Error> {
         let signing = Signing::SigV4(signer.for_url(&url.0)?);
         Ok(Self { signing, ..Self::without_auth(url) })
     }
 
-    /// Reads the secret's text.
+    /// Parses the secret's value.
     ///
     /// # Errors
-    /// If the text is not a JSON object of valid headers and parts, or does not match the settings.
+    /// If the value is not a JSON object of valid headers and parts, or does not match the settings.
     pub fn parse(settings: &EndpointSettings, secret: &str) -> Result<Self, SecretError> {
         let SecretMembers(named) = serde_json::from_str(secret).map_err(|_| SecretError::NotAnObject)?;
         let (mut headers, mut url, mut signing_secrets) = (HeaderMap::new(), None, None);

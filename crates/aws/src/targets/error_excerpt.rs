@@ -33,7 +33,7 @@ impl ErrorExcerpt {
     /// Parses comma-separated pointers.
     ///
     /// # Errors
-    /// The reason why they are invalid.
+    /// Returns the reason why they are invalid.
     pub fn parse(text: &str) -> Result<Self, ErrorExcerptError> {
         let texts: Vec<_> = text.split(',').map(str::trim).collect();
         if texts.len() > POINTERS_MAX || texts.iter().any(|text| text.len() > POINTER_BYTES_MAX) {
@@ -78,8 +78,8 @@ impl ErrorExcerpt {
     }
 }
 
-/// The part of an error type that the value provides: a short name, or the end of a URI (RFC 9457, section 3.1.1).
-/// `about:blank` adds nothing to the status.
+/// Extracts an error code from a value: a short name, or the end of a URI (RFC 9457, section 3.1.1). `about:blank` adds
+/// no information to the status.
 fn error_code(value: &str) -> Option<&str> {
     let name = value.trim_end_matches('/').rsplit(['/', '#', ':']).next()?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn named_values_are_recorded_and_no_others() {
+    fn only_selected_values_are_recorded() {
         let body = r#"{"type":"about:blank","title":"currency is missing","status":422,"secret":"CANARY"}"#;
         let title = r#"HTTP 422; /type: "about:blank"; /title: "currency is missing""#;
         assert_eq!(recorded_for_422("/type, /title,/gone", body), pair("HttpStatus.422", title));
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_code_joins_the_error_type() {
+    fn the_first_code_is_added_to_the_error_type() {
         for (body, error_type) in [
             (r#"{"type":"currency_missing"}"#, "HttpStatus.422:currency_missing"),
             (r#"{"type":"https://example.com/probs/out-of-credit"}"#, "HttpStatus.422:out-of-credit"),
@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_cut() {
+    fn long_values_are_truncated() {
         let pointers: Vec<_> = (0..POINTERS_MAX).map(|number| format!("/v{number}")).collect();
         let members: Vec<_> =
             (0..POINTERS_MAX).map(|number| format!(r#""v{number}":"{}""#, "x".repeat(10_000))).collect();

@@ -29,7 +29,7 @@ use super::drain::{self, Drains, settle_connections};
 use super::{CONNECT_TIMEOUT, Endpoint, ErrorExcerpt, IDLE_TIMEOUT, SecretEndpoint, TargetProxy};
 use crate::SystemClock;
 
-/// The maximum number of bytes read from a response body to reuse its connection.
+/// The maximum number of bytes read from a response body so that its connection can be reused.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 
 /// An HTTP endpoint to which each body is POSTed; the response status determines the outcome.
@@ -85,13 +85,14 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         Self { client, endpoint, clock, drains, observer: None, error_excerpt: None }
     }
 
-    /// `observer` gets an event for each response whose `Retry-After`, or a similar header, cannot be parsed.
+    /// Sets the observer, which receives an event for each response whose `Retry-After`, or a similar header, cannot be
+    /// parsed.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    /// Adds these values from the body of an error response to the error; none by default.
+    /// Selects the values in the body of an error response that are added to the error; none by default.
     #[must_use]
     pub fn with_error_excerpt(self, error_excerpt: Option<ErrorExcerpt>) -> Self {
         Self { error_excerpt, ..self }
@@ -112,9 +113,9 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             .body(message.body.to_owned());
         let request = endpoint.sign_request(request, message, self.clock.now()).await?;
         let response = self.client.execute(request).await.map_err(|error| no_response(&error))?;
-        let asked = requested_wait(response.status(), response.headers(), self.clock.now());
-        let outcome = classify_response(response.status(), asked);
-        if let (Err(error), RequestedWait::Unreadable, Some(observer)) = (&outcome, asked, &self.observer) {
+        let wait = requested_wait(response.status(), response.headers(), self.clock.now());
+        let outcome = classify_response(response.status(), wait);
+        if let (Err(error), RequestedWait::Unreadable, Some(observer)) = (&outcome, wait, &self.observer) {
             observer.observe(&Event::RetryAfterUnreadable {
                 message_id: message.message_id.to_owned(),
                 error_type: error.error_type.loggable_name().into_owned(),
@@ -133,8 +134,8 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         }
     }
 
-    /// Reads the body of an error response until the time limit; empty if it is not UTF-8. A truncated JSON document is
-    /// invalid, so no value is extracted from it.
+    /// Reads the body of an error response until the time limit. Returns an empty string if the body is not UTF-8. A
+    /// truncated JSON document is invalid, so no value is extracted from it.
     async fn read_in_time(&self, response: Response, end: Timestamp) -> String {
         let time = drain::TIMEOUT.min(time_until(self.clock.now(), end));
         let mut body = Vec::new();
@@ -143,9 +144,9 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         String::from_utf8(body).unwrap_or_default()
     }
 
-    /// Calls again if the secret now contains a different endpoint from the refused one. The target did not handle the
-    /// refused request, so this is not a duplicate, and a rotation spends no attempt. `None` means that the refusal
-    /// stands, also if the second call is cut off.
+    /// Repeats the call if the secret now contains an endpoint other than the refused one. The target did not handle
+    /// the refused request, so the second call is not a duplicate, and a rotation spends no attempt. Returns `None` if
+    /// the refusal stands: there is no other endpoint, or not enough time for the second call.
     async fn call_again(
         &self,
         called: HttpCall<'_>,
@@ -153,7 +154,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         refused: &Endpoint,
         error: &HandlerError,
     ) -> Option<Result<(), HandlerError>> {
-        // Otherwise a call with the full timeout could begin at the very end.
+        // Without this check, a call with the full timeout could start at the deadline.
         let time = time_until(self.clock.now(), called.end);
         if time.is_zero() {
             return None;
@@ -174,28 +175,28 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
     }
 }
 
-/// The headers of a trace context, except those that the endpoint's secret sets.
-fn trace_headers(trace: Option<&TraceContext>, of_endpoint: &HeaderMap) -> HeaderMap {
+/// Returns the headers of a trace context, except those that the endpoint's secret sets.
+fn trace_headers(trace: Option<&TraceContext>, endpoint_headers: &HeaderMap) -> HeaderMap {
     let Some(trace) = trace else { return HeaderMap::new() };
     let headers = [
         (TRACEPARENT, Some(trace.traceparent())),
         (TRACESTATE, trace.tracestate().map(str::to_owned)),
         (XRAY_TRACE_ID, Some(trace.xray_header())),
     ];
-    let headers = headers.into_iter().filter(|(name, _)| !of_endpoint.contains_key(*name));
+    let headers = headers.into_iter().filter(|(name, _)| !endpoint_headers.contains_key(*name));
     let header = |(name, value): (_, Option<String>)| {
         Some((HeaderName::from_static(name), HeaderValue::try_from(value?).ok()?))
     };
     headers.filter_map(header).collect()
 }
 
-/// Makes a client connect only to the URL: no redirects, no proxies from the environment, no retries, and with
-/// timeouts.
+/// Restricts a client to single requests to the URL itself: no redirects, no proxies from the environment and no
+/// retries. Also sets the timeouts.
 fn harden_client(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
     client
         .redirect(Policy::none())
         .no_proxy()
-        .retry(reqwest::retry::never()) // the policy retries
+        .retry(reqwest::retry::never()) // the retry policy retries
         .resolve_to_addrs("localhost", &LOOPBACK)
         .tls_version_min(tls::Version::TLS_1_2)
         .pool_idle_timeout(IDLE_TIMEOUT)
@@ -205,7 +206,7 @@ fn harden_client(client: ClientBuilder, timeout: Duration) -> ClientBuilder {
 }
 
 /// The addresses of `localhost`, for which plain HTTP is allowed and which therefore must not depend on a name server
-/// (RFC 6761, section 6.3). The port comes from the URL.
+/// (RFC 6761, section 6.3). The URL determines the port.
 const LOOPBACK: [SocketAddr; 2] = [
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0),
     SocketAddr::new(IpAddr::V6(Ipv6Addr::LOCALHOST), 0),
@@ -219,7 +220,7 @@ impl<C> fmt::Debug for HttpTarget<C> {
 }
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
-    /// Contains the host, but not the rest of the URL, which may contain a key, and no endpoint from a secret.
+    /// Includes the host, but not the rest of the URL, which may contain a key. Omits an endpoint from a secret.
     fn call_span(&self) -> CallSpan<'_> {
         let mut attributes = Vec::with_capacity(4);
         attributes.push(("http.request.method", "POST".into()));
@@ -265,7 +266,7 @@ fn is_refusal(error: &HandlerError) -> bool {
         && error.kind == FailureKind::Transient
 }
 
-/// The content type: JSON, except for a message without an envelope that is not JSON.
+/// Returns the content type: JSON, except for a message without an envelope whose body is not JSON.
 fn content_type(message: &Message<'_>) -> &'static str {
     match message.form {
         BodyForm::Plain { .. } if !value::is_json(message.body) => "text/plain; charset=utf-8",
@@ -273,7 +274,7 @@ fn content_type(message: &Message<'_>) -> &'static str {
     }
 }
 
-fn classify_response(status: StatusCode, asked: RequestedWait) -> Result<(), HandlerError> {
+fn classify_response(status: StatusCode, wait: RequestedWait) -> Result<(), HandlerError> {
     if status.is_success() {
         return Ok(());
     }
@@ -284,14 +285,14 @@ fn classify_response(status: StatusCode, asked: RequestedWait) -> Result<(), Han
     } else {
         HandlerError::transient(error_type, details)
     };
-    // `Retry-After` requests another call with any status (413: RFC 9110, section 15.5.14).
-    match asked {
+    // With any status, `Retry-After` requests another call (413: RFC 9110, section 15.5.14).
+    match wait {
         RequestedWait::After(delay) => Err(error.retry_after(delay)),
         RequestedWait::Nothing | RequestedWait::Unreadable => Err(error),
     }
 }
 
-/// Reads the body up to the limit; the connection of a longer one is closed.
+/// Reads the body up to the limit. If the body is longer, its connection is closed.
 async fn read_to_end(mut response: Response, mut take: impl FnMut(&[u8])) {
     let mut read = 0;
     while let Ok(Some(chunk)) = response.chunk().await {

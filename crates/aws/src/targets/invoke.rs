@@ -28,7 +28,7 @@ use super::retry_after;
 use crate::SystemClock;
 use crate::failed_request::entry_error;
 
-/// A Lambda function, invoked with the body's bytes (`RequestResponse`).
+/// A Lambda function, invoked synchronously (`RequestResponse`) with the body's bytes.
 #[derive(Debug)]
 pub struct LambdaTarget<C = SystemClock> {
     client: LambdaClient<C>,
@@ -46,8 +46,8 @@ pub struct FunctionModes {
 }
 
 impl LambdaTarget {
-    /// Creates a target that invokes the function with this ARN, in the ARN's Region. `timeout` limits a whole call.
-    /// The SDK does not retry; the policy does.
+    /// Creates a target that invokes the function with this ARN, in the ARN's region. `timeout` limits a complete call.
+    /// The SDK does not retry; the retry policy does.
     #[must_use]
     pub fn new(config: &SdkConfig, arn: String, timeout: Duration) -> Self {
         Self::with_clock(config, arn, timeout, SystemClock)
@@ -64,7 +64,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
         }
     }
 
-    /// Sets the function's modes; none by default.
+    /// Sets the function's modes; by default, none are enabled.
     #[must_use]
     pub fn with_modes(self, modes: FunctionModes) -> Self {
         Self { modes, ..self }
@@ -93,7 +93,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             .mutate_request(move |request| {
                 if let Some(trace) = &trace {
                     let headers = request.headers_mut();
-                    // The SDK has set the header of this invocation.
+                    // The SDK has already set this header to the trace of our own invocation.
                     headers.insert(XRAY_TRACE_ID, trace.xray_header_for_lambda(headers.get(XRAY_TRACE_ID)));
                 }
             })
@@ -137,7 +137,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Handler for LambdaTarget<C> {
     }
 }
 
-/// The message group as a tenant id, which allows fewer characters ("TenantId", AWS Lambda API Reference).
+/// Returns the message group as a tenant id, which allows fewer characters ("TenantId", AWS Lambda API Reference).
 fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
     let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._:/=+-@ ".contains(&byte);
     let refused = |details: &str| Err(HandlerError::permanent("Lambda.InvalidTenantId", details));
@@ -150,10 +150,10 @@ fn tenant_id(group: Option<&str>) -> Result<&str, HandlerError> {
     }
 }
 
-/// The name of the execution: the same for all copies of an attempt, at most 62 of the 64 characters that Lambda
-/// allows. Each attempt, and each call after a hold, has a different name, because Lambda responds to the name of a
-/// failed execution with the old result. The name also differs between functions that get a copy of the same event:
-/// names are unique per account and Region ("Idempotency", AWS Lambda Developer Guide).
+/// Returns the name of the execution: the same for all copies of an attempt, with at most 62 of the 64 characters that
+/// Lambda allows. Each attempt, and each call after a hold, has a different name, because Lambda returns the old result
+/// for the name of a failed execution. The name also differs between functions that receive a copy of the same event:
+/// names are unique per account and region ("Idempotency", AWS Lambda Developer Guide).
 fn execution_name(message: &Message<'_>, arn: &str) -> String {
     let Message { message_id, redrive_generation, retry_attempt, held_seconds, .. } = message;
     let hold = if *held_seconds > 0 { format!("-{held_seconds}") } else { String::new() };
@@ -161,7 +161,7 @@ fn execution_name(message: &Message<'_>, arn: &str) -> String {
     format!("{message_id}-{redrive_generation}-{retry_attempt}{hold}-{hash}")
 }
 
-/// The payload, which must be JSON: any other body is encoded as a JSON string.
+/// Returns the payload, which must be JSON: any other body is encoded as a JSON string.
 fn json_payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     match message.form {
         BodyForm::Plain { .. } if !value::is_json(message.body) => {
@@ -171,8 +171,8 @@ fn json_payload<'a>(message: &Message<'a>) -> Cow<'a, str> {
     }
 }
 
-/// The client context for messages without an envelope, with the values that an HTTP target gets as headers ("Invoke",
-/// AWS Lambda API Reference).
+/// Returns the client context for messages without an envelope, with the values that an HTTP target receives as headers
+/// ("Invoke", AWS Lambda API Reference).
 pub(super) fn client_context(message: &Message<'_>) -> Option<String> {
     let BodyForm::Plain { .. } = message.form else { return None };
     let custom = serde_json::json!({
@@ -196,7 +196,7 @@ fn function_error(payload: &[u8]) -> HandlerError {
     HandlerError::transient(error_type, error_message.unwrap_or_default())
 }
 
-/// Only errors of the payload itself are permanent: [`RefusedPayload`].
+/// Classifies a failed invocation. Only errors caused by the payload are permanent (see [`RefusedPayload`]).
 fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
     match error {
         SdkError::TimeoutError(_) => {
@@ -215,8 +215,8 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => {}
             }
             let error_type = match code {
-                // An earlier call of this attempt began the execution, and its result is unknown. The function exists,
-                // so the name is not in `Lambda.*`, which are outages by default.
+                // An earlier call of this attempt started the execution, and its result is unknown. The function
+                // exists, so the error type is not in `Lambda.*`, whose types are outages by default.
                 "DurableExecutionAlreadyStartedException" => "ExecutionAlreadyStarted",
                 "TooManyRequestsException" => "Lambda.Throttled",
                 "AccessDeniedException" => "Lambda.AccessDenied",
@@ -225,7 +225,7 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 _ => "Lambda.Service",
             };
             let error = HandlerError::transient(error_type, details);
-            // The response for a throttled function has this header ("Invoke", AWS Lambda API Reference).
+            // The response for a throttled function contains this header ("Invoke", AWS Lambda API Reference).
             match answer
                 .raw()
                 .headers()
@@ -236,10 +236,11 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => error,
             }
         }
-        // The function may have run and caused the error: as "not now", it would be called for a day, some 180 times.
+        // The function may have run and caused the error. With "not now", it would be called for a day, about 180
+        // times.
         _ if entry_error(error).fault == Fault::NoAnswer => HandlerError::transient(
             "Lambda.ConnectionLost",
-            "the connection to Lambda broke before its answer",
+            "the connection to Lambda broke before it answered",
         ),
         _ => HandlerError::transient("Lambda.Connect", "the request did not reach Lambda"),
     }

@@ -28,7 +28,7 @@ pub(super) struct LambdaClient<C> {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
-    /// `timeout` limits a whole request; without it, the caller must set a limit.
+    /// Creates a client. `timeout` limits a complete request; without it, the caller must limit the time.
     pub(super) fn new(config: &SdkConfig, timeout: Option<Duration>, clock: C) -> Self {
         let connect_timeout = timeout.map_or(CONNECT_TIMEOUT, |timeout| CONNECT_TIMEOUT.min(timeout));
         let mut timeouts = TimeoutConfig::builder().connect_timeout(connect_timeout);
@@ -46,8 +46,9 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         self.clock.now()
     }
 
-    /// The client, with new connections after a pause such as a freeze. The SDK keeps idle connections for 90 s,
-    /// measured by a clock that may stop during a freeze, and a request on a dead connection would waste an attempt.
+    /// Returns the client, with new connections after a pause such as a freeze. The SDK keeps idle connections for
+    /// 90 s, measured by a clock that may stop during a freeze, and a request on a dead connection would waste an
+    /// attempt.
     pub(super) fn fresh_client(&self) -> Client {
         let now = self.clock.now();
         let mut client = lock(&self.client);
@@ -61,7 +62,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
     }
 }
 
-/// The region in a function's ARN (`arn:PARTITION:lambda:REGION:…`), which may differ from ours.
+/// Returns the region in a function's ARN (`arn:PARTITION:lambda:REGION:…`), which may differ from ours.
 pub(super) fn region_of(function_arn: &str) -> Option<Region> {
     function_arn.split(':').nth(3).map(|region| Region::new(region.to_owned()))
 }
@@ -72,8 +73,8 @@ impl<C> fmt::Debug for LambdaClient<C> {
     }
 }
 
-/// Passes the SDK an empty body if the response head determines the outcome: otherwise the SDK would wait for the body,
-/// and a known outcome could be lost.
+/// Passes an empty body to the SDK if the response head determines the outcome. Otherwise, the SDK would wait for the
+/// body, and a known outcome could be lost.
 #[derive(Debug)]
 struct HeadDecides<C>(Drains<C>);
 
@@ -89,8 +90,9 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let answer = context.response_mut();
-        // A failed function's response has `X-Amz-Function-Error` and the error in the body; a rejected request's has
-        // its code in `x-amzn-ErrorType` and only a message in the body ("Invoke", AWS Lambda API Reference).
+        // The response of a failed function has `X-Amz-Function-Error` and the error in the body. The response to a
+        // rejected request has the error code in `x-amzn-ErrorType` and only a message in the body ("Invoke", AWS
+        // Lambda API Reference).
         let has_decided = if answer.status().is_success() {
             answer.headers().get("x-amz-function-error").is_none()
         } else {

@@ -5,18 +5,19 @@
 //!       ▲  next, response: the batch
 //!       │  forwarded: the first init error, extensions, telemetry
 //!    /opt/redeliver, the message-processor ──► SQS: hand-offs, re-sends, verdicts
-//!    the function's Runtime API, at a port of 127.0.0.1
+//!    the function's Runtime API, on a port of 127.0.0.1
 //!       ▲  next, response, error: one invocation of the handler
 //!       │
-//!    the runtime (python3 …, node …, java …): a child process in a process group of its own
+//!    the runtime (python3 …, node …, java …): a child process in its own process group
 //! ```
 //!
-//! If the deadline cuts off a call, its process and that process's Runtime API are stopped; the next call starts new
-//! ones. A process that is still starting is kept running. If the first start fails, Lambda gets the runtime's init
-//! error, and the message-processor ends with its exit code; later failed starts fail their messages as `unavailable`.
+//! If the deadline cuts off a call, its process and that process's Runtime API are stopped, and the next call starts
+//! new ones. A process that is still starting is kept running. If the first start fails, Lambda receives the runtime's
+//! init error, and the message-processor exits with the runtime's exit code. If a later start fails, its messages fail
+//! as `unavailable`.
 //!
-//! Other data from Lambda (the function's ARN, the trace, events of other services, the end of a SnapStart restore)
-//! arrives through [`Guest`].
+//! Other data from Lambda (the function's ARN, the trace, events from other services, the end of a SnapStart restore)
+//! is received through [`Guest`].
 
 mod answer;
 mod event;
@@ -75,7 +76,8 @@ impl FromStr for HandlerEvent {
 }
 
 impl HandlerEvent {
-    /// The number of concurrent calls: a function has one invocation at a time, with one record or with all.
+    /// Returns the maximum number of concurrent calls: a function handles one invocation at a time, with one record or
+    /// with all records.
     #[must_use]
     pub const fn max_concurrency(self) -> NonZeroUsize {
         match self {
@@ -85,8 +87,8 @@ impl HandlerEvent {
     }
 }
 
-/// The user's function: its handler gets an SQS event with one message or a batch, and its response determines each
-/// outcome.
+/// The user's function. Its handler receives an SQS event with one message or a batch, and its response determines the
+/// outcome of each message.
 pub struct OwnFunction<R = Processes> {
     /// Runs the function's code.
     pub runtime: R,
@@ -94,7 +96,7 @@ pub struct OwnFunction<R = Processes> {
     function: Option<String>,
     /// `:ACCOUNT:NAME`, the end of the source queue's ARN; `None` if unknown.
     source_queue: Option<String>,
-    /// Records whose calls began together and share an invocation.
+    /// Records whose calls started together and share an invocation.
     together: Mutex<Vec<WaitingRecord>>,
     observer: Option<Arc<dyn Observer>>,
     /// The shapes of responses that look like failure reports but count as successes.
@@ -118,7 +120,7 @@ pub trait FunctionRuntime: Send + Sync {
 pub struct FunctionInvocation<'a> {
     /// The event itself.
     pub json: String,
-    /// The message's X-Ray header; `None` to use that of Lambda's invocation.
+    /// The message's X-Ray header; `None` to use the header of Lambda's invocation.
     pub trace_id: Option<&'a str>,
     /// The client context as JSON.
     pub client_context: Option<&'a str>,
@@ -135,7 +137,7 @@ impl FunctionInvocation<'_> {
     }
 }
 
-/// A record that waits for an invocation to begin.
+/// A record that waits for an invocation to start.
 #[derive(Debug)]
 struct WaitingRecord {
     /// The batch's deadline, which also identifies the batch.
@@ -146,8 +148,8 @@ struct WaitingRecord {
     answer: oneshot::Sender<Result<(), HandlerError>>,
 }
 
-/// Held by the first of several simultaneous calls while it waits for the others. Dropping it removes their records,
-/// since no other call would make their invocation.
+/// A guard held by the first of several simultaneous calls while it waits for the others. Dropping it removes their
+/// records, since no other call would start the invocation.
 struct Gathering<'a> {
     together: &'a Mutex<Vec<WaitingRecord>>,
     end: Timestamp,
@@ -155,8 +157,11 @@ struct Gathering<'a> {
 
 impl Gathering<'_> {
     fn take_records(&self) -> Vec<WaitingRecord> {
-        let of_batch = |waiting: &mut WaitingRecord| waiting.end == self.end;
-        lock(self.together).extract_if(.., of_batch).filter(|waiting| !waiting.answer.is_closed()).collect()
+        let is_in_batch = |waiting: &mut WaitingRecord| waiting.end == self.end;
+        lock(self.together)
+            .extract_if(.., is_in_batch)
+            .filter(|waiting| !waiting.answer.is_closed())
+            .collect()
     }
 }
 
@@ -167,7 +172,7 @@ impl Drop for Gathering<'_> {
 }
 
 impl<R: FunctionRuntime> OwnFunction<R> {
-    /// Creates a function with this runtime. The version is that of the environment.
+    /// Creates a function with this runtime. Its version is read from the environment.
     #[must_use]
     pub fn new(runtime: R, handler_event: HandlerEvent) -> Self {
         Self {
@@ -181,13 +186,14 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         }
     }
 
-    /// `observer` gets an event for each shape of response that looks like a failure report but counts as a success.
+    /// Sets the observer, which receives an event for each shape of response that looks like a failure report but
+    /// counts as a success.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }
     }
 
-    /// The shapes of such responses so far.
+    /// Returns the shapes, so far, of responses that look like failure reports but count as successes.
     #[must_use]
     pub fn taken_as_success(&self) -> Vec<&'static str> {
         lock(&self.taken_as_success).iter().copied().collect()
@@ -204,7 +210,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         Self { source_queue: url.and_then(end_of_arn), ..self }
     }
 
-    /// Concurrent calls.
+    /// Returns the maximum number of concurrent calls.
     #[must_use]
     pub const fn max_concurrency(&self) -> NonZeroUsize {
         self.handler_event.max_concurrency()
@@ -240,7 +246,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         }
     }
 
-    /// Combines simultaneous calls into one invocation, which the first of them makes.
+    /// Combines simultaneous calls into one invocation, which the first call starts.
     async fn call_together(&self, invocation: &Invocation<'_>) -> Result<(), HandlerError> {
         let (answer, answered) = oneshot::channel();
         let sqs_message_id = invocation.record.sqs_message_id.clone();
@@ -260,7 +266,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
             drop(gathering);
             self.call_all(records, end).await;
         }
-        let broken_off = || HandlerError::transient("Timeout", "the invocation was broken off");
+        let broken_off = || HandlerError::transient("Timeout", "the invocation was cut off");
         answered.await.unwrap_or_else(|_| Err(broken_off()))
     }
 

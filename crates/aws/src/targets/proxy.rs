@@ -1,4 +1,4 @@
-//! The `TARGET_PROXY` setting: a proxy through which calls to an HTTP target are tunnelled.
+//! The `TARGET_PROXY` setting: a proxy through which calls to an HTTP target are tunneled.
 
 use reqwest::{Proxy, Url};
 use thiserror::Error;
@@ -7,7 +7,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TargetProxy(Url);
 
-/// The reason why a proxy setting is invalid, without its text.
+/// The reason why a proxy setting is invalid, without the setting's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum ProxyError {
     #[error("is not the address of a proxy; set it to http://HOST:PORT or https://HOST:PORT")]
@@ -22,7 +22,7 @@ impl TargetProxy {
     /// Parses the setting.
     ///
     /// # Errors
-    /// The reason why the setting is invalid.
+    /// Returns the reason why the setting is invalid.
     pub fn parse(text: &str) -> Result<Self, ProxyError> {
         let url = Url::parse(text).map_err(|_| ProxyError::NotAnAddress)?;
         if !url.username().is_empty() || url.password().is_some() {
@@ -35,8 +35,8 @@ impl TargetProxy {
         if is_address { Ok(Self(url)) } else { Err(ProxyError::NotAnAddress) }
     }
 
-    /// The HTTP client's proxy rule. A call over https:// goes through a tunnel (`CONNECT`; RFC 9110, section 9.3.6),
-    /// which the proxy cannot read; other calls bypass the proxy.
+    /// Returns the HTTP client's proxy rule. Calls over https:// use a tunnel (`CONNECT`; RFC 9110, section 9.3.6),
+    /// whose content the proxy cannot read; other calls bypass the proxy.
     pub(super) fn proxy_rule(&self) -> reqwest::Result<Proxy> {
         Proxy::https(self.0.clone())
     }
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_proxy_is_a_scheme_a_host_and_a_port() {
+    fn a_proxy_setting_has_only_a_scheme_a_host_and_a_port() {
         for text in
             ["http://proxy:3128", "https://proxy.example.com:443/", "http://10.0.0.1:8080", "http://[::1]:1"]
         {

@@ -1,4 +1,4 @@
-//! Lambda's permanent errors: those that the payload causes.
+//! Lambda's permanent errors, which are caused by the payload.
 
 /// The reason why Lambda will never accept a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,10 +10,10 @@ pub(super) enum RefusedPayload {
 }
 
 impl RefusedPayload {
-    /// Classifies an error code ("Invoke", AWS Lambda API Reference). `None` for all other errors, which may be
-    /// temporary: throttles, service errors, and those that an operator has to fix (permissions, keys, a missing or
-    /// inactive function, its runtime, network and file systems), which must not dead-letter all traffic meanwhile.
-    /// `UnsupportedMediaTypeException` is one of them, since every message has the same content type.
+    /// Classifies an error code ("Invoke", AWS Lambda API Reference). Returns `None` for all other errors, which may be
+    /// temporary: throttles, service errors, and errors that an operator must fix (permissions, keys, a missing or
+    /// inactive function, its runtime, network and file systems). Until they are fixed, they must not dead-letter all
+    /// traffic. They include `UnsupportedMediaTypeException`, since every message has the same content type.
     pub(super) fn from_code(code: &str) -> Option<Self> {
         match code {
             "RequestTooLargeException" | "SerializedRequestEntityTooLargeException" => Some(Self::TooLarge),
@@ -27,8 +27,8 @@ impl RefusedPayload {
 mod tests {
     use super::*;
 
-    /// All other errors of "Invoke", which time or an operator may fix.
-    const MAY_PASS: [&str; 42] = [
+    /// All other errors of "Invoke", which can resolve themselves or be fixed by an operator.
+    const TEMPORARY: [&str; 42] = [
         "AccessDeniedException",
         "CodeArtifactUserDeletedException",
         "CodeArtifactUserFailedException",
@@ -74,7 +74,7 @@ mod tests {
     ];
 
     #[test]
-    fn only_errors_of_the_payload_itself_are_permanent() {
+    fn only_errors_caused_by_the_payload_are_permanent() {
         let refused: Vec<_> = [
             "InvalidRequestContentException",
             "RequestTooLargeException",
@@ -84,7 +84,7 @@ mod tests {
         .into();
         let (too_large, invalid) = (Some(RefusedPayload::TooLarge), Some(RefusedPayload::Invalid));
         assert_eq!(refused, [invalid, too_large, too_large]);
-        for code in MAY_PASS {
+        for code in TEMPORARY {
             assert_eq!(RefusedPayload::from_code(code), None, "{code}");
         }
     }

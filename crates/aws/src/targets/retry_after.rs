@@ -72,12 +72,12 @@ mod tests {
         Timestamp::from_timestamp(NOW, 0).unwrap()
     }
 
-    fn milliseconds_of(value: &str) -> Option<u128> {
+    fn delay_milliseconds(value: &str) -> Option<u128> {
         parse_retry_after(value, now()).map(|delay| delay.as_millis())
     }
 
     #[test]
-    fn numbers_of_seconds_are_read_as_people_write_them() {
+    fn seconds_are_parsed_in_all_common_forms() {
         for (value, milliseconds) in [
             ("120", 120_000),
             (" 0 ", 0),
@@ -91,12 +91,12 @@ mod tests {
             ("60,120.5", 120_500),
             ("31536000", LONGEST.as_millis()),
         ] {
-            assert_eq!(milliseconds_of(value), Some(milliseconds), "{value}");
+            assert_eq!(delay_milliseconds(value), Some(milliseconds), "{value}");
         }
     }
 
     #[test]
-    fn a_date_may_name_its_zone_in_any_way() {
+    fn dates_are_parsed_in_all_common_forms_and_time_zones() {
         for value in [
             "Sun, 06 Nov 1994 08:49:37 GMT",
             "Sun, 06 Nov 1994 08:49:37 UTC",
@@ -108,24 +108,24 @@ mod tests {
             "1994-11-06T08:49:37Z",
             "1994-11-06T09:49:37.000+01:00",
         ] {
-            assert_eq!(milliseconds_of(value), Some(90_000), "{value}");
+            assert_eq!(delay_milliseconds(value), Some(90_000), "{value}");
         }
-        assert_eq!(milliseconds_of("Sun, 06 Nov 1988 08:49:37 +0000"), Some(0));
+        assert_eq!(delay_milliseconds("Sun, 06 Nov 1988 08:49:37 +0000"), Some(0));
     }
 
     #[test]
-    fn a_number_above_a_year_is_a_moment() {
+    fn a_number_above_a_year_is_a_timestamp() {
         for value in ["784111777", "784111777.0", "784111777000"] {
-            assert_eq!(milliseconds_of(value), Some(90_000), "{value}");
+            assert_eq!(delay_milliseconds(value), Some(90_000), "{value}");
         }
-        assert_eq!(milliseconds_of("31536001"), Some(0), "long ago");
+        assert_eq!(delay_milliseconds("31536001"), Some(0), "long ago");
         for far in ["99999999999", "99999999999999999999999"] {
             assert_eq!(parse_retry_after(far, now()), Some(LONGEST), "{far}");
         }
     }
 
     #[test]
-    fn anything_else_is_not_guessed() {
+    fn any_other_value_cannot_be_parsed() {
         for value in [
             "",
             "soon",

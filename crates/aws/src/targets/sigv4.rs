@@ -33,7 +33,7 @@ const SIGNED: [&str; 3] = ["content-type", "idempotency-key", "x-redeliver-attem
 /// A service that receives signed calls, with its name in signatures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr)]
 pub enum SignedService {
-    /// Function URLs of Lambda.
+    /// Lambda function URLs.
     #[strum(serialize = "lambda")]
     Lambda,
     /// API Gateway.
@@ -46,7 +46,7 @@ pub enum SignedService {
 /// `TARGET_SIGV4`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SigV4Setting {
-    /// `auto`: the service and region in the URL's host.
+    /// `auto`: the URL's host determines the service and region.
     ByHost,
     /// A service behind a custom domain name, in the program's region.
     Service(SignedService),
@@ -61,7 +61,7 @@ pub enum SigV4Error {
         "is auto, but the URL's host is not that of a function URL, an API of API Gateway or a service of VPC Lattice; set it to lambda, execute-api or vpc-lattice-svcs"
     )]
     UnknownHost,
-    #[error("names another service than the URL's host; set it to auto")]
+    #[error("does not match the service in the URL's host; set it to auto")]
     OtherService,
     #[error("is set, but the region is not known; set AWS_REGION")]
     NoRegion,
@@ -84,7 +84,7 @@ impl SigV4Setting {
     /// # Errors
     /// If the setting does not match the URL.
     pub fn resolve_service(self, url: &Url) -> Result<(SignedService, Option<&str>), SigV4Error> {
-        match (self, service_of_host(url.host_str().unwrap_or_default())) {
+        match (self, parse_aws_host(url.host_str().unwrap_or_default())) {
             (Self::ByHost, Some((service, region))) => Ok((service, Some(region))),
             (Self::ByHost, None) => Err(SigV4Error::UnknownHost),
             (Self::Service(named), Some((service, region))) if named == service => {
@@ -96,10 +96,10 @@ impl SigV4Setting {
     }
 }
 
-/// The service and region of a host under an AWS domain: "Creating and managing Lambda function URLs" (AWS Lambda
-/// Developer Guide), "Invoke REST APIs in API Gateway" (API Gateway Developer Guide), "Amazon VPC Lattice services"
-/// (VPC Lattice User Guide).
-fn service_of_host(host: &str) -> Option<(SignedService, &str)> {
+/// Returns the service and region of a host under an AWS domain: "Creating and managing Lambda function URLs" (AWS
+/// Lambda Developer Guide), "Invoke REST APIs in API Gateway" (API Gateway Developer Guide), "Amazon VPC Lattice
+/// services" (VPC Lattice User Guide).
+fn parse_aws_host(host: &str) -> Option<(SignedService, &str)> {
     let labels: Vec<_> = host.split('.').collect();
     match labels[..] {
         [_, "lambda-url", region, "on", "aws"] => Some((SignedService::Lambda, region)),
@@ -127,7 +127,7 @@ impl SigV4Signer {
         Self { setting, region, credentials }
     }
 
-    /// The signature for this URL.
+    /// Returns the signature for this URL.
     ///
     /// # Errors
     /// If the setting does not match the URL, or the region is unknown.

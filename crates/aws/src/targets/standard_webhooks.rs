@@ -35,7 +35,7 @@ pub struct SigningSecrets {
 #[derive(Clone, PartialEq, Eq)]
 struct SigningKey(Vec<u8>);
 
-/// The reason why signing secrets are invalid, without their text.
+/// The reason why signing secrets are invalid, without the secrets themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum SigningSecretsError {
     #[error("is empty; set it to one secret ({PREFIX}BASE64), or to two separated by a space")]
@@ -56,7 +56,7 @@ impl SigningSecrets {
     /// Parses one or two secrets separated by whitespace.
     ///
     /// # Errors
-    /// The reason why they are invalid.
+    /// Returns the reason why they are invalid.
     pub fn parse(text: &str) -> Result<Self, SigningSecretsError> {
         let mut secrets = text.split_ascii_whitespace();
         let first = secrets.next().ok_or(SigningSecretsError::Empty)?;
@@ -67,15 +67,15 @@ impl SigningSecrets {
         Ok(Self { first: SigningKey::parse(first)?, second: second.map(SigningKey::parse).transpose()? })
     }
 
-    /// Adds the headers. The id is the message id, the same in every attempt, so a receiver can use it as an
-    /// idempotency key; the timestamp is that of the attempt.
+    /// Adds the headers. The id is the message id, the same in every attempt, so receivers can use it as an idempotency
+    /// key. The timestamp is that of the attempt.
     pub(super) fn sign_request(
         &self,
         request: RequestBuilder,
         message: &Message<'_>,
         now: Timestamp,
     ) -> RequestBuilder {
-        // Always a UUID: a producer's own id may contain full stops, which separate the signed parts.
+        // Always a UUID. A producer's own id may contain periods, which separate the signed parts.
         let id = message.message_id;
         let timestamp = now.timestamp();
         request
@@ -84,7 +84,7 @@ impl SigningSecrets {
             .header(SIGNATURE, self.joined_signatures(id, timestamp, message.body))
     }
 
-    /// The signatures, separated by spaces.
+    /// Returns the signatures, separated by spaces.
     fn joined_signatures(&self, id: &str, timestamp: i64, body: &str) -> String {
         let mut signatures = self.first.signature(id, timestamp, body);
         if let Some(second) = &self.second {
@@ -103,7 +103,7 @@ impl SigningKey {
     }
 
     fn signature(&self, id: &str, timestamp: i64, body: &str) -> String {
-        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC takes a key of any length");
+        let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).expect("HMAC accepts keys of any length");
         mac.update(format!("{id}.{timestamp}.").as_bytes());
         mac.update(body.as_bytes());
         format!("v1,{}", STANDARD.encode(mac.finalize().into_bytes()))

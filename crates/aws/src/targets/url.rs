@@ -17,8 +17,8 @@ pub enum TargetAddress {
 #[derive(Clone, PartialEq, Eq)]
 pub struct TargetUrl(pub(crate) Url);
 
-/// Names of query parameters that usually contain a secret. Case, hyphens and underscores are ignored. The stack has
-/// the same list (`infra/lib/secret-parameter.ts`).
+/// Names of query parameters that usually contain a secret. Case, hyphens and underscores are ignored. The CDK stack
+/// has the same list (`infra/lib/secret-parameter.ts`).
 const SECRET_PARAMETERS: [&str; 20] = [
     "access_key",
     "access_token",
@@ -43,13 +43,13 @@ const SECRET_PARAMETERS: [&str; 20] = [
 ];
 
 impl TargetUrl {
-    /// The whole URL.
+    /// Returns the complete URL, including its path and query.
     #[must_use]
     pub fn as_url(&self) -> &Url {
         &self.0
     }
 
-    /// The listed name of the first query parameter that looks like a secret.
+    /// Returns the name, as spelled in our list, of the first query parameter that looks like a secret.
     #[must_use]
     pub fn secret_parameter(&self) -> Option<&'static str> {
         let plain = |name: &str| name.replace(['-', '_'], "").to_ascii_lowercase();
@@ -85,9 +85,9 @@ impl TargetAddress {
     /// Parses the setting. `http://` is only allowed for this machine unless `allow_http` is set.
     ///
     /// # Errors
-    /// The reason why the target is invalid.
+    /// Returns the reason why the target is invalid.
     pub fn parse(text: &str, allow_http: bool) -> Result<Self, TargetError> {
-        // Checked first: an ARN is also a URL with the scheme `arn:`.
+        // Checked first, since an ARN also parses as a URL with the scheme `arn:`.
         if text.starts_with("arn:") {
             return if is_function_arn(text) {
                 Ok(Self::LambdaArn(text.to_owned()))
@@ -116,7 +116,7 @@ impl TargetAddress {
 #[must_use]
 pub fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    // The parser has normalised every notation of an address.
+    // The parser has normalized every notation of an address.
     let address = host.trim_start_matches('[').trim_end_matches(']');
     host == "localhost" || address.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
 }
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn https_anywhere_and_http_to_this_machine_are_accepted() {
+    fn https_to_anywhere_and_http_to_loopback_are_accepted() {
         for text in [
             "https://example.com/a?b=c",
             "http://127.0.0.1:8080/",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn other_machines_in_disguise_are_not_loopback() {
+    fn disguised_remote_addresses_are_not_loopback() {
         for text in [
             "http://localhost.evil.com/",
             "http://127.example.com/",
@@ -224,9 +224,9 @@ mod tests {
         }
     }
 
-    /// The rule in `schemas/vectors/secret-parameters.json`, which the stack's tests also read.
+    /// The vectors in `schemas/vectors/secret-parameters.json` are shared with the stack's tests.
     #[test]
-    fn a_secret_in_a_query_is_found_by_its_parameters_name() {
+    fn a_secret_in_a_query_is_detected_by_its_parameter_name() {
         #[derive(serde::Deserialize)]
         struct Vector {
             url: String,

@@ -1,4 +1,4 @@
-//! The counts and measurements of a batch, in as few lines as CloudWatch allows.
+//! The counts and measurements of a batch, written in as few lines as CloudWatch allows.
 
 use redeliver_core::events::Event;
 use redeliver_core::trace::SpanContext;
@@ -12,7 +12,7 @@ const REQUEST_IDS_MAX: usize = 10;
 /// Counts and measurements since the last batch line.
 #[derive(Debug, Default)]
 pub(super) struct BatchTotals {
-    /// One per metric and dimension value.
+    /// One count per metric and dimension value.
     counts: Vec<MetricCount>,
     values: Vec<(Metric, Vec<MetricValue>)>,
     /// The failed messages by error type.
@@ -82,22 +82,22 @@ impl BatchTotals {
         }
     }
 
-    /// Writes the lines. A line holds one value of each dimension, one error, and [`VALUES_MAX`] values of each metric;
-    /// the rest goes into further lines.
+    /// Writes the lines. A line has room for one value of each dimension, one error, and [`VALUES_MAX`] values of each
+    /// metric; the rest is written in further lines.
     pub(super) fn write_lines(self, lines: &mut MetricLogLines<'_>, trace: Option<SpanContext>) {
         let trace_id = trace.map(|trace| trace.trace_id());
         let Self { counts, values, failures } = self;
         for number in 0.. {
             let mut line = BatchLine { trace_id: trace_id.as_deref(), ..BatchLine::default() };
             for metric in Metric::ALL {
-                let mut of_metric = counts.iter().filter(|count| count.metric == *metric);
-                if let Some(count) = of_metric.nth(number) {
+                let mut metric_counts = counts.iter().filter(|count| count.metric == *metric);
+                if let Some(count) = metric_counts.nth(number) {
                     line.count(count);
                 }
             }
             for (metric, values) in &values {
-                if let Some(some) = values.chunks(VALUES_MAX).nth(number) {
-                    line.values.push((*metric, some));
+                if let Some(chunk) = values.chunks(VALUES_MAX).nth(number) {
+                    line.values.push((*metric, chunk));
                 }
             }
             line.failure = failures.get(number);
@@ -132,7 +132,7 @@ impl BatchLine<'_> {
         self.counts.is_empty() && self.values.is_empty() && self.failure.is_none()
     }
 
-    /// The metrics with only the function as dimension, followed by each counter with its additional dimension.
+    /// Declares the metrics with only the function as dimension, then each counter with its additional dimension.
     pub(super) fn directives(&self) -> Vec<Directive> {
         let has_dimension = |metric: &Metric| self.by.iter().any(|(counter, ..)| counter == metric);
         let counters = self.counts.iter().map(|(metric, _)| *metric).filter(|metric| !has_dimension(metric));
@@ -146,7 +146,7 @@ impl BatchLine<'_> {
     }
 }
 
-/// The error of a message that failed, and the request id of its log lines.
+/// Returns the error of a failed message and the request id of its log lines.
 fn event_failure(event: &Event) -> Option<(&str, Option<&str>)> {
     match event {
         Event::HandedOff { error_type, request_id, .. } => Some((error_type, request_id.as_deref())),

@@ -1,16 +1,16 @@
-//! The line `all_invalid`, logged once if all messages of a batch or of an environment are invalid, since a setting is
-//! probably wrong.
+//! The log line `all_invalid`, written once if all messages of a batch or of an environment are invalid, which suggests
+//! that a setting is wrong.
 
 use redeliver_core::events::Event;
 use redeliver_core::message::all_invalid::{DEPLOYED_SETTING, INVALID, all_invalid, are_all_invalid};
 use serde::Serialize;
 
-/// The numbers of valid and invalid messages.
+/// Counts of invalid messages and of all messages.
 #[derive(Debug, Default)]
 pub(super) struct InvalidMessages {
     batch: OutcomeCounts,
     environment: OutcomeCounts,
-    is_said: bool,
+    is_reported: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,7 +27,7 @@ pub(super) struct AllInvalid {
 }
 
 impl OutcomeCounts {
-    /// The numbers that an event reports.
+    /// Returns the counts that an event reports.
     fn reported_by(event: &Event) -> Self {
         match event {
             Event::GivenUp { error_type, .. } | Event::Blocked { error_type, .. } => {
@@ -63,12 +63,12 @@ impl InvalidMessages {
         self.environment.add(outcomes);
     }
 
-    /// Ends a batch; returns the line to log, once per environment.
+    /// Ends a batch. Returns the line to log, at most once per environment.
     pub(super) fn end_batch(&mut self) -> Option<AllInvalid> {
         let batch = std::mem::take(&mut self.batch);
         let messages = self.environment.all_invalid().or_else(|| batch.all_invalid())?;
-        let is_said = std::mem::replace(&mut self.is_said, true);
-        (!is_said).then(|| AllInvalid { messages, remedy: all_invalid(messages, DEPLOYED_SETTING) })
+        let is_reported = std::mem::replace(&mut self.is_reported, true);
+        (!is_reported).then(|| AllInvalid { messages, remedy: all_invalid(messages, DEPLOYED_SETTING) })
     }
 }
 
@@ -76,7 +76,7 @@ impl InvalidMessages {
 mod tests {
     use super::*;
 
-    /// The numbers in the line after each batch; 0 without a line.
+    /// The message count in the line after each batch, or 0 if there is no line.
     fn lines_after<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
         let mut messages = InvalidMessages::default();
         batches.map(|(invalid, all)| {
@@ -86,12 +86,12 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_of_invalid_messages_alone_is_reported_once() {
+    fn a_batch_with_only_invalid_messages_is_reported_once() {
         assert_eq!(lines_after([(0, 3), (9, 9), (10, 11), (10, 10), (10, 10)]), [0, 0, 0, 10, 0]);
     }
 
     #[test]
-    fn every_message_counts_once_by_the_event_that_ends_its_batch() {
+    fn every_message_is_counted_once_by_its_final_event_in_the_batch() {
         let given_up = |error_type| Event::GivenUp {
             message_id: None,
             sqs_message_id: String::new(),
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_that_has_seen_no_valid_message_reports_it_after_ten() {
+    fn an_environment_without_valid_messages_is_reported_after_ten_messages() {
         assert_eq!(lines_after([(4, 4), (5, 5), (0, 0), (2, 2), (2, 2)]), [0, 0, 0, 11, 0]);
     }
 }

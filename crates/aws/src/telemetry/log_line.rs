@@ -1,5 +1,5 @@
-//! Log lines whose member `_aws` declares which fields are metrics ("Specification: Embedded metric format", Amazon
-//! CloudWatch User Guide).
+//! Log lines with a member `_aws` that declares which fields are metrics ("Specification: Embedded metric format",
+//! Amazon CloudWatch User Guide).
 
 use redeliver_core::events::Event;
 use redeliver_core::message::Timestamp;
@@ -13,7 +13,7 @@ use super::metrics::{EventReport, FUNCTION, Measure, Measurement, Metric, NAMESP
 /// The maximum number of values per metric in one line.
 pub(super) const VALUES_MAX: usize = 100;
 
-/// Lines with the same function and timestamp.
+/// Log lines with the same function and timestamp.
 pub(super) struct MetricLogLines<'a> {
     function: &'a str,
     /// In RFC 3339 format.
@@ -29,7 +29,7 @@ impl<'a> MetricLogLines<'a> {
         Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
     }
 
-    /// Adds an event with its metrics.
+    /// Adds the line of an event, with its metrics.
     pub(super) fn push_event(&mut self, event: &Event, observed: &EventReport) {
         let (counter, others) = observed.metrics.split_at(usize::from(observed.by.is_some()));
         let names = |metrics: &[Measurement]| metrics.iter().map(|measured| measured.metric).collect();
@@ -46,7 +46,7 @@ impl<'a> MetricLogLines<'a> {
         );
     }
 
-    /// Adds an event whose metrics are in the batch line.
+    /// Adds the line of an event whose metrics are in the batch line.
     pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &EventReport) {
         let fields = EventFields { event, by: None, metrics: &[] };
         self.push_line(observed.level, observed.event, &fields, Vec::new());
@@ -88,9 +88,9 @@ struct EventFields<'a> {
     #[serde(flatten)]
     event: &'a Event,
     /// The additional dimension of the first metric, with its value.
-    #[serde(flatten, serialize_with = "value_of_dimension")]
+    #[serde(flatten, serialize_with = "serialize_dimension")]
     by: Option<(&'static str, &'static str)>,
-    #[serde(flatten, serialize_with = "values_of_metrics")]
+    #[serde(flatten, serialize_with = "serialize_metrics")]
     metrics: &'a [Measurement],
 }
 
@@ -146,7 +146,7 @@ struct MetricDefinition {
 }
 
 impl Directive {
-    /// Declares metrics with the function as dimension and, if another is given, also with both.
+    /// Declares metrics with the function as their dimension and, if `dimension` is set, also with both dimensions.
     pub(super) fn for_metrics(dimension: Option<&'static str>, metrics: Vec<Metric>) -> Self {
         let further = dimension.map(|dimension| vec![FUNCTION, dimension]);
         let definition = |metric: Metric| MetricDefinition {
@@ -164,13 +164,13 @@ impl Directive {
     }
 }
 
-fn value_of_dimension<S: Serializer>(
+fn serialize_dimension<S: Serializer>(
     by: &Option<(&'static str, &'static str)>,
     serializer: S,
 ) -> Result<S::Ok, S::Error> {
     serializer.collect_map(*by)
 }
 
-fn values_of_metrics<S: Serializer>(metrics: &&[Measurement], serializer: S) -> Result<S::Ok, S::Error> {
+fn serialize_metrics<S: Serializer>(metrics: &&[Measurement], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_map(metrics.iter().map(|measured| (measured.metric, measured.value)))
 }

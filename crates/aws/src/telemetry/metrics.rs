@@ -54,19 +54,19 @@ impl Metric {
     }
 }
 
-/// The kind of values of a metric.
+/// The kind of a metric's values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measure {
     /// Occurrences, which are summed.
     Count,
-    /// A message's receives so far, as single values.
+    /// The number of times that a message has been received, as single values.
     Receives,
     /// Durations, as single values.
     Seconds,
 }
 
 /// The additional dimension of a counter. CloudWatch bills each of its values as a metric, so only counters shown in
-/// graphs have one, with few values.
+/// graphs have such a dimension, and it has few values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dimension {
     pub name: &'static str,
@@ -95,7 +95,7 @@ const ERROR_TYPE: Dimension = Dimension { name: "ErrorType", values: DeadLetterR
 impl Metric {
     pub const ALL: &[Self] = Self::VARIANTS;
 
-    /// The kind of its values.
+    /// Returns the kind of the metric's values.
     #[must_use]
     pub const fn measure(self) -> Measure {
         match self {
@@ -108,7 +108,7 @@ impl Metric {
         }
     }
 
-    /// Its additional dimension.
+    /// Returns the metric's additional dimension, if any.
     #[must_use]
     pub const fn dimension(self) -> Option<Dimension> {
         match self {
@@ -127,7 +127,7 @@ pub struct Measurement {
     pub value: MetricValue,
 }
 
-/// A value, written to the millisecond.
+/// A value, written with millisecond precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum MetricValue {
     /// A count, or whole seconds from SQS.
@@ -166,7 +166,7 @@ pub struct EventReport {
     pub event: &'static str,
     /// The value of the first metric's additional dimension, if it has one.
     pub by: Option<&'static str>,
-    /// At least one.
+    /// The event's metrics, at least one.
     pub metrics: Vec<Measurement>,
 }
 
@@ -290,11 +290,11 @@ fn real_seconds(metric: Metric, seconds: f64) -> Measurement {
     Measurement { metric, value: MetricValue::Real(seconds) }
 }
 
-/// A value of `RETRY_ATTEMPT`.
+/// Returns the attempt's value in `RETRY_ATTEMPT`.
 fn attempt_range(attempt: u32) -> &'static str {
     match usize::try_from(attempt) {
-        // A value for each of a thousand attempts would be a thousand metrics at $0.30 a month ("Amazon CloudWatch
-        // pricing").
+        // A value for each of a thousand attempts would be a thousand metrics at $0.30 per month each ("Amazon
+        // CloudWatch pricing").
         Ok(single @ ..=10) => RETRY_ATTEMPT.values[single],
         Ok(11..=100) => RETRY_ATTEMPT.values[11],
         _ => RETRY_ATTEMPT.values[12],

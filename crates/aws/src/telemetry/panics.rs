@@ -1,11 +1,11 @@
-//! Logs the location of a panic, but never its text.
+//! Logs the location of a panic, but never its message.
 
 use std::panic::{PanicHookInfo, set_hook};
 
 use crate::stderr;
 
-/// Logs every panic as one line on standard error with its location, but without its text, which may quote a payload
-/// (as a slice through a character does).
+/// Logs every panic as one line on standard error, with its location but without its message, which may quote a payload
+/// (for example, if a string is sliced inside a character).
 pub fn without_text() {
     set_hook(Box::new(|info| stderr::write_line(format_panic(info))));
 }
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_is_logged_with_its_place_and_without_its_text() {
+    fn a_panic_is_logged_with_its_location_and_without_its_message() {
         let (lines, written) = channel();
         let (here, others) = (thread::current().id(), take_hook());
         // Hooks are process-wide: other tests keep theirs.

@@ -20,7 +20,7 @@ impl Clock for Fixed {
     async fn sleep(&self, _: std::time::Duration) {}
 }
 
-/// The lines of a batch with these events.
+/// Returns the lines of a batch with these events.
 fn written_with(logging: Logging, events: &[Event]) -> String {
     let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());
     for event in events {
@@ -34,39 +34,39 @@ fn written(events: &[Event]) -> String {
     written_with(Logging::default(), events)
 }
 
-fn lines_of(text: &str) -> Vec<Value> {
+fn parse_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The line of one event with `LOG_DETAIL=messages`, which has no metrics.
+/// Returns the line of one event with `LOG_DETAIL=messages`, which has no metrics.
 fn own_line(event: Event) -> Value {
     let logging = Logging { detail: LogDetail::Messages, ..Logging::default() };
-    let mut lines = lines_of(&written_with(logging, &[event]));
-    assert_eq!(lines.len(), 2, "its own and the batch's");
+    let mut lines = parse_lines(&written_with(logging, &[event]));
+    assert_eq!(lines.len(), 2, "the event's own line and the batch line");
     lines.swap_remove(0)
 }
 
-/// The line of one event.
+/// Returns the line of one event.
 fn line(event: Event) -> Value {
     let line = written(&[event]);
-    assert_eq!(line.find('\n'), Some(line.len() - 1), "one line, ended: {line}");
+    assert_eq!(line.find('\n'), Some(line.len() - 1), "a single, terminated line: {line}");
     serde_json::from_str(&line).unwrap()
 }
 
-/// A line with the common members and these members.
+/// Returns a line with the common members and these fields.
 fn expected(level: &str, event: &str, fields: Value, metrics: &Value) -> Value {
     let directives = json!([directive(&json!([["Function"]]), metrics)]);
     expected_with(level, event, fields, &directives)
 }
 
-/// The line of a message whose metrics are in the batch line.
-fn without_metrics(event: &str, fields: Value) -> Value {
+/// Returns the line of a message whose metrics are in the batch line.
+fn line_without_metrics(event: &str, fields: Value) -> Value {
     let mut line = expected("INFO", event, fields, &json!([]));
     line.as_object_mut().unwrap().remove("_aws");
     line
 }
 
-/// The line of metrics with several sets of dimensions.
+/// Returns a line whose metrics have several sets of dimensions.
 fn expected_with(level: &str, event: &str, fields: Value, directives: &Value) -> Value {
     let mut line = fields;
     line["timestamp"] = json!("2025-06-15T15:06:40.123456Z");
@@ -81,7 +81,7 @@ fn directive(dimensions: &Value, metrics: &Value) -> Value {
     json!({ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics })
 }
 
-/// The declarations: the counter with an additional dimension, the rest with only the function.
+/// Declares the counter with an additional dimension and the rest with only the function as dimension.
 fn counter_by(dimension: &str, counter: &str, rest: &Value) -> Value {
     let dimensions = json!([["Function"], ["Function", dimension]]);
     json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
@@ -132,7 +132,7 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
     }
 }
 
-/// An event for a message that has not been handed off before.
+/// An event for a message that is re-sent without a hand-off.
 fn sent_again(error: &str) -> Event {
     let mut event = retry_scheduled(3);
     let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };
@@ -207,15 +207,15 @@ fn hopped() -> Event {
 }
 
 #[test]
-fn the_line_of_a_processed_message() {
+fn a_processed_message_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "retry_attempt": 2, "age_seconds": 61.5, "target_seconds": 0.25,
     });
-    assert_eq!(own_line(processed()), without_metrics("processed", fields));
+    assert_eq!(own_line(processed()), line_without_metrics("processed", fields));
 }
 
 #[test]
-fn seconds_are_written_to_the_millisecond() {
+fn seconds_are_rounded_to_milliseconds() {
     let (message_id, age_seconds, target_seconds) = (message_id(), 3.272_000_000_000_000_2, 0.027_958_248);
     let event = Event::Processed { message_id, retry_attempt: 2, age_seconds, target_seconds };
     let own = own_line(event.clone());
@@ -225,16 +225,16 @@ fn seconds_are_written_to_the_millisecond() {
 }
 
 #[test]
-fn the_line_of_a_hand_off() {
+fn a_hand_off_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "retry_attempt": 2, "error_type": "HttpStatus.503", "kind": "transient",
         "age_seconds": 61.5,
     });
-    assert_eq!(own_line(handed_off(&ErrorType::HttpStatus(503))), without_metrics("handed_off", fields));
+    assert_eq!(own_line(handed_off(&ErrorType::HttpStatus(503))), line_without_metrics("handed_off", fields));
 }
 
 #[test]
-fn the_line_of_an_unconfirmed_send() {
+fn an_unconfirmed_send_has_a_line() {
     let fields = json!({
         "sqs_message_id": "sqs", "send": "hand-off", "code": "EntryNotAnswered", "NotConfirmed": 1,
     });
@@ -243,25 +243,25 @@ fn the_line_of_an_unconfirmed_send() {
 }
 
 #[test]
-fn the_line_of_a_scheduled_retry() {
+fn a_scheduled_retry_has_a_line() {
     let mut fields = json!({
         "message_id": message_id(), "retry_attempt": 3, "spends_attempt": true, "delay_seconds": 900,
         "age_seconds": 61.5,
     });
-    assert_eq!(own_line(retry_scheduled(3)), without_metrics("retry_scheduled", fields.clone()));
-    // The error comes from the caller.
+    assert_eq!(own_line(retry_scheduled(3)), line_without_metrics("retry_scheduled", fields.clone()));
+    // With a direct re-send, the event also has the error.
     fields["error_type"] = json!("Timeout");
-    assert_eq!(own_line(sent_again("Timeout")), without_metrics("retry_scheduled", fields));
+    assert_eq!(own_line(sent_again("Timeout")), line_without_metrics("retry_scheduled", fields));
 }
 
 #[test]
-fn the_line_of_an_immediate_retry() {
+fn an_immediate_retry_has_a_line() {
     let fields = json!({ "message_id": message_id(), "retry_attempt": 2, "error_type": "Http.Timeout" });
-    assert_eq!(own_line(retried_immediately()), without_metrics("retried_immediately", fields));
+    assert_eq!(own_line(retried_immediately()), line_without_metrics("retried_immediately", fields));
 }
 
 #[test]
-fn a_thousand_attempts_are_a_dozen_metrics() {
+fn a_thousand_attempts_map_to_few_dimension_values() {
     let range = |attempt| line(retry_scheduled(attempt))["RetryAttempt"].clone();
     let ranges =
         [(0, "0"), (10, "10"), (11, "11-100"), (100, "11-100"), (101, "101-1000"), (1000, "101-1000")];
@@ -271,7 +271,7 @@ fn a_thousand_attempts_are_a_dozen_metrics() {
 }
 
 #[test]
-fn the_line_of_a_message_that_is_given_up() {
+fn a_given_up_message_has_a_line() {
     let fields = |message_id: Option<String>| {
         let mut fields = json!({
             "sqs_message_id": "sqs", "error_type": "INVALID_MESSAGE_FORMAT",
@@ -289,7 +289,7 @@ fn the_line_of_a_message_that_is_given_up() {
 }
 
 #[test]
-fn the_line_of_a_blocked_group() {
+fn a_blocked_group_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "MESSAGE_EXPIRED", "Blocked": 1,
     });
@@ -297,7 +297,7 @@ fn the_line_of_a_blocked_group() {
 }
 
 #[test]
-fn the_line_of_a_dead_letter() {
+fn a_dead_letter_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "RETRY_ATTEMPT_EXCEEDED",
         "retry_attempt": 5, "age_seconds": 3600.0, "ErrorType": "RETRY_ATTEMPT_EXCEEDED", "DeadLettered": 1,
@@ -308,7 +308,7 @@ fn the_line_of_a_dead_letter() {
 }
 
 #[test]
-fn the_lines_of_redriven_and_of_unreadable_records() {
+fn redriven_and_unreadable_records_have_lines() {
     let fields = json!({ "sqs_message_id": "sqs", "receive_count": 2, "ArrivedByRedrive": 1 });
     let metrics = json!([count("ArrivedByRedrive")]);
     assert_eq!(line(arrived_by_redrive()), expected("WARN", "arrived_by_redrive", fields, &metrics));
@@ -318,7 +318,7 @@ fn the_lines_of_redriven_and_of_unreadable_records() {
 }
 
 #[test]
-fn the_lines_of_a_pollers_failures() {
+fn poller_failures_have_lines() {
     let expected = [
         (
             "receive_failed",
@@ -338,11 +338,11 @@ fn the_lines_of_a_pollers_failures() {
 
 #[test]
 fn hopped_messages_have_a_line_without_metrics() {
-    assert_eq!(own_line(hopped()), without_metrics("hopped", json!({ "messages": 7 })));
+    assert_eq!(own_line(hopped()), line_without_metrics("hopped", json!({ "messages": 7 })));
 }
 
 #[test]
-fn the_lines_of_an_outage() {
+fn the_events_of_an_outage_have_lines() {
     let expected = [
         expected(
             "WARN",
@@ -352,8 +352,11 @@ fn the_lines_of_an_outage() {
             }),
             &json!([count("CircuitOpen")]),
         ),
-        without_metrics("held", json!({ "messages": 9, "open_seconds": 45.5, "longest_hold_seconds": 4320 })),
-        without_metrics(
+        line_without_metrics(
+            "held",
+            json!({ "messages": 9, "open_seconds": 45.5, "longest_hold_seconds": 4320 }),
+        ),
+        line_without_metrics(
             "not_now",
             json!({ "messages": 2, "error_type": "HttpStatus.503", "longest_hold_seconds": 60 }),
         ),
@@ -376,7 +379,7 @@ fn the_lines_of_an_outage() {
 }
 
 #[test]
-fn the_lines_of_held_messages_have_the_longest_hold_as_a_metric() {
+fn the_longest_hold_of_held_messages_is_a_metric() {
     let [_, held, ..] = outage_events();
     let limited = Event::RateLimited { messages: 9, limited_seconds: 45.0, longest_hold_seconds: 4320 };
     for event in [held, limited] {
@@ -386,7 +389,7 @@ fn the_lines_of_held_messages_have_the_longest_hold_as_a_metric() {
 }
 
 #[test]
-fn the_line_of_a_message_that_keeps_coming() {
+fn a_repeatedly_received_message_has_a_line() {
     let fields = json!({
         "sqs_message_id": "sqs",
         "receive_count": 5,
@@ -399,15 +402,15 @@ fn the_line_of_a_message_that_keeps_coming() {
 }
 
 #[test]
-fn the_line_of_a_secret_that_cannot_be_read_again() {
+fn a_failed_refresh_of_a_secret_has_a_line() {
     let fields = json!({ "code": "AccessDeniedException", "HeadersNotRefreshed": 1 });
     let metrics = json!([count("HeadersNotRefreshed")]);
     assert_eq!(line(headers_not_refreshed()), expected("WARN", "headers_not_refreshed", fields, &metrics));
 }
 
 #[test]
-fn an_unreadable_retry_after_is_counted_in_the_line_of_its_batch() {
-    let lines = lines_of(&written(&[retry_after_unreadable(), retry_after_unreadable()]));
+fn an_unreadable_retry_after_is_counted_in_the_batch_line() {
+    let lines = parse_lines(&written(&[retry_after_unreadable(), retry_after_unreadable()]));
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["RetryAfterUnreadable"], 2);
 }
@@ -417,14 +420,14 @@ fn answer_taken_as_success() -> Event {
 }
 
 #[test]
-fn the_line_of_an_answer_taken_as_success() {
+fn a_response_taken_as_success_has_a_line() {
     let fields = json!({ "shape": "BatchItemFailures", "AnswerTakenAsSuccess": 1 });
     let metrics = json!([count("AnswerTakenAsSuccess")]);
     let expected = expected("WARN", "answer_taken_as_success", fields, &metrics);
     assert_eq!(line(answer_taken_as_success()), expected);
 }
 
-/// One of each event.
+/// Returns one event of each kind.
 fn all() -> Vec<Event> {
     [
         processed(),
@@ -460,7 +463,7 @@ fn archive_events() -> [Event; 3] {
 }
 
 #[test]
-fn the_lines_of_the_archive_and_of_notices() {
+fn archive_and_notice_events_have_lines() {
     let expected = [
         expected(
             "WARN",
@@ -500,7 +503,7 @@ fn outage_events() -> [Event; 5] {
 fn every_line_is_valid_embedded_metric_format() {
     let all = all();
     let many: Vec<_> = all.iter().cycle().take(101 * all.len()).cloned().collect();
-    for line in all.into_iter().map(line).chain(lines_of(&written(&many))) {
+    for line in all.into_iter().map(line).chain(parse_lines(&written(&many))) {
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
         let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();
         for directive in directives {
@@ -522,7 +525,7 @@ fn every_line_is_valid_embedded_metric_format() {
 }
 
 #[test]
-fn lines_of_several_events_are_one_write() {
+fn several_events_are_written_in_a_single_write() {
     struct Writes(Vec<Vec<u8>>);
     impl Write for Writes {
         fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -543,14 +546,14 @@ fn lines_of_several_events_are_one_write() {
 }
 
 #[test]
-fn a_targets_own_error_name_is_in_no_line() {
+fn error_names_from_a_target_are_not_logged() {
     let line = written(&[handed_off(&ErrorType::FromTarget("CANARY".to_owned()))]);
     assert!(line.contains(r#""error_type":"FromTarget""#), "{line}");
     assert!(!line.contains("CANARY"), "{line}");
 }
 
 #[test]
-fn a_log_that_cannot_be_written_does_not_fail_the_message() {
+fn a_failed_log_write_does_not_fail_the_message() {
     struct Full;
     impl Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
@@ -567,7 +570,7 @@ fn a_log_that_cannot_be_written_does_not_fail_the_message() {
 }
 
 #[test]
-fn the_log_location_has_the_request_id_of_the_invocation() {
+fn the_log_location_contains_the_invocations_request_id() {
     let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     *lock(&lines.log_location) = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
     for id in ["first", "second"] {

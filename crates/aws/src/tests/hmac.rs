@@ -2,7 +2,7 @@
 
 use sha2::{Digest as _, Sha256};
 
-/// RFC 2104, section 2.
+/// Implements RFC 2104, section 2.
 pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
     const BLOCK_BYTES: usize = 64;
     let mut block = if key.len() > BLOCK_BYTES { Sha256::digest(key).to_vec() } else { key.to_vec() };
@@ -14,7 +14,7 @@ pub(crate) fn hmac_sha256(key: &[u8], message: &[u8]) -> Vec<u8> {
 
 /// RFC 4231, test cases 2 and 6.
 #[test]
-fn hmac_equals_the_test_vectors_of_the_rfc() {
+fn hmac_matches_the_test_vectors_of_the_rfc() {
     let hex = |bytes: Vec<u8>| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(
         hex(hmac_sha256(b"Jefe", b"what do ya want for nothing?")),

@@ -1,4 +1,4 @@
-//! A scripted local HTTP server for tests: it records each request and sends the scripted responses in order, byte by
+//! A scripted local HTTP server for tests. It records each request and sends the scripted responses in order, byte for
 //! byte. It stops when it is dropped.
 
 mod closing;
@@ -24,9 +24,9 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// The interval between two bytes of a slow response.
 const DRIP: Duration = Duration::from_millis(50);
 
-/// Timeouts for calls without a response: on a busy machine, a request may not arrive within the first of them.
+/// Timeouts for calls without a response. On a busy machine, a request might not arrive within the first timeout.
 pub(crate) fn timeouts() -> impl Iterator<Item = Duration> {
-    (0..9).map(|doubled| Duration::from_millis(200 << doubled))
+    (0..9).map(|doublings| Duration::from_millis(200 << doublings))
 }
 
 /// The scripted reaction to one request.
@@ -39,22 +39,22 @@ pub(crate) struct Answer {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Then {
     Close,
-    /// It serves the next request.
+    /// The connection serves the next request.
     Keep,
-    /// It remains open and silent.
+    /// The connection remains open and silent.
     Hold,
-    /// It sends a byte at intervals, endlessly.
+    /// The server sends a byte at intervals, endlessly.
     Drip,
 }
 
 impl Answer {
-    /// A whole response, after which the connection is closed.
+    /// A complete response, after which the connection is closed.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let headers = [&[("connection", "close")][..], headers].concat();
         Self { then: Then::Close, ..Self::kept(status, &headers, body) }
     }
 
-    /// A whole response, after which the connection serves the next request.
+    /// A complete response, after which the connection serves the next request.
     pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut bytes = head(status, headers, body.len());
         bytes.extend(body.bytes());
@@ -76,7 +76,7 @@ impl Answer {
         Self { bytes: Vec::new(), then: Then::Hold }
     }
 
-    /// A head that announces a gibibyte, followed by these bytes only.
+    /// A head that announces a gibibyte, followed by only this number of bytes.
     pub(crate) fn unfinished(status: u16, body_bytes: usize) -> Self {
         Self::unfinished_with(status, &[], body_bytes)
     }
@@ -103,7 +103,7 @@ impl Answer {
         Self { then: Then::Drip, ..Self::unfinished(status, 1) }
     }
 
-    /// A head without an end, of this length.
+    /// An unfinished head of this length.
     pub(crate) fn endless_head(bytes: usize) -> Self {
         let mut head = b"HTTP/1.1 200 Scripted\r\nx-endless: ".to_vec();
         head.resize(head.len() + bytes, b'x');
@@ -129,19 +129,19 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// All values of a header, by its name in lower case.
+    /// Returns all values of the header with this lowercase name.
     pub(crate) fn header(&self, name: &str) -> Vec<&str> {
         self.headers.iter().filter(|(known, _)| known == name).map(|(_, value)| value.as_str()).collect()
     }
 
-    /// The names of all its headers in lower case, sorted.
+    /// Returns the lowercase names of all headers, sorted.
     pub(crate) fn header_names(&self) -> Vec<&str> {
         let mut names: Vec<_> = self.headers.iter().map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names
     }
 
-    /// The body, which is JSON.
+    /// Parses the body as JSON.
     pub(crate) fn json(&self) -> serde_json::Value {
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -165,13 +165,13 @@ struct Seen {
 type Script = Arc<Mutex<dyn FnMut(&Request) -> Answer + Send>>;
 
 impl Loopback {
-    /// Starts the server. It records requests after the last response and closes their connections.
+    /// Starts the server. After the last response, it still records requests, but closes their connections.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
         Self::answering(move |_| answers.next().unwrap_or_else(Answer::closed)).await
     }
 
-    /// Starts a server that selects the response by the request.
+    /// Starts a server that selects the response based on the request.
     pub(crate) async fn answering(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -180,8 +180,9 @@ impl Loopback {
         Self { url, seen, task }
     }
 
-    /// The server, and the outcome of a call that times out after the server has received the request. On a busy
-    /// machine, the timeout may expire before the request is sent: then the call is repeated with twice the timeout.
+    /// Makes a call that times out after the server has received its request; returns the outcome and the server. On a
+    /// busy machine, the timeout might expire before the request is sent; the call is then repeated with twice the
+    /// timeout.
     pub(crate) async fn timed_out<T>(
         answer: impl Fn() -> Answer,
         call: impl AsyncFn(&Self, Duration) -> T,
@@ -193,7 +194,7 @@ impl Loopback {
                 return (outcome, server);
             }
         }
-        panic!("no request came through");
+        panic!("no request arrived");
     }
 
     /// `http://127.0.0.1:PORT`.
@@ -201,24 +202,24 @@ impl Loopback {
         &self.url
     }
 
-    /// All requests.
+    /// Returns all received requests.
     pub(crate) fn requests(&self) -> Vec<Request> {
         self.seen.requests.lock().unwrap().clone()
     }
 
-    /// The only request.
+    /// Returns the only request.
     pub(crate) fn request(&self) -> Request {
         let mut requests = self.requests();
         assert_eq!(requests.len(), 1, "{requests:?}");
         requests.remove(0)
     }
 
-    /// The number of connections.
+    /// Returns the number of connections so far.
     pub(crate) fn connections(&self) -> usize {
         self.seen.connections.load(SeqCst)
     }
 
-    /// The number of times the client hung up before the end of a response.
+    /// Returns the number of times that the client hung up before the end of a response.
     pub(crate) fn left(&self) -> usize {
         self.seen.left.load(SeqCst)
     }
@@ -234,16 +235,16 @@ impl Loopback {
                 changed.await;
             }
         };
-        tokio::time::timeout(PATIENCE, seen).await.expect("it is seen");
+        tokio::time::timeout(PATIENCE, seen).await.expect("the observations match");
     }
 
-    /// The configuration of AWS clients for this server.
+    /// Returns the configuration of AWS clients for this server.
     pub(crate) fn sdk_config(&self) -> SdkConfig {
         sdk_config(&self.url)
     }
 }
 
-/// The configuration of AWS clients for the server at `url`.
+/// Returns the configuration of AWS clients for the server at `url`.
 pub(crate) fn sdk_config(url: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "loopback");
     SdkConfig::builder()
@@ -261,7 +262,7 @@ impl Drop for Loopback {
     }
 }
 
-/// An address without a listener: no other test gets this port.
+/// An address without a listener, since no other test is assigned this port.
 pub(crate) const REFUSED_URL: &str = "http://127.0.0.1:1";
 
 async fn serve(listener: TcpListener, script: Script, seen: Arc<Seen>) {
@@ -295,14 +296,14 @@ async fn connection(mut stream: TcpStream, script: Script, seen: Arc<Seen>) {
     }
 }
 
-/// Waits until the client hangs up.
+/// Sends bytes at intervals until the client hangs up.
 async fn drip(stream: &mut TcpStream) {
     while stream.write_all(b"x").await.is_ok() {
         tokio::time::sleep(DRIP).await;
     }
 }
 
-/// Reads a request; `None` if the connection ended first.
+/// Reads a request. Returns `None` if the connection ends first.
 async fn read(stream: &mut TcpStream) -> Option<Request> {
     let mut bytes = Vec::new();
     let head_bytes = loop {

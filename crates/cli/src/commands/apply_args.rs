@@ -17,12 +17,12 @@ impl ApplyArgs {
         self.apply
     }
 
-    /// The verb for an applied plan, or for a plan that is only printed.
+    /// Returns the verb for an applied plan, or for a plan that is only printed.
     pub(crate) const fn choose_verb(self, does: &'static str, would: &'static str) -> &'static str {
         if self.apply { does } else { would }
     }
 
-    /// Printed after a plan that is not empty.
+    /// Reminds the user, after a non-empty plan that was only printed, that nothing was done.
     pub(crate) fn remark_nothing_done(self, is_something_planned: bool) {
         if is_something_planned && !self.apply {
             stderr::remark("nothing was done: add --apply");

@@ -1,4 +1,4 @@
-//! `redeliver audit`: which messages died, why and when, read from a DLQ without consuming them.
+//! `redeliver audit`: reports which messages died, why and when, and reads a DLQ without consuming it.
 
 mod arguments;
 mod csv;
@@ -28,7 +28,7 @@ use redeliver_operator::audit::{AuditContext, AuditTally};
 use redeliver_operator::audit::{
     AuditProgress, AuditReport, AuditRequest, AuditResult, JsonLinesView, JsonView, View,
 };
-use redeliver_operator::dead_letter::{Showing, edit_of_invalid};
+use redeliver_operator::dead_letter::{ShowOptions, edit_of_invalid};
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::sentences::{
     causes_beyond_the_table, describe_not_judged, still_hidden as still_hidden_in_words,
@@ -49,10 +49,10 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     describe_not_judged(&report.not_judged).iter().for_each(stderr::warning);
     report.all_invalid().iter().for_each(stderr::warning);
     // The table on standard output already contains the sentence.
-    let says_it_itself =
+    let is_in_table =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.known_causes.is_none();
-    let is_known = says_it_itself || *output_closed;
-    // With --known-causes it is printed once per day, since cron mails all output.
+    let is_known = is_in_table || *output_closed;
+    // With --known-causes the sentence is printed once per day, since cron mails all output.
     if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none()) {
         stderr::warning(sentence);
     }
@@ -86,8 +86,8 @@ enum Next {
     Edit(NextCommand),
 }
 
-/// The command that shows the newest message of the largest group, or sends the selected messages back. If they are
-/// invalid, the whole group is edited first.
+/// Suggests the command that shows the newest message of the largest group, or sends the selected messages back. If
+/// they are invalid, the whole group is edited first.
 fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     let group = report.groups.first().filter(|group| group.fingerprint != OTHER)?;
     let DeadLetterGroup { fingerprint, example, .. } = group;
@@ -105,7 +105,7 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     };
     match selected {
         None => Some(Next::Command(NextCommand::new("audit").with_words(words).with_option("show", example))),
-        // The destination of a file's messages is unknown.
+        // The destination of messages from a file is unknown.
         Some(_) if arguments.source.file.is_some() => None,
         Some((name, value)) => {
             let redrive = NextCommand::new("redrive").with_words(words);
@@ -119,10 +119,10 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
     }
 }
 
-/// The exit code of the most urgent condition.
+/// Returns the exit code of the most urgent condition.
 fn exit_code(audited: &AuditResult) -> ExitCode {
     let AuditResult { report, missing, output_closed, .. } = audited;
-    // First, so that a printed cause is never printed again.
+    // Checked first, since a printed cause is never printed again.
     if audited.has_new_causes {
         return ExitCode::NewCause;
     }
@@ -134,9 +134,9 @@ fn exit_code(audited: &AuditResult) -> ExitCode {
     if report.age.deleted_soon > 0 {
         return ExitCode::DeletedSoon;
     }
-    let has_ended_as_asked =
+    let has_ended_as_requested =
         (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
-    match (has_ended_as_asked, missing.is_empty(), report.total) {
+    match (has_ended_as_requested, missing.is_empty(), report.total) {
         (false, ..) => ExitCode::Incomplete,
         (true, false, _) => ExitCode::NotThere,
         (true, true, 0) => ExitCode::Done,
@@ -155,7 +155,7 @@ async fn record_resolved(
     if !KnownCauses::read_file(file, arn)?.fingerprints().any(|known| known == fingerprint) {
         let file = file.display();
         stderr::error(format_args!(
-            "{file}: group {fingerprint} is not in it: run the command without --resolved first"
+            "{file} does not contain group {fingerprint}: run the command without --resolved first"
         ));
         return Ok(ExitCode::NotThere);
     }
@@ -183,7 +183,7 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
         known_causes: arguments.known_causes.as_deref(),
         save: arguments.save.as_deref(),
     };
-    let interrupt = signals::stop_on_signal("interrupted: giving the messages back")?;
+    let interrupt = signals::stop_on_signal("interrupted: returning the messages to the queue")?;
     let mut stop = Box::pin(interrupt.wait_requested());
     let mut open = request.open(stop.as_mut()).await?;
     let known_causes = open.known_causes.take();
@@ -203,9 +203,9 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
     let view = select_view(arguments, known_causes.as_ref().map(|file| &file.known));
     let audited = open.run_audit(view, &mut output, stop, progress).await;
     bar.finish_and_clear();
-    // A pipe or a device existed before.
+    // Keep a pipe or a device: it was not created here.
     if let (Err(_), Some(ours)) = (&audited, arguments.output.file().filter(|path| path.is_file())) {
-        let _nothing_is_in_it = std::fs::remove_file(ours);
+        let _ignored = std::fs::remove_file(ours);
     }
     let mut audited = audited?;
     if let Some(file) = known_causes {
@@ -234,17 +234,17 @@ fn print_new_causes(
 }
 
 fn select_view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn View> {
-    // Nothing else is printed then: a cron job stays silent until there is something new.
+    // Prints nothing else, so that a cron job stays silent until there is something new.
     if let Some(known) = known.filter(|_| arguments.is_table_on_stdout()) {
         return Box::new(known_causes::NewCauses { known: known.clone() });
     }
     let on_stdout = arguments.output.file().is_none();
     let colours = on_stdout && console::colors_enabled();
     let reveal = arguments.reveal;
-    let showing = Showing { reveal, traces: arguments.traces.clone() };
+    let show_options = ShowOptions { reveal, traces: arguments.traces.clone() };
     if let Some(id) = &arguments.show {
         let layout = arguments.output.layout(SystemClock.now());
-        return Box::new(show::Show::new(id, showing, colours, layout));
+        return Box::new(show::Show::new(id, show_options, colours, layout));
     }
     match arguments.format {
         AuditFormat::Table => {
@@ -253,7 +253,7 @@ fn select_view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn Vi
         AuditFormat::Json => Box::new(JsonView),
         AuditFormat::Jsonl => Box::new(JsonLinesView),
         AuditFormat::Csv => Box::new(csv::Csv { reveal }),
-        AuditFormat::Html => Box::new(html::HtmlReport::new(showing)),
+        AuditFormat::Html => Box::new(html::HtmlReport::new(show_options)),
     }
 }
 

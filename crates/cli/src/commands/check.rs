@@ -15,7 +15,7 @@ use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::{CommandFailure, ExitCode};
 use serde::Serialize;
 
-/// The closing section of `check --help`.
+/// The closing text of the help for `check`.
 const CLOSING: Closing = Closing {
     command: "check",
     page: "send",
@@ -37,7 +37,7 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Check messages, a retry policy or a data schema. Names the JSON Pointer and the rule of each violation.
+/// Check messages, a retry policy or a data schema. Reports the JSON Pointer and the rule of each violation.
 #[derive(Debug, Args)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 #[command(group = ArgGroup::new("checked").required(true).multiple(true).args(["messages", "policy", "data_schema"]))]
@@ -102,7 +102,7 @@ fn check_files(arguments: &Arguments) -> Result<Vec<FileCheck>, FileError> {
     Ok(checked)
 }
 
-/// One line per finding, or one line about a valid file.
+/// Returns one line per finding, or one line about a valid file.
 fn describe_checked(checked: &FileCheck) -> String {
     let name = checked.name.display();
     match checked.messages {
@@ -127,7 +127,7 @@ fn describe_plain_counts(counts: MessageCounts) -> String {
         MessageCounts { plain: 0, .. } => String::new(),
         MessageCounts { plain, without_id: 0, .. } => format!(" ({plain} plain)"),
         MessageCounts { plain, without_id, .. } => {
-            format!(" ({plain} plain, {without_id} of them without an id of their own: SQS's is used)")
+            format!(" ({plain} plain, {without_id} of them without their own id: SQS's is used)")
         }
     }
 }

@@ -6,7 +6,7 @@ use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::{CommandFailure, ExitCode};
 
-/// The end of the help of `completions`.
+/// The closing text of the help for `completions`.
 const CLOSING: Closing = Closing {
     command: "completions",
     page: "install",
@@ -34,7 +34,7 @@ pub struct Arguments {
     shell: Shell,
 }
 
-/// Prints the completion script; `command` is the whole program's.
+/// Prints the completion script; `command` is the complete program.
 pub fn main(arguments: &Arguments, mut command: Command) -> Result<ExitCode, CommandFailure> {
     let name = command.get_name().to_owned();
     let mut script = Vec::new();

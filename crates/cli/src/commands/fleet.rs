@@ -37,7 +37,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     Ok(fleet.exit_code())
 }
 
-/// An audit of the first non-empty DLQ.
+/// Suggests an audit of the first non-empty DLQ.
 fn next_command(arguments: &Arguments, fleet: &Fleet) -> Option<NextCommand> {
     let Dlq { name, account, region, .. } = fleet.dlqs.iter().find(|dlq| dlq.counts.visible > Some(0))?;
     let profile = fleet.regions_in(Some(account), region).find_map(|region| region.profile.clone());
@@ -76,7 +76,7 @@ mod tests {
     fn the_next_command_audits_the_first_dlq_with_messages_where_it_was_seen() {
         let next = |words: &str, dlqs: Vec<Dlq>| {
             let crate::CliCommand::Fleet(arguments) = parse_command_line(words.split(' ')) else {
-                panic!("a fleet")
+                panic!("expected fleet")
             };
             let region = |profile: &str, account: &str| RegionSummary {
                 account: Some(account.to_owned()),

@@ -11,7 +11,7 @@ use redeliver_operator::files::write_error;
 use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
-/// The end of the help of `man`.
+/// The closing text of the help for `man`.
 const CLOSING: Closing = Closing {
     command: "man",
     page: "install",
@@ -34,7 +34,7 @@ pub struct Arguments {
     directory: PathBuf,
 }
 
-/// Writes the pages; `command` is the whole program's.
+/// Writes the pages; `command` is the complete program.
 pub fn main(arguments: &Arguments, command: Command) -> Result<ExitCode, CommandFailure> {
     let directory = arguments.directory.display();
     if arguments.directory.is_file() {
@@ -56,7 +56,8 @@ fn write_pages(directory: &Path, command: Command) -> Result<(), CommandFailure>
     Ok(())
 }
 
-/// `clap_mangen`'s page, except for the text after the options, whose examples it would reflow and hyphenate.
+/// Renders `clap_mangen`'s page, except for the text after the options: `clap_mangen` would reflow and hyphenate its
+/// examples.
 fn render_page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -73,7 +74,7 @@ fn render_page(man: &Man, command: &Command) -> io::Result<Vec<u8>> {
     Ok(page)
 }
 
-/// The text after a command's options: examples verbatim, notes, and exit codes.
+/// Renders the text after a command's options: examples verbatim, notes, and exit codes.
 fn render_closing(text: &str) -> Roff {
     let mut roff = Roff::new();
     let mut in_notes = false;
@@ -119,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn examples_stay_as_they_are_typed_and_exit_codes_are_a_list() {
+    fn examples_are_verbatim_and_exit_codes_are_a_list() {
         let text = "Examples:\n  redeliver x --y\n  .hidden\n\nA note.\n\nAnother.\n\nExit codes:\n  0    good\n  130  not";
         let page = render_closing(text).render();
         let lines: Vec<_> = page.lines().skip_while(|line| !line.starts_with(".SH")).collect();

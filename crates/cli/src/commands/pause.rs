@@ -13,7 +13,7 @@ use super::apply_args::ApplyArgs;
 
 const SWITCH: &str = "Switch";
 
-/// The end of the help of `pause`.
+/// The closing text of the help for `pause`.
 const PAUSE: Closing = Closing {
     command: "pause",
     page: "operate/pause",
@@ -24,26 +24,30 @@ const PAUSE: Closing = Closing {
         "redeliver pause --stack redeliver-prod --all --region eu-central-1 --apply",
     ],
     notes: &[
-        "Disables the event source mapping of the source queue, and waits until it is Disabled, for three minutes at \
-              most. Messages that are being processed are finished; others wait, at most for the queue's retention. Pausing \
-              twice changes nothing. `redeliver resume` starts everything again, and so may a deployment of the stack \
-              (`redeliver preflight`). Containers (`redeliver work`) have no event source mapping: stop them where they \
-              run.",
+        "Disables the event source mapping of the source queue, and waits up to three minutes until it is Disabled. \
+              Messages being processed are finished; the others wait, at most for the queue's retention. Pausing twice \
+              has no further effect. `redeliver resume` starts everything again; a deployment of the stack can do so, \
+              too (see `redeliver preflight`). Containers (`redeliver work`) have no event source mapping: stop them \
+              where they run.",
     ],
     exit_codes: &[
         (ExitCode::Done, "", "It is paused, or would be."),
         (ExitCode::Failed, "", "Queues or mappings cannot be read: nothing was changed."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::NotAllDone, "", "A mapping is not Disabled, or a queue has none; the others are."),
+        (
+            ExitCode::NotAllDone,
+            "",
+            "A mapping is not Disabled, or a queue has no mapping; all other mappings are Disabled.",
+        ),
         (
             ExitCode::NotThere,
             "an event source mapping",
-            "None reads the queues, so there is nothing that could be paused.",
+            "No mapping reads the queues, so there is nothing to pause.",
         ),
     ],
 };
 
-/// The end of the help of `resume`.
+/// The closing text of the help for `resume`.
 const RESUME: Closing = Closing {
     command: "resume",
     page: "operate/pause",
@@ -54,22 +58,26 @@ const RESUME: Closing = Closing {
     ],
     notes: &[
         "Enables each disabled event source mapping of the source queue and of the queues that `pause --all` stops, \
-              and waits until they are Enabled, for three minutes at most. Without a pause, this changes nothing.",
+              and waits up to three minutes until they are Enabled. Has no effect if nothing is paused.",
     ],
     exit_codes: &[
         (ExitCode::Done, "", "It is resumed, or would be."),
         (ExitCode::Failed, "", "Queues or mappings cannot be read: nothing was changed."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::NotAllDone, "", "A mapping is not Enabled, or a queue has none; the others are."),
+        (
+            ExitCode::NotAllDone,
+            "",
+            "A mapping is not Enabled, or a queue has no mapping; all other mappings are Enabled.",
+        ),
         (
             ExitCode::NotThere,
             "an event source mapping",
-            "None reads the queues, so there is nothing that could be resumed.",
+            "No mapping reads the queues, so there is nothing to resume.",
         ),
     ],
 };
 
-/// Stop calling the target: messages wait, and spend no attempts. Shows which event source mappings would be disabled,
+/// Stop calling the target: messages wait, and use no attempts. Shows which event source mappings would be disabled,
 /// and disables them only with --apply.
 ///
 /// The messages wait in the source queue.
@@ -78,7 +86,7 @@ const RESUME: Closing = Closing {
 pub struct PauseArguments {
     /// Also stop the functions that schedule retries and write final records
     ///
-    /// That is, the mappings of the intermediate DLQ and of the annotation queue. Retries wait, too.
+    /// That is, the mappings of the intermediate DLQ and of the annotation queue. Retries then wait, too.
     #[arg(long, help_heading = SWITCH, conflicts_with = "queues")]
     all: bool,
     #[command(flatten)]
@@ -94,7 +102,7 @@ pub struct ResumeArguments {
     which: SwitchArguments,
 }
 
-/// Which mappings, and how the result is printed.
+/// The mappings to switch, and the output options.
 #[derive(Debug, Args)]
 struct SwitchArguments {
     #[command(flatten)]
@@ -107,12 +115,12 @@ struct SwitchArguments {
     connection: AwsConnection,
 }
 
-/// Pauses and prints what changed.
+/// Pauses the readers and prints the changes.
 pub async fn pause_readers(arguments: &PauseArguments) -> Result<ExitCode, CommandFailure> {
     apply_switch(&arguments.which, arguments.all, MappingState::Disabled).await
 }
 
-/// Resumes every queue, since the extent of the pause is unknown, and prints what changed.
+/// Resumes the readers of every queue, since the extent of the pause is unknown, and prints the changes.
 pub async fn resume_readers(arguments: &ResumeArguments) -> Result<ExitCode, CommandFailure> {
     apply_switch(&arguments.which, true, MappingState::Enabled).await
 }
@@ -138,7 +146,7 @@ fn print_switched(
     let failed: Vec<_> = report.mappings.iter().filter(|changed| changed.error.is_some()).collect();
     for MappingChange { queue, function, uuid, error, .. } in &failed {
         stderr::error(format_args!(
-            "{function} at {queue}: {}; run the same command again, or look at the mapping: aws lambda \
+            "{function} at {queue}: {}; run the same command again, or inspect the mapping: aws lambda \
              get-event-source-mapping --uuid {uuid}",
             error.as_deref().unwrap_or_default()
         ));

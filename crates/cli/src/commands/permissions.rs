@@ -7,7 +7,7 @@ use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::output::OutputArgs;
 use redeliver_operator::{CommandFailure, ExitCode};
 
-/// The end of the help of `permissions`.
+/// The closing text of the help for `permissions`.
 const CLOSING: Closing = Closing {
     command: "permissions",
     page: "deploy/permissions",
@@ -17,10 +17,11 @@ const CLOSING: Closing = Closing {
         "redeliver permissions pause --prefix orders --stage prod",
     ],
     notes: &[
-        "A queue's own key needs rights, too: they are in the policy of a deployment whose queues have one. The key's \
-              policy must let its account's IAM policies in. `--queue NAME` also needs sqs:GetQueueUrl on that queue. An \
-              archive, s3://BUCKET/PREFIX, also needs s3:ListBucket on the bucket and s3:GetObject on its objects; \
-              `redrive --to` and `purge --backup`, which write to it, s3:PutObject.",
+        "A queue's own KMS key also requires permissions; they are included for a deployment whose queues have such a \
+              key. The key policy must allow access through its account's IAM policies. `--queue NAME` also requires \
+              sqs:GetQueueUrl on that queue. An archive, s3://BUCKET/PREFIX, also requires s3:ListBucket on the bucket \
+              and s3:GetObject on its objects; `redrive --to` and `purge --backup`, which write to it, require \
+              s3:PutObject.",
     ],
     exit_codes: &[
         (ExitCode::Done, "", "The policy is printed."),
@@ -29,10 +30,11 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Print the least IAM policy that a command needs, as JSON. Names the queues of a deployment, or has placeholders.
+/// Print the least-privilege IAM policy of a command, as JSON. Names the queues of a deployment, or contains
+/// placeholders.
 ///
-/// With --stack, or --prefix and --stage, its resources are those of the deployment, with the keys of its queues. Without,
-/// they are placeholders in capitals: replace REGION, ACCOUNT, STACK, SOURCE, FINAL_DLQ and the like.
+/// With --stack, or --prefix and --stage, the policy's resources are the deployment's, including the keys of its
+/// queues. Otherwise they are placeholders in capitals: replace REGION, ACCOUNT, STACK, SOURCE, FINAL_DLQ and the like.
 #[derive(Debug, Args)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {

@@ -11,7 +11,7 @@ use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
-/// The end of the help of `preflight`.
+/// The closing text of the help for `preflight`.
 const CLOSING: Closing = Closing {
     command: "preflight",
     page: "operate/pause",
@@ -21,13 +21,14 @@ const CLOSING: Closing = Closing {
         "redeliver preflight --prefix orders --stage test",
     ],
     notes: &[
-        "A stack that is not deployed yet is not paused; queues of its template that exist are named. Of the stack's event \
-         source mappings, and of those of the function that reads its source queue, two readers of one queue are named, and \
-         mappings without ReportBatchItemFailures. The concurrency that a template wants is the sum of its event source \
-         mappings' limits (10 for each provisioned poller), or of the reservations of their functions and 100 that Lambda \
-         keeps unreserved; parameters count with their defaults. It is compared with the account's quota in the region.",
-        "JSON: {schema, deployed, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, advice}], \
-         taken_queues: [name], concurrency: {wanted, quota, advice}, problems} (null: not known)",
+        "A stack that is not deployed yet cannot be paused; instead, queues in its template that already exist are \
+         listed. Among the event source mappings of the stack and of the function that reads its source queue, the \
+         command reports two readers of the same queue and mappings without ReportBatchItemFailures. The concurrency \
+         that a template requires is the sum of its event source mappings' limits (10 for each provisioned poller), or \
+         the sum of their functions' reservations plus the 100 that Lambda keeps unreserved; parameters count with \
+         their defaults. It is compared with the account's quota in the region.",
+        "JSON: {schema, deployed, paused: [{queue, function, state}], event_sources: [{queue, function, uuid, \
+         advice}], taken_queues: [name], concurrency: {wanted, quota, advice}, problems} (null: unknown)",
     ],
     exit_codes: &[
         (ExitCode::Done, "", "Nothing was found."),
@@ -36,18 +37,18 @@ const CLOSING: Closing = Closing {
         (
             ExitCode::Found,
             "",
-            "Something may be resumed, a mapping is wrong, a name is taken, or concurrency is too low.",
+            "An update could resume a function, a mapping is wrong, a name is taken, or concurrency is too low.",
         ),
         (ExitCode::Incomplete, "", ""),
     ],
 };
 
-/// Check a deployment before you update it. Finds functions that the update may resume, other readers of the queues,
-/// names that are taken, and too little concurrency.
+/// Check a deployment before you update it. Finds functions that the update could resume, other readers of the queues,
+/// names that are taken, and insufficient concurrency.
 ///
-/// A deployment may resume what `redeliver pause` has stopped, messages may bypass redeliver by another event source
-/// mapping, and a new account may not have the concurrency that the stack wants. It changes nothing.
-/// `cargo xtask cdk deploy` runs it; run it yourself before any other update of a stack.
+/// An update can resume functions that `redeliver pause` stopped, another event source mapping can make messages bypass
+/// redeliver, and a new account might not have the concurrency that the stack requires. The command changes nothing.
+/// `cargo xtask cdk deploy` runs it automatically; run it yourself before any other update of a stack.
 #[derive(Debug, Args)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
 pub struct Arguments {
@@ -78,7 +79,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     Ok(found.exit_code())
 }
 
-/// The command that resumes a paused deployment, or otherwise the one that shows the status after the deployment.
+/// Suggests resuming a paused deployment, or otherwise checking the status after the update.
 fn next_command(arguments: &Arguments, is_paused: bool) -> (NextCommand, &'static str) {
     let (command, page) = if is_paused { ("resume", "operate/pause") } else { ("status", "operate/status") };
     let words = arguments.deployment.all_queues().deployment_arguments();
@@ -94,17 +95,17 @@ mod tests {
     fn the_next_command_after_preflight_resumes_or_shows_the_status() {
         let next = |words: &str, is_paused| {
             let crate::CliCommand::Preflight(arguments) = parse_command_line(words.split(' ')) else {
-                panic!("a preflight")
+                panic!("expected preflight")
             };
             let (command, page) = next_command(&arguments, is_paused);
             parse_command_line(command.words());
             (command.to_string(), page)
         };
-        let of_stack = "redeliver preflight --stack prod --template t.json --region eu-central-1";
+        let with_stack = "redeliver preflight --stack prod --template t.json --region eu-central-1";
         let resume = "redeliver resume --stack prod --region eu-central-1".to_owned();
-        assert_eq!(next(of_stack, true), (resume, "operate/pause"));
+        assert_eq!(next(with_stack, true), (resume, "operate/pause"));
         let status = "redeliver status --stack prod --region eu-central-1".to_owned();
-        assert_eq!(next(of_stack, false), (status, "operate/status"));
+        assert_eq!(next(with_stack, false), (status, "operate/status"));
         let status = "redeliver status --prefix orders --stage test".to_owned();
         assert_eq!(
             next("redeliver preflight --prefix orders --stage test", false),

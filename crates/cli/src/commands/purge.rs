@@ -23,7 +23,7 @@ use crate::commands::apply_args::ApplyArgs;
 use crate::commands::audit::groups_for_people;
 use crate::commands::selection_args::SelectionArgs;
 
-/// The end of the help of `purge`.
+/// The closing text of the help for `purge`.
 const CLOSING: Closing = Closing {
     command: "purge",
     page: "operate/purge",
@@ -40,15 +40,19 @@ const CLOSING: Closing = Closing {
     exit_codes: &[
         (ExitCode::Done, "", "Everything selected was deleted, or would be."),
         (ExitCode::Failed, "", "A queue or a file cannot be used."),
-        (ExitCode::Usage, "", "Also a filter that is not jq."),
-        (ExitCode::Incomplete, "", "Not all of the queue was seen: run it again, with another backup file."),
-        (ExitCode::NotAllDone, "", "A message could not be deleted, or the filter could not judge it."),
+        (ExitCode::Usage, "", "Also if a filter is not valid jq."),
+        (
+            ExitCode::Incomplete,
+            "",
+            "Not all of the queue was seen: run the command again with another backup file.",
+        ),
+        (ExitCode::NotAllDone, "", "A message could not be deleted, or the filter failed on it."),
         (ExitCode::NotThere, "a message or a group", ""),
-        (ExitCode::Interrupted, "", "What was deleted is in the backup."),
+        (ExitCode::Interrupted, "", "The deleted messages are in the backup."),
     ],
 };
 
-/// Delete dead letters, each after it is in a backup. Shows them in groups, and deletes only with --apply.
+/// Delete dead letters after backing up each one. Shows them in groups, and deletes only with --apply.
 ///
 /// Each group is shown with an example.
 #[derive(Debug, Args)]
@@ -72,7 +76,7 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// The backup for deleted messages; `None` without `--apply`.
+    /// Returns the backup for deleted messages, or `None` without `--apply`.
     fn applied_backup(&self) -> Option<&Path> {
         self.apply.is_wanted().then_some(self.backup.as_path())
     }
@@ -86,7 +90,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
 }
 
 async fn run_purge(arguments: &Arguments) -> Result<PurgeOutcome, CommandFailure> {
-    if arguments.selection.is_everything() {
+    if arguments.selection.selects_all() {
         return Err(UsageError::new(
             "select messages with --group, --ids or --where; `--where true` selects all of them",
         )
@@ -102,7 +106,7 @@ async fn run_purge(arguments: &Arguments) -> Result<PurgeOutcome, CommandFailure
         applied: arguments.apply.is_wanted(),
     };
     let purge = request.open().await?;
-    let stop = stop_on_signal("interrupted: finishing what is under way; Ctrl-C again does not wait")?;
+    let stop = stop_on_signal("interrupted: finishing the work in progress; Ctrl-C again stops immediately")?;
     let verb = arguments.apply.choose_verb("deleting", "would delete");
     let what = format!("{verb} from {}", purge.dlq_arn());
     account::announce_change(&arguments.queue.connection, purge.dlq_arn(), what).await;
@@ -123,13 +127,13 @@ fn print_outcome(
     })?;
     arguments.apply.remark_nothing_done(purged.picked > 0);
     if let Some(error) = &purged.failed {
-        stderr::error(format_args!("{error}; run it again for the rest, with another backup file"));
+        stderr::error(format_args!("{error}; run the command again for the rest, with another backup file"));
     }
     if let Some(why) = purged.why_not_deleted.as_ref().filter(|_| purged.deleted < purged.picked) {
         let stay = format_count(purged.picked - purged.deleted, "message");
         stderr::error(format_args!(
-            "not deleted: {stay}, the last one with {why}; they are in the queue and in the backup: do not send them from the \
-             backup. {}, then run it again with another backup file",
+            "not deleted: {stay}, the last one with {why}; they are in both the queue and the backup: do not send them \
+             from the backup. {}, then run the command again with another backup file",
             why.remedy()
         ));
     }
@@ -144,7 +148,7 @@ fn print_outcome(
     })
 }
 
-/// Reports the deletions and the backup that contains them. Without a backup, lists the messages by group with an
+/// Reports the deletions and the backup file. Without a backup, lists the messages by group with an
 /// example of each: a count alone does not show that a filter matches too much.
 fn describe_outcome(
     purged: &PurgeReport,
@@ -277,9 +281,9 @@ mod tests {
     #[test]
     fn only_an_applied_purge_reports_deletions() {
         for (more, expected) in [(&[][..], None), (&["--apply"], Some(Path::new("b.jsonl")))] {
-            let asked = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
-            let asked = crate::Arguments::try_parse_from(asked.iter().chain(more)).unwrap();
-            let crate::CliCommand::Purge(arguments) = asked.command else { panic!("it is a purge") };
+            let words = ["redeliver", "purge", "--queue", "q", "--backup", "b.jsonl", "--where", "true"];
+            let parsed = crate::Arguments::try_parse_from(words.iter().chain(more)).unwrap();
+            let crate::CliCommand::Purge(arguments) = parsed.command else { panic!("expected purge") };
             assert_eq!(arguments.applied_backup(), expected, "{more:?}");
         }
     }

@@ -19,16 +19,18 @@ use redeliver_dead_letters::redrive::{EarlyEnd, RedriveEnding, RedriveProgress};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
-use redeliver_operator::redrive::{RedriveResult, RedriveToFile, RedriveToQueue, RunEstimate, TO_THEIR_OWN};
+use redeliver_operator::redrive::{
+    OMIT_TO_ADVICE, RedriveResult, RedriveToFile, RedriveToQueue, RunEstimate,
+};
 use redeliver_operator::sentences::still_hidden;
 use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 use report_text::RedriveRoute;
 
-const TO_FIFO: &str = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages \
-                       that were sent later; dead letters of one group arrive in any order";
-const FINISHING: &str = "interrupted: finishing what is under way; Ctrl-C again does not wait";
+const TO_FIFO: &str = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind \
+                       messages that were sent later; dead letters of one group arrive in any order";
+const FINISHING: &str = "interrupted: finishing the work in progress; Ctrl-C again stops immediately";
 
 /// Prints the plan or, with `--apply`, the report of the run.
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
@@ -47,7 +49,7 @@ async fn run_redrive(arguments: &Arguments) -> Result<RedriveResult, CommandFail
     let request = arguments.request()?;
     match arguments.output_file()? {
         Some(path) => write_to_file(&RedriveToFile::open(request).await?, path).await,
-        None if arguments.goes_to_sources() => sources::send_to_sources(arguments, request).await,
+        None if arguments.sends_to_sources() => sources::send_to_sources(arguments, request).await,
         None => send_to_queue(arguments, &RedriveToQueue::open(request).await?).await,
     }
 }
@@ -66,7 +68,7 @@ async fn send_to_queue(
         && !question::is_answered_yes(&format!("{elsewhere}. Send them to the queue of --to anyway? [y/N] "))?
     {
         return Err(format!(
-            "{elsewhere}: {TO_THEIR_OWN}; or confirm in a terminal, or select them (audit --save FILE) and send that file"
+            "{elsewhere}: {OMIT_TO_ADVICE}; or confirm in a terminal, or select them (audit --save FILE) and send that file"
         )
         .into());
     }
@@ -91,7 +93,7 @@ struct RunBar {
 }
 
 impl RunBar {
-    /// Ticks steadily, since a round may take a minute, and watching the pilot takes longer.
+    /// Ticks steadily, since a round can take a minute, and watching the pilot takes longer.
     fn new(max: u64) -> Self {
         let template = "{spinner} {human_pos} sent back{msg}, {elapsed}";
         let bar = stderr::show_progress(ProgressBar::new_spinner(), template);
@@ -109,7 +111,7 @@ impl RunBar {
 
 async fn write_to_file(redrive: &RedriveToFile<'_>, path: &Path) -> Result<RedriveResult, CommandFailure> {
     redrive.duplicates_warning().iter().for_each(stderr::warning);
-    let stop = stop_on_signal("interrupted: Ctrl-C again does not wait")?;
+    let stop = stop_on_signal("interrupted: Ctrl-C again stops immediately")?;
     redrive.run(path, &|| stop.is_requested()).await
 }
 
@@ -118,14 +120,14 @@ fn print_report(
     RedriveResult { report, missing, .. }: &RedriveResult,
 ) -> Result<ExitCode, CommandFailure> {
     let applied = arguments.apply.is_wanted();
-    let way = RedriveRoute::for_arguments(arguments);
-    let printing = if way == RedriveRoute::FileToFile {
+    let route = RedriveRoute::for_arguments(arguments);
+    let printing = if route == RedriveRoute::FileToFile {
         arguments.printing.on_stdout()
     } else {
         arguments.printing.clone()
     };
     let table = || {
-        let table = report_text::report_table(report, way, applied, arguments.selection.max());
+        let table = report_text::report_table(report, route, applied, arguments.selection.max());
         let example = report.edit_example.as_ref();
         let layout = printing.layout(SystemClock.now());
         table + &example.map(|example| report_text::edit_example(example, &layout)).unwrap_or_default()
@@ -135,11 +137,11 @@ fn print_report(
     for sentence in missing {
         stderr::error(sentence);
     }
-    if let Some(EarlyEnd::Failed(error)) = &report.early {
+    if let Some(EarlyEnd::Failed(error)) = &report.early_end {
         stderr::error(error);
     }
     let ending = RedriveEnding::from_report(report, arguments.selection.max());
-    if let Some(sentence) = report_text::closing_sentence(ending, way, report) {
+    if let Some(sentence) = report_text::closing_sentence(ending, route, report) {
         stderr::warning(sentence);
     }
     let again = NextCommand::from_args(std::env::args_os());
@@ -153,7 +155,8 @@ fn print_report(
     })
 }
 
-/// The same command with `--apply`, or `again` if a repeated run can finish; otherwise the one that shows the result.
+/// Suggests the same command with `--apply`, or `again` if a second run can finish the redrive; otherwise, a command
+/// that shows the result.
 fn next_command(
     arguments: &Arguments,
     again: Option<NextCommand>,
@@ -192,7 +195,7 @@ mod tests {
     fn next(words: &[&str], ending: RedriveEnding, is_something_planned: bool) -> Option<String> {
         let words = ["redeliver", "redrive"].iter().chain(words).map(OsString::from);
         let crate::CliCommand::Redrive(arguments) = parse_command_line(words.clone()) else {
-            panic!("a redrive")
+            panic!("expected redrive")
         };
         let again = NextCommand::from_args(words);
         let command = next_command(&arguments, again, ending, is_something_planned)?;

@@ -6,8 +6,8 @@ use redeliver_core::strategy::{RetryLoop, StrategyDefinition};
 
 use redeliver_operator::terminal::stderr;
 
-/// Parses a strategy name; the manual page has a line for each.
-pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
+/// Parses a strategy name; the manual page has one line per strategy.
+pub(crate) fn strategy_parser<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
     offered: impl IntoIterator<Item = S>,
 ) -> impl TypedValueParser<Value = S> {
     let offered: Vec<_> =
@@ -22,7 +22,7 @@ pub(crate) fn strategies<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
 }
 
 /// Parses a probability from 0 to 1.
-pub(crate) fn probability(text: &str) -> Result<f64, String> {
+pub(crate) fn parse_probability(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(chance) if (0.0..=1.0).contains(&chance) => Ok(chance),
         _ => Err("a chance is a number from 0 to 1, such as 0.3".to_owned()),

@@ -9,12 +9,12 @@ use redeliver_operator::terminal::units::number;
 /// The options that select dead letters. Without any of them, all are selected.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelectionArgs {
-    /// Only messages of this group, as `redeliver audit` shows it
+    /// Only messages of this group, as shown by `redeliver audit`
     #[arg(long, help_heading = SELECT, value_name = "FINGERPRINT")]
     pub group: Option<String>,
     /// Only messages with one of these ids, separated by commas
     ///
-    /// An id is the `message_id` or SQS's.
+    /// An id is a `message_id` or an SQS message id.
     #[arg(long, help_heading = SELECT, value_name = "ID", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
     pub ids: Vec<String>,
     /// Only messages for which this jq filter is true
@@ -28,7 +28,7 @@ pub struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    /// The selection.
+    /// Builds the selection.
     ///
     /// # Errors
     /// The filter is not valid jq.
@@ -38,7 +38,7 @@ impl SelectionArgs {
     }
 
     /// True if all dead letters are selected, apart from `--max`.
-    pub fn is_everything(&self) -> bool {
+    pub fn selects_all(&self) -> bool {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }
 
@@ -47,7 +47,7 @@ impl SelectionArgs {
         self.group.is_some() && (!self.ids.is_empty() || self.filter.is_some() || self.max.is_some())
     }
 
-    /// The limit of `--max`; `u64::MAX` without it.
+    /// Returns the limit of `--max`, or `u64::MAX` without it.
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }
@@ -60,7 +60,7 @@ mod tests {
     #[test]
     fn no_selection_means_all_dead_letters() {
         let selection = SelectionArgs::default();
-        assert!(selection.is_everything() && selection.pick().unwrap().describe_missing().is_empty());
+        assert!(selection.selects_all() && selection.pick().unwrap().describe_missing().is_empty());
         assert_eq!(SelectionArgs { max: Some(7), ..selection }.max(), 7);
     }
 

@@ -53,13 +53,13 @@ async fn run_send(arguments: &Arguments) -> Result<Summary, CommandFailure> {
         return Ok(summary);
     }
     let stop =
-        stop_on_signal("interrupted: waiting for the batches on their way; Ctrl-C again does not wait")?;
+        stop_on_signal("interrupted: waiting for the batches in flight; Ctrl-C again stops immediately")?;
     let summary = open.send(arguments.rate, &terminal, stop.wait_requested()).await;
     terminal.finish_output();
     remark_on_input(arguments, &summary);
     summary.stopped.iter().for_each(stderr::error);
     if let Some(path) =
-        journal.filter(|_| summary.exit_code() != ExitCode::Done && !summary.has_tried_nothing())
+        journal.filter(|_| summary.exit_code() != ExitCode::Done && !summary.attempted_nothing())
     {
         let path = path.display();
         let rest = match &summary.stopped {

@@ -39,7 +39,7 @@ fn run_forecast(arguments: &Arguments) -> Result<Forecast, CommandFailure> {
     let prices = read_prices(arguments)?;
     let files: Vec<_> = arguments.policy_paths().collect();
     if files.len() > POLICIES_MAX {
-        let sentence = format!("--compare: at most {} policies beside the first", POLICIES_MAX - 1);
+        let sentence = format!("--compare: at most {} policies besides the first", POLICIES_MAX - 1);
         return Err(UsageError::new(sentence).into());
     }
     let policies: Result<Vec<_>, _> =
@@ -80,8 +80,8 @@ fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageErr
         return Ok(());
     }
     Err(UsageError::new(format!(
-        "--status {status}: an HTTP target gives up such messages at once (NON_RETRYABLE_ERROR), in an outage or not; to \
-         have them retried, name \"{failed_call}\" in the list retryable of each policy"
+        "--status {status}: an HTTP target gives up such messages immediately (NON_RETRYABLE_ERROR), even in an \
+         outage; to retry them, name \"{failed_call}\" in the `retryable` list of each policy"
     )))
 }
 
@@ -97,8 +97,8 @@ fn too_many_environments(scenario: &Scenario) -> Option<String> {
     let most = capacity.saturating_mul(LOWEST_RATE_SECONDS);
     (u32::from(scenario.max_concurrency) > most).then(|| {
         format!(
-            "--capacity {capacity}: each of {} environments makes at least one call in {LOWEST_RATE_SECONDS} s, together more \
-             than its capacity; use a --max-concurrency of at most {most}",
+            "--capacity {capacity}: each of {} environments makes at least one call in {LOWEST_RATE_SECONDS} s, \
+             together more than its capacity; use a --max-concurrency of at most {most}",
             group_digits(scenario.max_concurrency.into())
         )
     })
@@ -106,12 +106,12 @@ fn too_many_environments(scenario: &Scenario) -> Option<String> {
 
 /// Warns if the traffic is so thin that attempts run out before the circuit opens.
 fn remark_on_thin_traffic(name: &str, policy: &Policy, scenario: &Scenario) {
-    if let Some(sentence) = thin_traffic(policy, scenario) {
+    if let Some(sentence) = describe_thin_traffic(policy, scenario) {
         stderr::warning(format_args!("{name}: {sentence}"));
     }
 }
 
-fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
+fn describe_thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
     let EvidenceTime { attempts_seconds, interval_seconds } = EvidenceTime::for_policy(policy)?;
     let outage = scenario.fault.outage_seconds()?;
     if !needs_evidence(policy, scenario.failed_call.error_type()) {
@@ -120,8 +120,8 @@ fn thin_traffic(policy: &Policy, scenario: &Scenario) -> Option<String> {
     let interval = scenario.over.as_secs() / scenario.messages;
     (interval > interval_seconds && outage > attempts_seconds).then(|| {
         format!(
-            "{} spends {THIN_TRAFFIC}: at one message per {}, the attempts (about {} in all) run out before the circuit \
-             opens, and messages die in an outage of {}; {THIN_TRAFFIC_REMEDY}",
+            "{} spends {THIN_TRAFFIC}: at one message per {}, the attempts (about {} in all) run out before the \
+             circuit opens, and messages die in an outage of {}; {THIN_TRAFFIC_REMEDY}",
             scenario.failed_call,
             format_span(interval),
             format_span(attempts_seconds),
@@ -158,20 +158,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn environments_above_twenty_times_the_capacity_are_warned_of() {
+    fn more_environments_than_twenty_times_the_capacity_cause_a_warning() {
         let sentence = |max_concurrency, capacity| {
             too_many_environments(&Scenario { max_concurrency, capacity, ..Scenario::default() })
         };
         assert_eq!(
             sentence(1000, Some(25)).unwrap(),
-            "--capacity 25: each of 1,000 environments makes at least one call in 20 s, together more than its capacity; \
-             use a --max-concurrency of at most 500"
+            "--capacity 25: each of 1,000 environments makes at least one call in 20 s, together more than its \
+             capacity; use a --max-concurrency of at most 500"
         );
         assert_eq!((sentence(500, Some(25)), sentence(1000, None)), (None, None));
     }
 
     #[test]
-    fn attempts_that_are_over_before_the_outage_is_known_are_warned_of() {
+    fn attempts_that_end_before_the_circuit_opens_cause_a_warning() {
         let sentence = |policy, failed_call, messages, outage: u64| {
             let outage = Duration::from_secs(outage);
             let scenario = Scenario {
@@ -181,7 +181,7 @@ mod tests {
                 over: outage,
                 ..Scenario::default()
             };
-            thin_traffic(&Policy::from_json(policy).unwrap(), &scenario)
+            describe_thin_traffic(&Policy::from_json(policy).unwrap(), &scenario)
         };
         let fault = FailedCall::Status(500);
         assert_eq!(
@@ -200,7 +200,7 @@ mod tests {
         ] {
             assert_eq!(sentence(policy, fault, 72, 43_200), None, "{policy}");
         }
-        assert_eq!(sentence("{}", FailedCall::Status(503), 72, 43_200), None, "it spends none");
+        assert_eq!(sentence("{}", FailedCall::Status(503), 72, 43_200), None, "no attempts are spent");
     }
 
     /// A plan would otherwise show retries that the deployed target never makes.
@@ -212,8 +212,8 @@ mod tests {
         };
         assert_eq!(
             refusal("{}", 422).unwrap_err(),
-            "--status 422: an HTTP target gives up such messages at once (NON_RETRYABLE_ERROR), in an outage or not; to \
-             have them retried, name \"HttpStatus.422\" in the list retryable of each policy"
+            "--status 422: an HTTP target gives up such messages immediately (NON_RETRYABLE_ERROR), even in an outage; \
+             to retry them, name \"HttpStatus.422\" in the `retryable` list of each policy"
         );
         for status in [300, 404, 408, 409, 429, 500] {
             assert_eq!(refusal("{}", status), Ok(()), "{status}");

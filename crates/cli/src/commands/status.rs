@@ -11,7 +11,7 @@ use redeliver_operator::terminal::output::Printing;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
-/// The end of the help of `status`.
+/// The closing text of the help for `status`.
 const CLOSING: Closing = Closing {
     command: "status",
     page: "operate/status",
@@ -22,28 +22,30 @@ const CLOSING: Closing = Closing {
         "redeliver status --prefix orders --stage test",
     ],
     notes: &[
-        "The circuit breaker of the function that reads the source queue finds out that the target is down. Its CloudWatch \
-         metric CircuitOpen shows an outage to five minutes, a minute or two late, and for up to 22 minutes after the last \
-         sign; LongestHoldSeconds is the longest hold. This needs the permission cloudwatch:GetMetricData. Without a \
-         circuit breaker no outage is seen.",
-        "No list names the containers or programs that read a queue. They are deduced from the receives of the last 15 \
-         minutes, also empty ones, which CloudWatch counts a few minutes late. Without figures from CloudWatch, messages in \
-         flight show that something reads the queue. Other readers cannot be distinguished from an event source mapping \
-         that is on.",
-        "With on_give_up: block, it also lists the blocked groups of an ordered queue: `redeliver unblock` decides on them.",
+        "The circuit breaker of the function that reads the source queue detects that the target is down. Its \
+         CloudWatch metric CircuitOpen shows an outage to within five minutes, a minute or two late, and for up to 22 \
+         minutes after the last sign of it; LongestHoldSeconds is the longest hold. Reading them requires the \
+         permission cloudwatch:GetMetricData. Without a circuit breaker, outages are not detected.",
+        "AWS does not list the containers or programs that read a queue. They are inferred from the receives of the \
+         last 15 minutes, including empty ones, which CloudWatch counts a few minutes late. Without data from \
+         CloudWatch, messages in flight show that something reads the queue. Other readers cannot be distinguished \
+         from an enabled event source mapping.",
+        "With on_give_up: block, the command also lists the blocked groups of an ordered queue; `redeliver unblock` \
+         can unblock them.",
         "The counts are SQS's own and approximate. The age of the oldest message (the CloudWatch metric \
-         ApproximateAgeOfOldestMessage) is on the stack's dashboard. It leaves out messages that were received three times \
-         or more, as three audits do, so it does not show when SQS deletes dead letters: `redeliver audit` does.",
+         ApproximateAgeOfOldestMessage) is on the stack's dashboard. It leaves out messages that were received three \
+         times or more (three audits are enough), so it does not show when SQS deletes dead letters; `redeliver audit` \
+         does.",
     ],
     exit_codes: &[
-        (ExitCode::Done, "", "All of it is shown."),
+        (ExitCode::Done, "", "The status is complete."),
         (ExitCode::Failed, "", "The deployment or its queues cannot be read."),
         (ExitCode::Usage, "", ""),
         (ExitCode::Incomplete, "", "Event source mappings or a metric could not be read."),
     ],
 };
 
-/// Show whether the target is down, and what waits in each queue. Also shows what reads the queues, and the blocked
+/// Show whether the target is down, and the messages in each queue. Also shows what reads the queues, and the blocked
 /// groups of an ordered queue.
 #[derive(Debug, Args)]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
@@ -79,7 +81,7 @@ fn print_status(arguments: &Arguments, status: &Status) -> Result<ExitCode, Comm
     Ok(if status.is_complete() { ExitCode::Done } else { ExitCode::Incomplete })
 }
 
-/// The command and the page for the worst problem. `dead_letters` is the ARN of a non-empty DLQ.
+/// Returns the command and the page for the worst problem. `dead_letters` is the ARN of a non-empty DLQ.
 fn next_command(
     arguments: &Arguments,
     dead_letters: Option<&str>,
@@ -89,9 +91,9 @@ fn next_command(
         true => ("unblock", "operate/unblock"),
         false => ("audit", "operate/audit"),
     };
-    let of_deployment = arguments.queues.deployment_arguments();
-    let words = match (of_deployment.is_empty(), dead_letters) {
-        (false, dlq) if dlq.is_some() || has_blocked_groups => of_deployment,
+    let deployment_words = arguments.queues.deployment_arguments();
+    let words = match (deployment_words.is_empty(), dead_letters) {
+        (false, dlq) if dlq.is_some() || has_blocked_groups => deployment_words,
         (true, Some(dlq)) => vec!["--queue".to_owned(), dlq.to_owned()],
         _ => return None,
     };
@@ -107,7 +109,7 @@ mod tests {
     fn the_next_command_after_status_audits_or_unblocks() {
         let next = |words: &str, dead_letters, has_blocked_groups| {
             let crate::CliCommand::Status(arguments) = parse_command_line(words.split(' ')) else {
-                panic!("a status")
+                panic!("expected status")
             };
             let (command, page) = next_command(&arguments, dead_letters, has_blocked_groups)?;
             parse_command_line(command.words());
@@ -115,20 +117,20 @@ mod tests {
         };
         let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
         let dlq = Some(arn);
-        let of_stack = "redeliver status --stack prod --profile ops";
+        let with_stack = "redeliver status --stack prod --profile ops";
         let audit = "redeliver audit --stack prod --profile ops".to_owned();
-        assert_eq!(next(of_stack, dlq, false), Some((audit, "operate/audit")));
+        assert_eq!(next(with_stack, dlq, false), Some((audit, "operate/audit")));
         let unblock = "redeliver unblock --stack prod --profile ops".to_owned();
         for dead_letters in [dlq, None] {
-            assert_eq!(next(of_stack, dead_letters, true), Some((unblock.clone(), "operate/unblock")));
+            assert_eq!(next(with_stack, dead_letters, true), Some((unblock.clone(), "operate/unblock")));
         }
-        assert_eq!(next(of_stack, None, false), None);
-        let of_prefix = "redeliver status --prefix orders --stage test";
+        assert_eq!(next(with_stack, None, false), None);
+        let with_prefix = "redeliver status --prefix orders --stage test";
         let audit = "redeliver audit --prefix orders --stage test".to_owned();
-        assert_eq!(next(of_prefix, dlq, false), Some((audit, "operate/audit")));
-        let of_queues = "redeliver status --queue orders --queue orders-dlq --region eu-central-1";
+        assert_eq!(next(with_prefix, dlq, false), Some((audit, "operate/audit")));
+        let with_queues = "redeliver status --queue orders --queue orders-dlq --region eu-central-1";
         let audit = format!("redeliver audit --queue {arn} --region eu-central-1");
-        assert_eq!(next(of_queues, dlq, false), Some((audit, "operate/audit")));
-        assert_eq!(next(of_queues, None, false), None);
+        assert_eq!(next(with_queues, dlq, false), Some((audit, "operate/audit")));
+        assert_eq!(next(with_queues, None, false), None);
     }
 }

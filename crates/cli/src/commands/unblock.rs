@@ -19,7 +19,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use super::apply_args::ApplyArgs;
 
-/// The end of the help of `unblock`.
+/// The closing text of the help for `unblock`.
 const CLOSING: Closing = Closing {
     command: "unblock",
     page: "operate/unblock",
@@ -30,29 +30,29 @@ const CLOSING: Closing = Closing {
         "redeliver unblock --retry --queue orders-blocked --source orders.fifo --apply",
     ],
     notes: &[
-        "--retry brings the message back at once, in its place: fix the target or the data before. If it fails again, \
-              its group is blocked again. With --backup its group continues without it; `redeliver send --backup \
-              account-7.jsonl` sends it to the end of its group later.",
+        "--retry processes the message again immediately, in its original position: fix the target or the data first. \
+              If the message fails again, its group is blocked again. With --backup the group continues without the \
+              message; `redeliver send --backup account-7.jsonl` can send it to the end of its group later.",
     ],
     exit_codes: &[
-        (ExitCode::Done, "", "The groups are listed, or not blocked any more."),
+        (ExitCode::Done, "", "The groups are listed, or no longer blocked."),
         (ExitCode::Failed, "", "A queue or a file cannot be used."),
         (ExitCode::Usage, "", ""),
         (
             ExitCode::Incomplete,
             "",
-            "Not all groups were seen: a notice is visible after a minute. Run it again.",
+            "Not all groups were seen: a notice becomes visible after a minute. Run the command again.",
         ),
         (ExitCode::NotAllDone, "", "A decision was not carried out, or a notice could not be deleted."),
         (ExitCode::NotThere, "a group without a notice", ""),
     ],
 };
 
-/// Decide on the blocked groups of an ordered queue. Lists them, or with --retry or --backup shows the plan for them, and
-/// carries it out only with --apply.
+/// List the blocked groups of an ordered queue, or unblock them. With --retry or --backup, shows a plan, and carries it
+/// out only with --apply.
 ///
-/// With `on_give_up: block`, a message that is given up stays on its queue, and the rest of its group waits behind it.
-/// Without --retry and --backup the groups are only listed.
+/// With `on_give_up: block`, a message that is given up stays in its queue, and the rest of its group waits behind it.
+/// Without --retry or --backup, the groups are only listed.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Decide")]
 #[command(override_usage = "redeliver unblock [OPTIONS] <--queue|--stack|--prefix|--stage> [GROUP]...")]
@@ -61,19 +61,19 @@ pub struct Arguments {
     /// Only these groups (MessageGroupId) [default: all]
     #[arg(help_heading = None::<&str>, value_name = "GROUP")]
     groups: Vec<String>,
-    /// Call the first message of each group again at once
+    /// Process the first message of each group again immediately
     #[arg(long, conflicts_with = "backup")]
     retry: bool,
-    /// Delete the first message of each group, once it is in this new file
+    /// Delete the first message of each group after saving it in this file
     ///
-    /// Or in an archive, s3://BUCKET[/PREFIX].
+    /// The file must not exist. Instead of a file, an archive can be named: s3://BUCKET[/PREFIX].
     #[arg(long, value_name = "FILE")]
     backup: Option<PathBuf>,
     #[command(flatten)]
     bucket_owner: BucketOwnerArgs,
     #[command(flatten)]
     queue: OneQueue,
-    /// With --queue, which has the notices: the ordered queue
+    /// The ordered queue, if --queue names the queue of its notices
     ///
     /// Its URL, name or ARN.
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue")]
@@ -143,8 +143,8 @@ fn print_outcome(
     let is_complete = unblocked.coverage.complete;
     if !is_complete {
         stderr::warning(
-            "not all groups were seen: a notice is visible after a minute, and not while another program reads it; run it \
-             again",
+            "not all groups were seen: a notice becomes visible after a minute, and is hidden while another program \
+             reads it; run the command again",
         );
     }
     let is_done = unblocked.groups.iter().all(|group| group.error.is_none());
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_exit_code_says_if_a_group_is_still_blocked_or_was_not_seen() {
+    fn exit_code_distinguishes_blocked_unseen_and_missing_groups() {
         let Program { arguments } = Program::parse_from(["unblock", "--stack", "prod", "--retry", "--apply"]);
         let code = |error: Option<&str>, not_found: &[&str], complete, failed: Option<&str>| {
             let group = BlockedGroup::from_notices(vec![blocked_notice("account-7", 1)]).unwrap();

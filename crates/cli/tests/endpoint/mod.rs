@@ -9,7 +9,7 @@ const SENT: &str = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody
 const CALLER: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>\
     <Arn>arn:aws:iam::123456789012:user/ana</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
 
-/// An endpoint with one queue and, if `has_sts`, one caller identity. It forwards each request's `Authorization`
+/// Starts an endpoint with one queue and, if `has_sts`, one caller identity. It forwards each request's `Authorization`
 /// header.
 pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
@@ -19,7 +19,7 @@ pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
         for stream in listener.incoming() {
             let stream = stream.expect("a connection");
             let (authorization, action) = read(&stream);
-            let _the_test_is_over = sender.send(authorization);
+            let _ignored = sender.send(authorization);
             let (status, body) = match (action.as_str(), has_sts) {
                 ("GetQueueAttributes", _) => ("200 OK", QUEUE),
                 ("SendMessageBatch", _) => ("200 OK", SENT),
@@ -28,13 +28,13 @@ pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
             };
             let head =
                 format!("HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", body.len());
-            let _the_program_is_gone = write!(&stream, "{head}{body}");
+            let _ignored = write!(&stream, "{head}{body}");
         }
     });
     (url, authorizations)
 }
 
-/// The signer and the action; none for STS.
+/// Returns the `Authorization` header and the action. The action is empty for STS.
 fn read(stream: &TcpStream) -> (String, String) {
     let mut reader = BufReader::new(stream);
     let (mut authorization, mut action, mut length) = (String::new(), String::new(), 0);

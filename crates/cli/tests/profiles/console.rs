@@ -34,13 +34,14 @@ impl ConsoleProcess {
             .expect("the program starts");
         let mut link = String::new();
         let stdout = process.stdout.take().expect("it is piped");
-        BufReader::new(stdout).read_line(&mut link).expect("it prints its link");
+        BufReader::new(stdout).read_line(&mut link).expect("the console prints its link");
         let (address, path) = link.trim_end().trim_start_matches("http://").split_once('/').expect("a link");
         let mut console =
             Self { process, address: address.to_owned(), path: String::new(), cookie: String::new() };
-        let entered = console.ask("GET", &format!("/{path}"));
+        let entered = console.send("GET", &format!("/{path}"));
         let header = |name: &str| {
-            let line = entered.lines().find_map(|line| line.strip_prefix(name)).expect("it lets us in");
+            let line =
+                entered.lines().find_map(|line| line.strip_prefix(name)).expect("the link is accepted");
             line.split(';').next().unwrap_or(line).to_owned()
         };
         console.path = header("location: ");
@@ -48,44 +49,44 @@ impl ConsoleProcess {
         console
     }
 
-    /// The response's header and body.
-    fn ask(&self, method: &str, path: &str) -> String {
-        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+    /// Sends a request. Returns the response's headers and body.
+    fn send(&self, method: &str, path: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("the console listens");
         write!(
             stream,
             "{method} {path} HTTP/1.1\r\nhost: {0}\r\norigin: http://{0}\r\ncookie: {1}\r\nconnection: close\r\n\
              content-length: 0\r\n\r\n",
             self.address, self.cookie
         )
-        .expect("it reads");
+        .expect("the console reads the request");
         let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("it answers");
+        stream.read_to_string(&mut answer).expect("the console responds");
         answer
     }
 
-    /// Reads the queue again; returns the page of dead letters once that is complete.
-    fn look(&self) -> String {
-        let page = self.ask("POST", &format!("{}0/refresh", self.path));
+    /// Reads the queue again. Returns the page of dead letters once the reading is complete.
+    fn read_again(&self) -> String {
+        let page = self.send("POST", &format!("{}0/refresh", self.path));
         assert!(page.starts_with("HTTP/1.1 303 "), "{page}");
         loop {
-            let page = self.ask("GET", &format!("{}0/letters", self.path));
+            let page = self.send("GET", &format!("{}0/letters", self.path));
             if !page.contains("letters/live") {
                 return page;
             }
             // The response ends when there is something new to display.
-            self.ask("GET", &format!("{}0/letters/live", self.path));
+            self.send("GET", &format!("{}0/letters/live", self.path));
         }
     }
 }
 
 impl Drop for ConsoleProcess {
     fn drop(&mut self) {
-        let _it_has_ended = self.process.kill();
-        let _it_has_ended = self.process.wait();
+        let _ignored = self.process.kill();
+        let _ignored = self.process.wait();
     }
 }
 
-/// The page's error.
+/// Returns the page's error.
 fn alert(page: &str) -> Option<&str> {
     page.split_once("role=\"alert\">").and_then(|(_, rest)| rest.split('<').next())
 }
@@ -97,11 +98,11 @@ fn a_console_reports_an_ended_session_and_recovers_after_login() {
     let soon = (SystemClock.now() + Duration::from_secs(240)).to_rfc3339_opts(SecondsFormat::Secs, true);
     home.sign_in(CORP, "first", &soon);
     let console = ConsoleProcess::start(&home, &stub);
-    assert_eq!(alert(&console.look()), None);
-    assert!(stub.asked_once().contains(&"ReceiveMessage KEY-first-ops".to_owned()));
+    assert_eq!(alert(&console.read_again()), None);
+    assert!(stub.take_distinct_requests().contains(&"ReceiveMessage KEY-first-ops".to_owned()));
 
     home.sign_in(CORP, "first", IN_2020);
-    let page = console.look();
+    let page = console.read_again();
     assert_eq!(
         alert(&page),
         Some(
@@ -111,6 +112,6 @@ fn a_console_reports_an_ended_session_and_recovers_after_login() {
     );
 
     home.sign_in(CORP, "second", &soon);
-    assert_eq!(alert(&console.look()), None);
-    assert!(stub.asked_once().contains(&"ReceiveMessage KEY-second-ops".to_owned()));
+    assert_eq!(alert(&console.read_again()), None);
+    assert!(stub.take_distinct_requests().contains(&"ReceiveMessage KEY-second-ops".to_owned()));
 }

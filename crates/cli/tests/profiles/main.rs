@@ -1,5 +1,5 @@
-//! Profiles as teams use them: single sign-on, login sessions, credential processes and roles. An operator who signs in
-//! as for the AWS CLI needs nothing else, and is shown how to sign in again when the session has expired.
+//! Profiles as teams use them: single sign-on, login sessions, credential processes and roles. Signing in as for the
+//! AWS CLI is sufficient, and after a session has expired, the error shows how to sign in again.
 
 mod console;
 mod stub;
@@ -102,7 +102,7 @@ impl Home {
         );
     }
 
-    /// The program with only the credentials of this home directory; its requests go to the stub.
+    /// Returns the program with only the credentials of this home directory. Its requests are sent to the stub.
     pub(crate) fn command(&self, stub: &PortalStub, arguments: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
         command.args(arguments).args(["--endpoint-url", &stub.url]).env_clear();
@@ -125,11 +125,11 @@ impl Home {
         self.run(stub, &[&SEND[..], &["--profile", profile]].concat())
     }
 
-    /// The error reported before any request to SQS.
+    /// Returns the error reported before any request to SQS.
     fn error(&self, stub: &PortalStub, profile: &str) -> String {
         let output = self.send(stub, profile);
         assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
-        assert_eq!(stub.asked().iter().find(|asked| asked.starts_with("GetQueueAttributes")), None);
+        assert_eq!(stub.take_requests().iter().find(|action| action.starts_with("GetQueueAttributes")), None);
         stderr(&output)
     }
 }
@@ -145,7 +145,7 @@ const IN_2099: &str = "2099-01-01T00:00:00Z";
 const IN_2020: &str = "2020-01-01T00:00:00Z";
 
 #[test]
-fn a_profile_with_single_sign_on_signs_with_the_credentials_of_its_role() {
+fn a_single_sign_on_profile_signs_with_the_credentials_of_its_role() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     home.sign_in(LEGACY, "old", IN_2099);
@@ -162,12 +162,12 @@ fn a_profile_with_single_sign_on_signs_with_the_credentials_of_its_role() {
             format!("GetQueueAttributes {key}"),
             format!("GetCallerIdentity {key}"),
         ];
-        assert_eq!(stub.asked(), expected, "{profile}");
+        assert_eq!(stub.take_requests(), expected, "{profile}");
     }
 }
 
 #[test]
-fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
+fn the_profile_of_the_environment_can_use_single_sign_on() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     // A local emulator would get its own credentials.
@@ -178,7 +178,7 @@ fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
     };
     assert_eq!(send(&home, "corp").status.code(), Some(0));
     assert_eq!(
-        stub.asked(),
+        stub.take_requests(),
         [
             "/federation/credentials token",
             "GetQueueAttributes KEY-token-ops",
@@ -193,7 +193,7 @@ fn the_profile_of_the_environment_is_one_with_single_sign_on_too() {
 }
 
 #[test]
-fn a_session_that_can_be_refreshed_is_refreshed_and_stays_so() {
+fn a_refreshable_session_is_refreshed_once() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write(
         CORP,
@@ -208,13 +208,13 @@ fn a_session_that_can_be_refreshed_is_refreshed_and_stays_so() {
             "GetQueueAttributes KEY-refreshed-ops",
             "GetCallerIdentity KEY-refreshed-ops",
         ];
-        assert_eq!(stub.asked(), [refreshes, &expected].concat());
+        assert_eq!(stub.take_requests(), [refreshes, &expected].concat());
     }
     assert!(home.read(CORP).contains(r#""refreshToken":"r2""#), "{}", home.read(CORP));
 }
 
-const EXPIRED: &str = "error: the single sign-on session of profile corp has expired or does not exist (the SSO token has \
-                       expired and cannot be refreshed): run `aws sso login --profile corp`\n";
+const EXPIRED: &str = "error: the single sign-on session of profile corp has expired or does not exist (the SSO token \
+                       has expired and cannot be refreshed): run `aws sso login --profile corp`\n";
 
 #[test]
 fn an_expired_session_names_the_profile_to_sign_in_with() {
@@ -250,21 +250,22 @@ fn a_failing_portal_is_not_reported_as_an_expired_session() {
     let output =
         home.command(&stub, &arguments).env("AWS_ENDPOINT_URL_SSO", "http://127.0.0.1:1").output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    let said = stderr(&output);
+    let printed = stderr(&output);
     let start = "error: no connection to the single sign-on of profile corp (";
-    let is_it = said.starts_with(start) && said.ends_with("): check the network and its sso_region\n");
-    assert!(is_it, "{said}");
+    let is_expected =
+        printed.starts_with(start) && printed.ends_with("): check the network and its sso_region\n");
+    assert!(is_expected, "{printed}");
 }
 
 #[test]
-fn a_credential_process_runs_once_for_a_command() {
+fn a_credential_process_runs_once_per_command() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write(
         "helper",
         r#"echo "$@" >> ~/calls; echo '{"Version":1,"AccessKeyId":"PROCESS","SecretAccessKey":"s","SessionToken":"t","Expiration":"2099-01-01T00:00:00Z"}'"#,
     );
     assert_eq!(home.send(&stub, "process").status.code(), Some(0));
-    assert_eq!(stub.asked(), ["GetQueueAttributes PROCESS", "GetCallerIdentity PROCESS"]);
+    assert_eq!(stub.take_requests(), ["GetQueueAttributes PROCESS", "GetCallerIdentity PROCESS"]);
     assert_eq!(home.read("calls"), "--user ana --password hunter2\n");
     // Several regions share one account.
     let regions = ["fleet", "--profile", "process", "--region", "eu-central-1", "--region", "eu-west-1"];
@@ -274,7 +275,7 @@ fn a_credential_process_runs_once_for_a_command() {
 }
 
 #[test]
-fn a_credential_process_that_fails_says_why_without_its_password() {
+fn a_failed_credential_process_is_reported_without_its_password() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.write("helper", "echo first >&2; echo \"wrong password $4 for $2\" >&2; exit 3");
     assert_eq!(
@@ -296,7 +297,7 @@ fn a_credential_process_that_fails_says_why_without_its_password() {
 }
 
 #[test]
-fn a_login_session_signs_and_says_how_to_begin_it_again() {
+fn a_login_session_signs_and_its_expiry_names_the_remedy() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     assert_eq!(
         home.error(&stub, "login"),
@@ -310,7 +311,7 @@ fn a_login_session_signs_and_says_how_to_begin_it_again() {
         ),
     );
     assert_eq!(home.send(&stub, "login").status.code(), Some(0));
-    assert_eq!(stub.asked(), ["GetQueueAttributes LOGIN", "GetCallerIdentity LOGIN"]);
+    assert_eq!(stub.take_requests(), ["GetQueueAttributes LOGIN", "GetCallerIdentity LOGIN"]);
 }
 
 #[test]
@@ -319,7 +320,7 @@ fn a_role_is_assumed_with_the_credentials_of_its_source() {
     home.sign_in(CORP, "token", IN_2099);
     assert_eq!(home.send(&stub, "role").status.code(), Some(0));
     assert_eq!(
-        stub.asked(),
+        stub.take_requests(),
         [
             "/federation/credentials token",
             "AssumeRole KEY-token-ops",
@@ -332,7 +333,7 @@ fn a_role_is_assumed_with_the_credentials_of_its_source() {
         command.env("AWS_ACCESS_KEY_ID", "MACHINE").env("AWS_SECRET_ACCESS_KEY", "s").output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(
-        stub.asked(),
+        stub.take_requests(),
         ["AssumeRole MACHINE", "GetQueueAttributes ROLE-OF-MACHINE", "GetCallerIdentity ROLE-OF-MACHINE"]
     );
     assert_eq!(
@@ -342,29 +343,29 @@ fn a_role_is_assumed_with_the_credentials_of_its_source() {
 }
 
 #[test]
-fn a_role_that_asks_for_mfa_is_refused_before_any_request() {
+fn a_role_that_requires_mfa_is_rejected_before_any_request() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     let output = home.send(&stub, "mfa");
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stderr(&output),
-        "error: --profile mfa: the role of profile mfa asks for MFA (mfa_serial), and redeliver cannot ask for a code: run \
-         `eval \"$(aws configure export-credentials --profile mfa --format env)\"` and leave the profile out, or use a \
-         profile with `credential_process = aws configure export-credentials --profile mfa`\n"
+        "error: --profile mfa: the role of profile mfa asks for MFA (mfa_serial), and redeliver cannot ask for a code: \
+         run `eval \"$(aws configure export-credentials --profile mfa --format env)\"` and leave the profile out, or \
+         use a profile with `credential_process = aws configure export-credentials --profile mfa`\n"
     );
-    assert_eq!(stub.asked(), [""; 0]);
+    assert_eq!(stub.take_requests(), [""; 0]);
 }
 
 #[test]
-fn a_fleet_names_the_profile_whose_session_is_over() {
+fn a_fleet_names_the_profile_with_the_expired_session() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     home.sign_in(LEGACY, "revoked", IN_2099);
     let queues = |stub: &PortalStub| {
-        let mut asked = stub.asked_once();
-        asked.retain(|asked| asked.starts_with("ListQueues"));
-        asked
+        let mut actions = stub.take_distinct_requests();
+        actions.retain(|action| action.starts_with("ListQueues"));
+        actions
     };
     let output = home.run(&stub, &["fleet", "--profile", "corp", "--profile", "other"]);
     // The stub implements no other service.
@@ -375,9 +376,9 @@ fn a_fleet_names_the_profile_whose_session_is_over() {
     let output = home.run(&stub, &["fleet", "--profile", "corp", "--profile", "legacy"]);
     assert_eq!(output.status.code(), Some(4), "{}", stderr(&output));
     assert_eq!(queues(&stub), ["ListQueues KEY-token-ops"]);
-    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output));
+    let printed = format!("{}{}", String::from_utf8_lossy(&output.stdout), stderr(&output));
     let expired = "eu-central-1, profile legacy: the single sign-on session of profile legacy has expired or does not \
                    exist (UnauthorizedException: Session token not found or invalid): run `aws sso login --profile \
                    legacy`";
-    assert_eq!(said.matches(expired).count(), 1, "{said}");
+    assert_eq!(printed.matches(expired).count(), 1, "{printed}");
 }

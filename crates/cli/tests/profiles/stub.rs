@@ -1,11 +1,11 @@
-//! A local AWS for credentials: the portal of single sign-on, STS, and SQS with one empty queue.
+//! A local stub of the AWS services for credentials: the single sign-on portal, STS, and SQS with one empty queue.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Expiry in 2020 and in 2099: of credentials, in milliseconds, and of tokens.
+/// Expiry times of credentials in 2020 and in 2099, in milliseconds.
 pub(crate) const PAST_MILLISECONDS: u64 = 1_577_836_800_000;
 pub(crate) const FUTURE_MILLISECONDS: u64 = 4_070_908_800_000;
 
@@ -40,24 +40,24 @@ impl PortalStub {
                     "HTTP/1.1 {status}\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
                     body.len()
                 );
-                let _the_program_is_gone = write!(&stream, "{head}{body}");
+                let _ignored = write!(&stream, "{head}{body}");
             }
         });
         Self { url, requests }
     }
 
-    /// The requests since the last call: each action with the key that signed it, or with its token.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    /// Returns the requests since the last call: each action with the key that signed it, or with its token.
+    pub(crate) fn take_requests(&self) -> Vec<String> {
         let requests = std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner));
         requests.iter().map(|request| format!("{} {}", request.action(), request.caller())).collect()
     }
 
-    /// The same without duplicates, in alphabetical order.
-    pub(crate) fn asked_once(&self) -> Vec<String> {
-        let mut asked = self.asked();
-        asked.sort_unstable();
-        asked.dedup();
-        asked
+    /// Like [`Self::take_requests`], without duplicates and in alphabetical order.
+    pub(crate) fn take_distinct_requests(&self) -> Vec<String> {
+        let mut actions = self.take_requests();
+        actions.sort_unstable();
+        actions.dedup();
+        actions
     }
 }
 
@@ -82,7 +82,7 @@ impl PortalRequest {
         self.headers.get(name).map_or("", String::as_str)
     }
 
-    /// The action in the SQS and STS protocols, or the path.
+    /// Returns the action in the SQS and STS protocols, or the path.
     fn action(&self) -> &str {
         if let Some(action) = self.header("x-amz-target").strip_prefix("AmazonSQS.") {
             return action;

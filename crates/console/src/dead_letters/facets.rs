@@ -98,7 +98,7 @@ mod tests {
     use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
     use crate::dead_letters::spool::Spool;
 
-    /// Dead letters of two errors, sent at these seconds.
+    /// Returns dead letters of two errors, sent at these seconds.
     fn snapshot(sent: &[i64]) -> Snapshot {
         let folder = tempfile::tempdir().unwrap();
         let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());

@@ -1,4 +1,4 @@
-//! Reads a whole DLQ without consuming it, on a separate thread and with the operator's current credentials.
+//! Reads a complete DLQ without consuming it, on a separate thread and with the operator's current credentials.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,7 +24,7 @@ use crate::background::LastSeen;
 use crate::dead_letters::snapshot::{CauseHistory, Snapshot, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
 
-/// Preliminary causes are shown from this number of messages on, and each time the number has doubled.
+/// Preliminary causes are shown once this many messages are read, and again each time the number has doubled.
 const FIRST_SHOWN: usize = 10;
 /// Maximum characters of a note, or of the description of a fix.
 const NOTE_MAX: usize = 500;
@@ -65,7 +65,7 @@ impl DlqReading {
         }
     }
 
-    /// The progress of the current reading.
+    /// Returns the progress of the current reading.
     pub(crate) fn current_progress(&self) -> Option<ReadingProgress> {
         self.last_seen.is_running().then(|| ReadingProgress {
             seen: self.seen.load(Ordering::Relaxed),
@@ -73,7 +73,7 @@ impl DlqReading {
         })
     }
 
-    /// The causes that the reading has found so far.
+    /// Returns the causes that the reading has found so far.
     pub(crate) fn causes_so_far(&self) -> Arc<Vec<DeadLetterGroup>> {
         Arc::clone(&self.lock_so_far())
     }
@@ -82,7 +82,7 @@ impl DlqReading {
         lock(&self.so_far)
     }
 
-    /// Asks the reading to stop and release its messages. Returns true while a reading is running.
+    /// Requests that the reading stop and release its messages. Returns true while a reading is running.
     pub(crate) fn request_stop(&self) -> bool {
         self.stopping.store(true, Ordering::Relaxed);
         self.last_seen.is_running()
@@ -93,7 +93,7 @@ impl DlqReading {
         if self.last_seen.is_running() {
             return;
         }
-        // First, so that the page never shows the progress of the previous reading.
+        // Resets the counters first, so that the page never shows the progress of the previous reading.
         self.seen.store(0, Ordering::Relaxed);
         self.approximate.store(0, Ordering::Relaxed);
         *self.lock_so_far() = Arc::default();
@@ -103,15 +103,15 @@ impl DlqReading {
         });
     }
 
-    /// Starts the first reading. Later ones need a click, since each of them receives every message.
+    /// Starts the first reading. Later readings require a click, since each of them receives every message.
     pub(crate) fn start_first_reading(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
         if self.last_seen.last_result().is_none() && self.last_seen.last_error().is_none() {
             self.start_reading(source, period);
         }
     }
 
-    /// Starts a reading if the last one is `every` old and the number of messages has changed since, or if there was
-    /// none. After a failed reading, nothing starts automatically.
+    /// Starts a reading if there was none, or if the last one is `every` old and the number of messages has changed
+    /// since. After a failed reading, no reading starts automatically.
     pub(crate) fn start_if_due(
         self: &Arc<Self>,
         (source, period): (&DeadLetterSource, PeriodArgs),
@@ -159,12 +159,12 @@ impl DlqReading {
             Ok::<_, CommandFailure>(true)
         };
         let read = read.await;
-        // Release every message first, whatever happened.
+        // Releases every message before an error is returned.
         let coverage = reader.finish().await;
         let coverage = Coverage { complete: coverage.complete && read?, ..coverage };
         let mut snapshot = collecting.into_snapshot(coverage, taken_at, retention);
         snapshot.now = virtual_now.unwrap_or(taken_at);
-        // A file does not change, so nothing in it is new.
+        // A file does not change, so none of its causes is new.
         if source.file.is_some() {
             return Ok(snapshot);
         }
@@ -180,8 +180,8 @@ impl DlqReading {
         Ok(snapshot)
     }
 
-    /// The causes that are new to this console, with the notes on all of them. In the very first reading nothing is
-    /// new.
+    /// Returns the causes that are new to this console, with the notes on all causes. In the very first reading, no
+    /// cause is new.
     fn update_causes(&self, queue_arn: &str, snapshot: &Snapshot) -> Result<CauseHistory, CommandFailure> {
         let path = &self.causes_file;
         let is_first = !path.exists();
@@ -232,18 +232,18 @@ impl DlqReading {
     }
 }
 
-/// The name of the file of known causes in the console's folder.
+/// Returns the name of the file of known causes in the console's folder.
 pub(crate) fn causes_file_name(queue_arn: &str) -> String {
     format!("redeliver-causes-{}.jsonl", name_in(queue_arn))
 }
 
-/// A person's mark on a cause.
+/// A user's mark on a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
-    /// Known, with a note, which may be empty.
+    /// Known, with a note, possibly empty.
     Known(String),
     NotKnown,
-    /// Resolved, with the fix, such as a version of the function; may be empty.
+    /// Resolved, with the fix, such as a version of the function; possibly empty.
     Resolved(String),
     NotResolved,
 }
@@ -258,7 +258,7 @@ mod tests {
     const QUEUE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders-final-dlq";
 
     #[tokio::test]
-    async fn a_reading_that_was_stopped_has_not_seen_all() {
+    async fn a_stopped_reading_is_incomplete() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("dead-letters.jsonl");
         let messages = [1, 2, 3].map(|number| retried_record("NON_RETRYABLE_ERROR", "no such user", number));
@@ -282,7 +282,7 @@ mod tests {
         let queue = DeadLetterQueue::new(OneQueue::default(), AwsConnection::from_parts(None, None, None));
         let source = DeadLetterSource { file: Some(path), queue };
         let reading = Arc::new(DlqReading::new(folder.path().join("causes.jsonl")));
-        let begins = |seconds, count| {
+        let starts = |seconds, count| {
             let before = reading.last_seen.last_result();
             let now = before
                 .as_ref()
@@ -295,12 +295,12 @@ mod tests {
             let after = reading.last_seen.last_result();
             after.map(|seen| Arc::as_ptr(&seen)) != before.map(|seen| Arc::as_ptr(&seen))
         };
-        assert!(begins(0, 1), "there was no look yet");
-        assert!(!begins(59, 2), "it is not old yet");
-        assert!(!begins(60, 1), "the queue has not changed");
-        assert!(begins(60, 2));
+        assert!(starts(0, 1), "nothing was read yet");
+        assert!(!starts(59, 2), "it is not old yet");
+        assert!(!starts(60, 1), "the queue has not changed");
+        assert!(starts(60, 2));
         reading.last_seen.publish_result(Err("access denied".into()));
-        assert!(!begins(60, 2), "the last one failed");
+        assert!(!starts(60, 2), "the last one failed");
     }
 
     #[tokio::test]
@@ -319,9 +319,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_new_to_all_readings_of_the_console_that_has_seen_it_first() {
+    fn a_cause_stays_new_in_all_readings_of_the_console_that_found_it() {
         let folder = tempfile::tempdir().unwrap();
-        let looked = |second, details: &[&str]| {
+        let snapshot_of = |second, details: &[&str]| {
             let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
             for (details, number) in details.iter().zip(1..) {
                 let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", details, number));
@@ -334,12 +334,16 @@ mod tests {
             (causes.new.len(), causes.last_refresh)
         };
         let first = DlqReading::new(folder.path().join("causes.jsonl"));
-        assert_eq!(new(&first, &looked(10, &["no such user"])), (0, None), "there was no reading before");
-        assert_eq!(new(&first, &looked(20, &["no such user", "too slow"])), (1, Some(at_seconds(10))));
+        assert_eq!(
+            new(&first, &snapshot_of(10, &["no such user"])),
+            (0, None),
+            "there was no reading before"
+        );
+        assert_eq!(new(&first, &snapshot_of(20, &["no such user", "too slow"])), (1, Some(at_seconds(10))));
         let second = DlqReading::new(folder.path().join("causes.jsonl"));
         let both = ["no such user", "card refused"];
         for second_of_refresh in [30, 40] {
-            assert_eq!(new(&second, &looked(second_of_refresh, &both)), (1, Some(at_seconds(20))));
+            assert_eq!(new(&second, &snapshot_of(second_of_refresh, &both)), (1, Some(at_seconds(20))));
         }
     }
 }

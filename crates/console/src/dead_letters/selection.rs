@@ -1,4 +1,4 @@
-//! The selection of dead letters in an address or a form.
+//! The selection of dead letters in a URL or a form.
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
@@ -49,11 +49,11 @@ impl Selection {
         Self { id: id.to_owned(), ..Self::default() }
     }
 
-    pub(crate) fn is_everything(&self) -> bool {
+    pub(crate) fn selects_all(&self) -> bool {
         *self == Self::default()
     }
 
-    /// The fields that are set, by their names in URLs and forms.
+    /// Returns the fields that are set, by their names in URLs and forms.
     pub(crate) fn active_members(&self) -> impl Iterator<Item = (&'static str, &str)> {
         let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = self;
         let parts = [
@@ -71,7 +71,7 @@ impl Selection {
         parts.into_iter().filter(|(_, value)| !value.is_empty()).map(|(name, value)| (name, value.as_str()))
     }
 
-    /// The fields that are set, each with its name and its description.
+    /// Returns the fields that are set, each with its name and its description.
     pub(crate) fn describe_members(&self) -> impl Iterator<Item = (&'static str, String)> {
         self.active_members().map(|(name, value)| {
             let words = match name {
@@ -86,7 +86,7 @@ impl Selection {
         })
     }
 
-    /// The selection without one of its fields.
+    /// Returns the selection without one of its fields.
     pub(crate) fn without_member(&self, name: &str) -> Self {
         let mut rest = self.clone();
         let Self { group, error_type, q, tenant, function, new, since, until, filter, id } = &mut rest;
@@ -113,7 +113,7 @@ impl Selection {
         if words.is_empty() { "all".to_owned() } else { words.join(", ") }
     }
 
-    /// The URL of a page with this selection.
+    /// Returns the URL of a page with this selection.
     pub(crate) fn page_address(&self, page: &str) -> String {
         let query: Vec<_> =
             self.active_members().map(|(name, value)| format!("{name}={}", percent_encode(value))).collect();

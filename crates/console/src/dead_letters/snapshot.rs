@@ -1,4 +1,4 @@
-//! The dead letters of one reading. The list is in memory, the messages are in the spool.
+//! The dead letters of one reading. The list is kept in memory, and the messages in the spool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard};
 use redeliver_core::lock;
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::{DeadLetterGroup, GroupTable};
-use redeliver_dead_letters::redrive::DiedAgain;
+use redeliver_dead_letters::redrive::RepeatFailure;
 use redeliver_dead_letters::{
     CauseNote, CauseState, Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Retention,
 };
@@ -23,7 +23,7 @@ use crate::dead_letters::text_search::TextSearch;
 const HEADLINE_MAX: usize = 200;
 /// Maximum characters of a headline in a sentence.
 const HEADLINE_IN_SENTENCE_MAX: usize = 160;
-/// Maximum characters of the name of a tenant or a function. Longer names are truncated, also in filters.
+/// Maximum characters of the name of a tenant or a function. Longer names are truncated, including in filters.
 const NAME_MAX: usize = 128;
 /// Messages received this many times are excluded from SQS's age metric ("Available CloudWatch metrics for Amazon
 /// SQS").
@@ -40,12 +40,12 @@ pub(crate) struct Snapshot {
     pub(crate) groups: Vec<DeadLetterGroup>,
     pub(crate) coverage: Coverage,
     pub(crate) taken_at: Timestamp,
-    /// The reference time for ages: that of the reading, or the end of a file's virtual time.
+    /// The reference time for ages: the time of the reading, or the end of a file's virtual time.
     pub(crate) now: Timestamp,
     /// The queue's retention, if known.
     pub(crate) retention: Option<Retention>,
     pub(crate) causes: CauseHistory,
-    /// A sentence about what could not be determined.
+    /// A sentence about information that could not be determined.
     pub(crate) remark: Option<String>,
     spool: Spool,
 }
@@ -53,10 +53,10 @@ pub(crate) struct Snapshot {
 /// The causes of a queue in earlier readings, and the marks on them.
 #[derive(Debug)]
 pub(crate) struct CauseHistory {
-    /// Fingerprints that no reading before this console has seen.
+    /// Fingerprints that no reading found before this console started.
     pub(crate) new: BTreeSet<String>,
-    /// The time of the last reading before this console started, else of this console's first reading; `None` during
-    /// that first reading.
+    /// The time of the last reading before this console started, otherwise of this console's first reading; `None`
+    /// during that first reading.
     pub(crate) last_refresh: Option<Timestamp>,
     known: Mutex<KnownCauses>,
 }
@@ -68,11 +68,15 @@ impl Default for CauseHistory {
 }
 
 impl CauseHistory {
-    pub(crate) const fn new(known: KnownCauses, new: BTreeSet<String>, last_refresh: Option<Timestamp>) -> Self {
+    pub(crate) const fn new(
+        known: KnownCauses,
+        new: BTreeSet<String>,
+        last_refresh: Option<Timestamp>,
+    ) -> Self {
         Self { new, last_refresh, known: Mutex::new(known) }
     }
 
-    /// The known causes as stored in the file, updated with each change.
+    /// Locks the known causes, which are the same as in the file and updated with each change.
     pub(crate) fn lock_known(&self) -> MutexGuard<'_, KnownCauses> {
         lock(&self.known)
     }
@@ -81,7 +85,7 @@ impl CauseHistory {
 /// The state of a cause: new, known, resolved or returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CauseLife {
-    /// True if no earlier reading has seen it, and it is not marked as known or resolved.
+    /// True if no earlier reading found the cause, and it is not marked as known or resolved.
     pub(crate) is_new: bool,
     pub(crate) note: Option<CauseNote>,
     pub(crate) state: CauseState,
@@ -92,7 +96,7 @@ impl CauseLife {
         matches!(self.state, CauseState::CameBack(_))
     }
 
-    /// The sort rank in lists: returned and new causes first, known ones later, resolved ones last.
+    /// Returns the sort rank in lists: returned and new causes first, known causes later, resolved causes last.
     pub(crate) const fn list_rank(&self) -> u8 {
         match (&self.state, &self.note) {
             (CauseState::CameBack(_), _) => 0,
@@ -136,12 +140,12 @@ impl SnapshotBuilder {
         Self { letters: Vec::new(), groups: GroupTable::default(), spool }
     }
 
-    /// The number of messages so far.
+    /// Returns the number of messages so far.
     pub(crate) fn letter_count(&self) -> usize {
         self.letters.len()
     }
 
-    /// The causes so far, largest first.
+    /// Returns the causes so far, largest first.
     pub(crate) fn current_causes(&self) -> Vec<DeadLetterGroup> {
         self.groups.clone().into_groups()
     }
@@ -177,8 +181,8 @@ impl SnapshotBuilder {
     ) -> Snapshot {
         let Self { mut letters, groups, spool } = self;
         // Newest first. Ids break ties, so that the order is stable.
-        letters.sort_by(|one, other| {
-            other.sent_at.cmp(&one.sent_at).then_with(|| one.sqs_message_id.cmp(&other.sqs_message_id))
+        letters.sort_by(|left, right| {
+            right.sent_at.cmp(&left.sent_at).then_with(|| left.sqs_message_id.cmp(&right.sqs_message_id))
         });
         Snapshot {
             letters,
@@ -205,7 +209,7 @@ pub(crate) struct Selected<'l> {
 /// Messages that are about to expire.
 pub(crate) struct EndingSoon {
     pub(crate) count: u64,
-    /// The expiry of the first one.
+    /// The expiry of the first message.
     pub(crate) first: Timestamp,
 }
 
@@ -214,7 +218,7 @@ impl Snapshot {
         Ok(DeadLetterRecord::new(self.spool.read_message(letter.place)?))
     }
 
-    /// The number of messages that were in the queue, read or not.
+    /// Returns the number of messages that were in the queue, read or not.
     pub(crate) fn message_count(&self) -> u64 {
         self.coverage.seen.max(self.coverage.approximate)
     }
@@ -224,42 +228,45 @@ impl Snapshot {
         self.letters.iter().find(|letter| letter.sqs_message_id == sqs_message_id)
     }
 
-    /// The causes of messages that failed again: they were sent back in these generations, by their `message_id`, and
-    /// are in the DLQ.
+    /// Returns the causes of messages that failed again: messages that were sent back in these generations, by
+    /// `message_id`, and are in the DLQ.
     ///
     /// # Errors
     /// The spool cannot be read.
-    pub(crate) fn died_again(&self, sent: &HashMap<String, u32>) -> Result<Vec<DiedAgain>, CommandFailure> {
+    pub(crate) fn died_again(
+        &self,
+        sent: &HashMap<String, u32>,
+    ) -> Result<Vec<RepeatFailure>, CommandFailure> {
         let mut all = Vec::new();
         for letter in &self.letters {
             let Some(generation) = sent.get(&letter.message_id) else { continue };
             // Without a later generation, the message never left the DLQ.
             let record = self.read_record(letter)?;
             if record.metadata.is_some_and(|metadata| metadata.generation() >= *generation) {
-                let died = DiedAgain {
+                let died = RepeatFailure {
                     fingerprint: letter.fingerprint.clone(),
                     headline: letter.headline.clone(),
                     count: 1,
                     examples: vec![letter.sqs_message_id.clone()],
                 };
-                DiedAgain::merge_into(&mut all, died);
+                RepeatFailure::merge_into(&mut all, died);
             }
         }
         Ok(all)
     }
 
-    /// The time at which SQS deletes a message, if the queue's retention is known.
+    /// Returns the time at which SQS deletes a message, if the queue's retention is known.
     pub(crate) fn expires_at(&self, letter: &LetterEntry) -> Option<Timestamp> {
         self.retention?.ends_at(letter.sent_at)
     }
 
-    /// A sentence about messages that are about to expire; `None` if there are none.
+    /// Describes the messages that are about to expire in a sentence, or returns `None` if there are none.
     pub(crate) fn deleted_soon(&self) -> Option<String> {
         let EndingSoon { count, first } = self.expiring_soon(self.taken_at)?;
         deleted_soon(count, Some(first), self.retention, self.taken_at)
     }
 
-    /// The messages that are about to expire; `None` if there are none.
+    /// Counts the messages that are about to expire, or returns `None` if there are none.
     pub(crate) fn expiring_soon(&self, now: Timestamp) -> Option<EndingSoon> {
         let retention = self.retention?;
         let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
@@ -267,7 +274,7 @@ impl Snapshot {
         Some(EndingSoon { count: soon.len() as u64, first: soon.into_iter().min()? })
     }
 
-    /// The send time before which a message is about to expire.
+    /// Returns the send time before which a message is about to expire.
     pub(crate) fn expiry_cutoff(&self) -> Option<Timestamp> {
         self.taken_at.checked_sub_signed(self.retention?.ends_soon_after())
     }
@@ -275,13 +282,13 @@ impl Snapshot {
     /// Describes the number of receives that readings have cost so far.
     pub(crate) fn describe_refresh_cost(&self) -> Option<String> {
         let most = self.letters.iter().map(|letter| letter.receive_count).max()?;
-        let left_out =
+        let hidden =
             self.letters.iter().filter(|letter| letter.receive_count >= RECEIVES_HIDDEN_FROM_AGE).count();
         let receives = format!(
             "A refresh receives every message: these were received {}.",
             if most == 1 { "once".to_owned() } else { format!("up to {most} times") }
         );
-        Some(match left_out as u64 {
+        Some(match hidden as u64 {
             0 => receives,
             count => format!(
                 "{receives} SQS's age metric no longer counts {} that were received three times or more.",
@@ -290,12 +297,12 @@ impl Snapshot {
         })
     }
 
-    /// The state of a cause.
+    /// Returns the state of a cause.
     pub(crate) fn cause_life(&self, group: &DeadLetterGroup) -> CauseLife {
         self.life_with(&group.fingerprint, Some(group))
     }
 
-    /// The state of a cause without messages in this reading.
+    /// Returns the state of a cause without messages in this reading.
     pub(crate) fn life_without_messages(&self, fingerprint: &str) -> CauseLife {
         self.life_with(fingerprint, None)
     }
@@ -311,14 +318,14 @@ impl Snapshot {
         self.groups.iter().find(|group| group.fingerprint == fingerprint)
     }
 
-    /// The number of new causes since the last reading, and of resolved causes that have returned.
+    /// Counts the new causes since the last reading, and the resolved causes that have returned.
     pub(crate) fn new_and_returned(&self) -> [u64; 2] {
         let lives: Vec<_> = self.groups.iter().map(|group| self.cause_life(group)).collect();
         let count = |is: fn(&CauseLife) -> bool| lives.iter().filter(|life| is(life)).count() as u64;
         [count(|life| life.is_new), count(CauseLife::has_returned)]
     }
 
-    /// The fingerprints of the causes that `new` selects.
+    /// Returns the fingerprints of the causes that `new` selects.
     fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, CommandFailure> {
         let all = self.groups.iter();
         if new == SINCE_LAST_REFRESH {
@@ -384,7 +391,7 @@ impl Snapshot {
         let headline = shorten_text(&group.headline, HEADLINE_IN_SENTENCE_MAX);
         let cause = format!("the cause \u{201c}{headline}\u{201d} ({})", group.fingerprint);
         let others = Selection { group: String::new(), ..selection.clone() };
-        if others.is_everything() { cause } else { format!("{cause}, {}", others.describe()) }
+        if others.selects_all() { cause } else { format!("{cause}, {}", others.describe()) }
     }
 }
 

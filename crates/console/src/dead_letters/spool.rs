@@ -1,6 +1,5 @@
-//! Keeps the messages of a snapshot on disk instead of in memory: a DLQ may hold a hundred thousand messages of a
-//! mebibyte each. The file has no name while in use, so no payload is left behind, whatever happens. Only its owner can
-//! read it.
+//! Keeps the messages of a snapshot on disk instead of in memory: a DLQ can hold a hundred thousand messages of a
+//! mebibyte each. The file has no name while in use, so no payload is ever left behind. Only its owner can read it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
@@ -57,7 +56,9 @@ impl Spool {
         file.read_exact(&mut line)?;
         drop(file);
         let archived: ArchivedMessage = serde_json::from_slice(&line)?;
-        archived.into_message().ok_or_else(|| io::Error::other("a message of this reading cannot be read back"))
+        archived
+            .into_message()
+            .ok_or_else(|| io::Error::other("a message of this reading cannot be read back"))
     }
 }
 
@@ -69,7 +70,7 @@ mod tests {
 
     #[test]
     #[cfg(unix)]
-    fn each_message_comes_back_as_it_was_and_nothing_is_left_behind() {
+    fn messages_are_read_back_unchanged_and_no_file_remains() {
         let folder = tempfile::tempdir().unwrap();
         let mut spool = Spool::new(folder.path()).unwrap();
         let messages: Vec<_> =

@@ -5,7 +5,7 @@ const ID_MIN: usize = 16;
 /// Minimum length in characters of a part of an id that matches it.
 const PART_MIN: usize = 8;
 
-/// Searches for a text, ignoring case. A number matches as a whole word, an id by 8 of its characters.
+/// A search for text, ignoring case. A number matches as a whole word, an id by 8 of its characters.
 #[derive(Debug)]
 pub(crate) struct TextSearch {
     wanted: String,
@@ -13,7 +13,7 @@ pub(crate) struct TextSearch {
 }
 
 impl TextSearch {
-    /// `None` if the text is empty.
+    /// Creates a search, or returns `None` if the text is empty.
     pub(crate) fn new(text: &str) -> Option<Self> {
         let wanted = text.trim().to_lowercase();
         let is_number = wanted.bytes().all(|byte| byte.is_ascii_digit());
@@ -28,9 +28,9 @@ impl TextSearch {
     /// True for an occurrence that is not part of a longer number or an id.
     fn is_relevant(&self, text: &str, at: usize) -> bool {
         let end = at + self.wanted.len();
-        let is_of_word = |character: char| character.is_alphanumeric() || character == '-';
-        let start = text[..at].trim_end_matches(is_of_word).len();
-        let after = text.len() - text[end..].trim_start_matches(is_of_word).len();
+        let is_word_character = |character: char| character.is_alphanumeric() || character == '-';
+        let start = text[..at].trim_end_matches(is_word_character).len();
+        let after = text.len() - text[end..].trim_start_matches(is_word_character).len();
         let is_in_id = is_id(&text[start..after]);
         if self.is_number {
             let is_whole = !text[..at].ends_with(char::is_alphanumeric)

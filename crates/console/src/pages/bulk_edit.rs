@@ -17,7 +17,7 @@ use crate::pages::letter_links::{letter_link, render_staying};
 
 /// The number of examples shown.
 const EXAMPLES: usize = 3;
-/// Messages tried while the user types. The plan tries all of them.
+/// Maximum number of messages tried while the user types. The plan tries all of them.
 const TRIED: usize = 500;
 /// Maximum bytes of a body to show.
 const SHOWN_MAX: usize = 100_000;
@@ -33,16 +33,16 @@ pub(crate) struct BulkEdit {
 }
 
 impl BulkEdit {
-    /// The jq expression.
+    /// Returns the jq expression, or builds it from the field.
     ///
     /// # Errors
-    /// There is none, or the field is not understood.
+    /// There is neither an expression nor a field, there are both, or the field cannot be parsed.
     pub(crate) fn build_program(&self) -> Result<String, CommandFailure> {
         match (self.program.trim(), self.field.trim()) {
             ("", "") => Err("Name a field and its new value, or write a jq expression.".into()),
             ("", field) => Ok(build_assignment(&parse_field_path(field)?, self.old.trim(), self.new.trim())),
             (program, "") => Ok(program.to_owned()),
-            _ => Err("Either a field or a jq expression: empty the other one.".into()),
+            _ => Err("Write either a field or a jq expression: clear the other one.".into()),
         }
     }
 }
@@ -68,7 +68,7 @@ fn parse_field_path(field: &str) -> Result<String, CommandFailure> {
     Ok(format!(".body{}", steps.collect::<String>()))
 }
 
-/// A message whose field is missing or has another value is left unchanged.
+/// Builds the assignment. A message whose field is missing or has another value is left unchanged.
 fn build_assignment(path: &str, old: &str, new: &str) -> String {
     let value = |text: &str| match serde_json::from_str::<Value>(text) {
         Ok(value) => value.to_string(),
@@ -84,7 +84,7 @@ fn build_assignment(path: &str, old: &str, new: &str) -> String {
     format!("if (try ({condition}) catch false) then {path} = {new} else . end")
 }
 
-/// The form.
+/// Renders the form.
 pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Result<Markup, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     at.source_arn()?;
@@ -94,8 +94,8 @@ pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Resu
     };
     Ok(html! {
         p {
-            (format_count(selected as u64, "message")) ", " (snapshot.describe_selection(selection)) ". One edit for all of them; those that "
-            "it does not change stay where they are. Nothing is sent before you have seen the plan."
+            (format_count(selected as u64, "message")) ", " (snapshot.describe_selection(selection)) ". One edit for all of them; messages that "
+            "it does not change stay in the queue. Nothing is sent before you have seen the plan."
         }
         form method="post" action=(at.page_path("plans")) {
             input type="hidden" name="work" value="edit";
@@ -110,9 +110,9 @@ pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Resu
                 data-check=(at.page_path("edit/check")) aria-describedby="verdict" {}
             label class="check" {
                 input type="checkbox" name="new_id" value="1";
-                "Give them new message_ids: for an API that remembers ids, and did nothing under the old ones"
+                "Give them new message_ids: for an API that remembers ids and did nothing under the old ones"
             }
-            div id="verdict" role="status" aria-live="polite" { p { "Nothing is changed yet." } }
+            div id="verdict" role="status" aria-live="polite" { p { "No changes yet." } }
             button { "Plan to send them back" }
         }
         p { a href=(selection.page_address(&at.page_path("letters"))) { "Back to the dead letters" } }
@@ -173,7 +173,7 @@ impl<'l> EditTrial<'l> {
     ) -> Result<Self, CommandFailure> {
         let edited =
             RedrivePlan { edited_only: true, ..at.redrive_plan(Some(BodyEdit::new(program)?), new_id) };
-        let as_it_is = at.redrive_plan(None, false);
+        let unedited_plan = at.redrive_plan(None, false);
         let mut tried = Self { report: RedriveReport::default(), examples: Vec::new() };
         for &letter in selected.iter().take(TRIED) {
             let record = snapshot.read_record(letter)?;
@@ -181,7 +181,7 @@ impl<'l> EditTrial<'l> {
             tried.report.count_planned(&record, &send_back);
             if tried.examples.len() < EXAMPLES {
                 // Excludes the changes that a redrive itself makes, such as the generation.
-                let before = match as_it_is.decide(&record)? {
+                let before = match unedited_plan.decide(&record)? {
                     RedriveDecision::Send(unedited) => format_body(&unedited.message.content().body),
                     RedriveDecision::Stays(_) | RedriveDecision::NotSelected => {
                         format_body(&record.message.body)
@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_becomes_an_expression_that_one_can_read() {
+    fn a_field_becomes_a_readable_expression() {
         let any = |field: &str| edit(field, "", "EUR").unwrap();
         for field in ["data.currency", ".data.currency", ".body.data.currency", "/data/currency"] {
             let expected = r#"if (try (.body["data"]["currency"] != null) catch false) then .body["data"]["currency"] = "EUR" else . end"#;
@@ -241,7 +241,10 @@ mod tests {
         );
         let both = BulkEdit { program: ".".to_owned(), field: "a".to_owned(), ..BulkEdit::default() };
         assert!(
-            both.build_program().unwrap_err().to_string().starts_with("Either a field or a jq expression")
+            both.build_program()
+                .unwrap_err()
+                .to_string()
+                .starts_with("Write either a field or a jq expression")
         );
     }
 
@@ -264,7 +267,7 @@ mod tests {
             );
             let record = DeadLetterRecord::new(annotated_record(&body, "NON_RETRYABLE_ERROR", "x", 7));
             let RedriveDecision::Send(send_back) = plan.decide(&record).unwrap() else {
-                panic!("{data} can go")
+                panic!("{data} can be sent back")
             };
             assert_eq!(send_back.edited, edited, "{data}");
             let expected = data.replace("\"eur\",", "\"EUR\",");

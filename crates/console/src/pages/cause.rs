@@ -1,4 +1,4 @@
-//! The page of a cause: what happened, since when, to whom, with two examples and the actions on all of its messages.
+//! The page of a cause: its error, start and tenants, two examples, and the actions on all of its messages.
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
@@ -6,7 +6,7 @@ use redeliver_dead_letters::groups::{DeadLetterGroup, format_timestamp};
 use redeliver_dead_letters::{CauseState, Resolution};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::audit::{CauseComparison, ComparedLetter, compare_cause};
-use redeliver_operator::dead_letter::{Showing, render_story};
+use redeliver_operator::dead_letter::{ShowOptions, render_story};
 use redeliver_operator::markup::chart::columns_only;
 use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::terminal::escape::shorten_text;
@@ -49,7 +49,7 @@ impl From<NoteForm> for Mark {
 #[serde(default)]
 pub(crate) struct ResolvedForm {
     by: String,
-    /// Any value: it is not resolved.
+    /// Any value: remove the resolution.
     remove: Option<String>,
 }
 
@@ -59,7 +59,7 @@ impl From<ResolvedForm> for Mark {
     }
 }
 
-/// Renders the page of a cause. `selection` may narrow it to some of its messages.
+/// Renders the page of a cause. `selection` can narrow it to some of its messages.
 pub(crate) fn render_cause(
     at: &AtDeployment,
     fingerprint: &str,
@@ -99,8 +99,8 @@ fn render_gone_cause(
     snapshot: &Snapshot,
     fingerprint: &str,
 ) -> Result<TitledPage, CommandFailure> {
-    const GONE: &str = "No message of the last refresh has this cause: they were sent back or deleted, or have expired. \
-                        Refresh \"Dead letters\".";
+    const GONE: &str = "No message in the last refresh has this cause: its messages were sent back or deleted, or have \
+                        expired. Refresh \"Dead letters\".";
     let known = snapshot.causes.lock_known();
     let error_type = known.error_type(fingerprint).ok_or(GONE)?.to_owned();
     let first = known.first_sent_at(fingerprint);
@@ -116,7 +116,7 @@ fn render_gone_cause(
     Ok(TitledPage { title: shorten_text(&error_type, TITLE_MAX), body })
 }
 
-/// Summarizes the messages: their number, the first and last timestamp, and whether new ones are still arriving.
+/// Summarizes the messages: their number, the first and last timestamp, and whether they are still arriving.
 fn render_summary(
     snapshot: &Snapshot,
     group: &DeadLetterGroup,
@@ -129,13 +129,13 @@ fn render_summary(
     let quiet = (snapshot.now - last.sent_at).num_seconds();
     html! {
         strong { (format_count(letters.len() as u64, "message")) }
-        @if !narrowed.is_everything() { " of " (group_digits(group.count)) }
+        @if !narrowed.selects_all() { " of " (group_digits(group.count)) }
         @if letters.len() > 1 { " from " (render_timestamp(first.sent_at)) " to " (render_timestamp(last.sent_at)) }
         @else { ", sent here " (render_timestamp(last.sent_at)) }
         @if let Some(attempts) = describe_attempts(letters) { ", " (attempts) }
         ". "
-        @if quiet < QUIET_SECONDS { "It still happens: fix the cause first, then send them back." }
-        @else { "Nothing for " (approximate_span(quiet)) ": if the cause is fixed, send them back." }
+        @if quiet < QUIET_SECONDS { "It is still happening: fix the cause first, then send the messages back." }
+        @else { "Nothing for " (approximate_span(quiet)) ": if the cause is fixed, send the messages back." }
     }
 }
 
@@ -154,7 +154,7 @@ fn format_retries(count: u32) -> String {
     if count == 1 { "1 retry".to_owned() } else { format!("{count} retries") }
 }
 
-/// The state of the cause (new, returned or resolved), and the note of the person who has examined it.
+/// Renders the state of the cause (new, returned or resolved), and the note of the person who examined it.
 fn render_standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
     html! {
         @match &life.state {
@@ -190,7 +190,7 @@ fn compare_with_others(snapshot: &Snapshot, fingerprint: &str) -> Option<CauseCo
     compare_cause(fingerprint, letters).filter(|compared| compared.others > 0)
 }
 
-/// Shows how the cause differs from the others.
+/// Shows how the cause differs from all others.
 fn render_differences(compared: &CauseComparison) -> Markup {
     html! {
         @if !compared.findings.is_empty() { p { "Unlike the others: " bdi { (compared.summary(format_minute)) } "." } }
@@ -227,7 +227,7 @@ fn format_minute(at: Timestamp) -> String {
     at.format("%Y-%m-%d %H:%M").to_string()
 }
 
-/// The forms that mark a cause as known and as resolved.
+/// Renders the forms that mark a cause as known and as resolved.
 fn render_mark_forms(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup {
     if at.site.guard.read_only || at.is_file() {
         return Markup::default();
@@ -249,15 +249,15 @@ fn render_mark_forms(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup 
                         value=[note.map(|note| note.text.as_str())];
                 }
                 button { @if note.is_some() { "Save" } @else { (known) } }
-                @if note.is_some() { button name="remove" value="1" { "Not known any more" } }
+                @if note.is_some() { button name="remove" value="1" { "No longer known" } }
             }
         }
         details class="note" {
             summary { "Mark as resolved" }
-            p class="remark" { "A message that is sent here from now on shows that the cause came back, unless an earlier version of the function failed. " code { "audit --known-causes" } " says so, too." }
+            p class="remark" { "A message that is sent here from now on means that the cause came back, unless it failed in an earlier version of the function. " code { "audit --known-causes" } " reports that, too." }
             form class="filters" method="post" action={(path) "/resolved"} {
                 label {
-                    "Resolved by (may be empty)"
+                    "Resolved by (optional)"
                     input name="by" maxlength="500" autocomplete="off" placeholder="orders:42, or a commit" value=[by];
                 }
                 button { "Mark as resolved" }
@@ -284,7 +284,7 @@ fn render_trend(letters: &[&LetterEntry]) -> Markup {
     }
 }
 
-/// The newest and the oldest message.
+/// Renders the newest and the oldest message.
 fn render_examples(
     at: &AtDeployment,
     snapshot: &Snapshot,
@@ -292,12 +292,12 @@ fn render_examples(
 ) -> Result<Markup, CommandFailure> {
     let oldest = letters.last().filter(|_| letters.len() > 1);
     let examples = [("The newest message", letters.first()), ("The oldest message", oldest)];
-    let showing = Showing { reveal: false, traces: at.site.traces.clone() };
+    let show_options = ShowOptions { reveal: false, traces: at.site.traces.clone() };
     let mut shown = Vec::new();
     for (words, letter) in examples {
         let Some(letter) = letter else { continue };
         let address = at.letter_path(&letter.sqs_message_id);
-        shown.push((words, address, render_story(&snapshot.read_record(letter)?, &showing)));
+        shown.push((words, address, render_story(&snapshot.read_record(letter)?, &show_options)));
     }
     Ok(html! {
         @if !shown.is_empty() { h2 { "Examples" } }

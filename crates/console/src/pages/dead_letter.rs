@@ -1,8 +1,8 @@
-//! The page of a message: what happened to it, its attributes, its body, and the possible actions.
+//! The page of a message: its history, its attributes, its body, and the possible actions.
 
 use maud::{Markup, html};
 use redeliver_operator::CommandFailure;
-use redeliver_operator::dead_letter::{Showing, render_details};
+use redeliver_operator::dead_letter::{ShowOptions, render_details};
 use redeliver_operator::terminal::escape::shorten_text;
 use serde::Deserialize;
 
@@ -23,26 +23,26 @@ const DETAILS_MAX: usize = 2000;
 const BODY_BYTES_MAX: usize = 1_048_576;
 
 pub(crate) fn render_dead_letter(
-    one: &AtDeadLetter,
+    request: &AtDeadLetter,
     parameters: &Parameters,
 ) -> Result<Markup, CommandFailure> {
-    let AtDeadLetter { at, letter, .. } = one;
-    let record = one.read_record()?;
-    let showing = Showing { reveal: parameters.reveal.is_some(), traces: at.site.traces.clone() };
-    let of_message = Selection::for_message(&letter.sqs_message_id);
+    let AtDeadLetter { at, letter, .. } = request;
+    let record = request.read_record()?;
+    let show_options = ShowOptions { reveal: parameters.reveal.is_some(), traces: at.site.traces.clone() };
+    let selection = Selection::for_message(&letter.sqs_message_id);
     Ok(html! {
         p { strong { (letter.headline) } }
         p class="remark" { code { (record.error_type) } " " code { (letter.message_id) } }
         @if !record.error_details.is_empty() { p class="details" { (shorten_text(&record.error_details, DETAILS_MAX)) } }
         div class="actions" {
-            @if showing.reveal { a href=(one.dead_letter_path()) { "Mask values" } }
-            @else { a href={(one.dead_letter_path()) "?reveal=1"} { "Reveal values" } }
+            @if show_options.reveal { a href=(request.dead_letter_path()) { "Mask values" } }
+            @else { a href={(request.dead_letter_path()) "?reveal=1"} { "Reveal values" } }
             a href=(at.cause_path(&letter.fingerprint)) { "Its cause" }
             @if !at.site.guard.read_only {
-                (render_plan_forms(at, &of_message, "Plan to send it back", "Plan to delete it"))
-                a href={(one.dead_letter_path()) "/edit"} { "Edit and send back" }
+                (render_plan_forms(at, &selection, "Plan to send it back", "Plan to delete it"))
+                a href={(request.dead_letter_path()) "/edit"} { "Edit and send back" }
             }
         }
-        (render_details(&record, &showing, BODY_BYTES_MAX, true))
+        (render_details(&record, &show_options, BODY_BYTES_MAX, true))
     })
 }

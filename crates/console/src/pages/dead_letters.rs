@@ -24,7 +24,7 @@ use crate::pages::selected::{
 };
 
 /// Messages per page.
-const ON_A_PAGE: usize = 20;
+const PER_PAGE: usize = 20;
 /// Maximum number of causes shown.
 const CAUSES_MAX: usize = 200;
 /// Maximum number of causes shown during a reading.
@@ -97,7 +97,7 @@ pub(crate) fn render_arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup 
 
 fn render_refresh_button(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
     if at.site.guard.read_only {
-        return Markup::default(); // it would be refused
+        return Markup::default(); // the request would be refused
     }
     html! { form method="post" action=(selection.page_address(&at.page_path("refresh"))) class="inline" { button { (words) } } }
 }
@@ -115,8 +115,8 @@ fn render_found(
     };
     let Selected { letters: selected, not_judged } = selected;
     let last_page = last_page(paging, selected.len())?;
-    let first = paging.page.saturating_mul(ON_A_PAGE);
-    let shown: Vec<_> = selected.iter().skip(first).take(ON_A_PAGE).copied().collect();
+    let first = paging.page.saturating_mul(PER_PAGE);
+    let shown: Vec<_> = selected.iter().skip(first).take(PER_PAGE).copied().collect();
     let causes = selected_causes(snapshot, &selected);
     Ok(html! {
         @if let Some(why) = wrong { p class="warning" role="alert" { "This filter selects nothing: " (why) } }
@@ -155,7 +155,7 @@ fn render_found(
     })
 }
 
-/// The first line: the number of messages and causes, and the next step.
+/// Renders the first line: the number of messages and causes, and the next step.
 fn render_headline(
     at: &AtDeployment,
     snapshot: &Snapshot,
@@ -169,28 +169,28 @@ fn render_headline(
     }
     let new = causes.iter().filter(|cause| cause.life.is_new).count() as u64;
     let returned = causes.iter().filter(|cause| cause.life.has_returned()).count() as u64;
-    let is_everything = selection.is_everything();
+    let selects_all = selection.selects_all();
     html! {
-        @if is_everything { strong { (format_count(all, "dead letter")) } }
+        @if selects_all { strong { (format_count(all, "dead letter")) } }
         @else { strong { (group_digits(selected)) } " of " (format_count(all, "dead letter")) " in " strong { (at.dlq_name()) } }
         @if !causes.is_empty() { " of " (format_count(causes.len() as u64, "cause")) }
-        @if is_everything { " in " strong { (at.dlq_name()) } }
+        @if selects_all { " in " strong { (at.dlq_name()) } }
         @if new > 0 {
             ", " a href=(Selection { new: SINCE_LAST_REFRESH.to_owned(), ..selection.clone() }.page_address(&at.page_path("letters"))) { strong { (group_digits(new)) " new" } }
             @if let Some(last_refresh) = snapshot.causes.last_refresh { " since " (render_timestamp(last_refresh)) }
         }
         @if returned > 0 { ", " strong { (group_digits(returned)) " came back" } }
         ". "
-        @if causes.len() > 1 { "Begin with the first cause." }
+        @if causes.len() > 1 { "Start with the first cause." }
         @else if let [only] = causes { a href=(at.cause_path(&only.group.fingerprint)) { "Open its cause" } "." }
-        @else { "Take a filter away to see more." }
+        @else { "Remove a filter to see more." }
     }
 }
 
 fn describe_incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
     match snapshot.coverage.unreadable {
         left_out @ 1.. if at.is_file() => {
-            format!("{} left out, which `redeliver audit` names.", format_count(left_out, "line"))
+            format!("{} left out; for details run `redeliver audit`.", format_count(left_out, "line"))
         }
         _ => describe_incompleteness(&snapshot.coverage) + ".",
     }
@@ -203,8 +203,8 @@ struct SelectedCause<'s> {
     life: CauseLife,
 }
 
-/// The causes of the selected messages: returned and new ones first, known and resolved ones last; within a rank, the
-/// largest first.
+/// Returns the causes of the selected messages: returned and new causes first, known and resolved causes last, and the
+/// largest first within a rank.
 fn selected_causes<'s>(snapshot: &'s Snapshot, selected: &[&LetterEntry]) -> Vec<SelectedCause<'s>> {
     let counts = count_by_cause(selected);
     let causes = snapshot.groups.iter().filter_map(|group| {
@@ -247,7 +247,7 @@ fn render_cause_table(
     }
 }
 
-/// Labels for the marks on a cause.
+/// Renders the marks on a cause.
 fn render_marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
     html! {
         @if let CauseState::Resolved(resolved) = state {
@@ -308,7 +308,7 @@ fn render_expiry(snapshot: &Snapshot, letter: &LetterEntry) -> Markup {
 
 /// Returns the number of the last page, or an error if the requested page does not exist.
 fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, CommandFailure> {
-    let last = selected.div_ceil(ON_A_PAGE).saturating_sub(1);
+    let last = selected.div_ceil(PER_PAGE).saturating_sub(1);
     if page > last {
         let (part, parts) = (page.saturating_add(1), format_count(last as u64 + 1, "part"));
         return Err(format!("There is no part {part} of this list: it has {parts}.").into());
@@ -338,16 +338,16 @@ mod tests {
 
     #[test]
     fn a_page_beyond_the_last_one_is_an_error() {
-        let asked = |page, selected| last_page(Paging { page }, selected).map_err(|error| error.to_string());
-        assert_eq!([asked(0, 0), asked(0, 20), asked(1, 21)], [Ok(0), Ok(0), Ok(1)]);
+        let last = |page, selected| last_page(Paging { page }, selected).map_err(|error| error.to_string());
+        assert_eq!([last(0, 0), last(0, 20), last(1, 21)], [Ok(0), Ok(0), Ok(1)]);
         let absent =
             |part: usize, parts: &str| Err(format!("There is no part {part} of this list: it has {parts}."));
-        assert_eq!(asked(1, 20), absent(2, "1 part"));
-        assert_eq!(asked(usize::MAX, 50), absent(usize::MAX, "3 parts"));
+        assert_eq!(last(1, 20), absent(2, "1 part"));
+        assert_eq!(last(usize::MAX, 50), absent(usize::MAX, "3 parts"));
     }
 
     #[test]
-    fn a_selection_is_the_same_after_its_address_was_shared() {
+    fn a_selection_survives_a_round_trip_through_its_address() {
         let selection = Selection {
             group: "21d708b3fca00092".to_owned(),
             error_type: "A&B".to_owned(),

@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_operator::diff::{DiffLine, diff_lines};
 
-/// Renders the difference as a named block. The texts must already be escaped for people.
+/// Renders the difference as a named block. The texts must already be escaped for display.
 pub(crate) fn render_diff(name: &str, before: &str, after: &str) -> Markup {
     html! {
         pre class="diff" tabindex="0" role="region" aria-label=(name) {
@@ -24,7 +24,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_in_a_text_becomes_markup() {
+    fn text_never_becomes_markup() {
         let shown = render_diff("one", "<b>", "<script>").into_string();
         assert!(shown.contains("<del>- &lt;b&gt;\n</del><ins>+ &lt;script&gt;\n</ins>"), "{shown}");
     }

@@ -14,42 +14,42 @@ use crate::extract::AtDeadLetter;
 #[serde(default)]
 pub(crate) struct EditForm {
     pub(crate) body: String,
-    /// Any value: the message gets a new id.
+    /// Any value: give the message a new id.
     pub(crate) new_id: Option<String>,
 }
 
-pub(crate) fn render_edit_form(one: &AtDeadLetter) -> Result<Markup, CommandFailure> {
-    let record = one.read_record()?;
-    let back = html! { p { a href=(one.dead_letter_path()) { "Back to the message" } } };
-    if let Err(why) = one.at.source_arn() {
+pub(crate) fn render_edit_form(request: &AtDeadLetter) -> Result<Markup, CommandFailure> {
+    let record = request.read_record()?;
+    let back = html! { p { a href=(request.dead_letter_path()) { "Back to the message" } } };
+    if let Err(why) = request.at.source_arn() {
         return Ok(html! { p class="warning" { (why) } (back) });
     }
-    let is_invalid = one.at.redrive_plan(None, false).was_found_invalid(&record);
+    let is_invalid = request.at.redrive_plan(None, false).was_found_invalid(&record);
     // An invalid message is edited as text.
-    let as_it_is = || is_invalid.then(|| record.message.body.clone());
-    let Some(text) = format_editable(&record.message.body).or_else(as_it_is) else {
+    let raw_body = || is_invalid.then(|| record.message.body.clone());
+    let Some(text) = format_editable(&record.message.body).or_else(raw_body) else {
         return Ok(
             html! { p class="warning" { "The body is not a JSON object, so it cannot be edited here." } (back) },
         );
     };
-    let unchanged = render_edit_verdict(one, &EditForm { body: text.clone(), new_id: None })?;
+    let unchanged = render_edit_verdict(request, &EditForm { body: text.clone(), new_id: None })?;
     Ok(html! {
         p {
-            code { (one.letter.message_id) } ". Only what you change is rewritten; all other bytes stay as they are. "
+            code { (request.letter.message_id) } ". Only what you change is rewritten; all other bytes stay as they are. "
             @if is_invalid {
-                "The message was found invalid, so all of it can be changed, its id too; what comes out must be a valid message."
+                "The message was found invalid, so all of it can be changed, including its id; the result must be a valid message."
             } @else {
                 code { "metadata.message_id" } " and redeliver's own metadata cannot be changed."
             }
         }
-        form method="post" action=(one.at.page_path("plans")) {
+        form method="post" action=(request.at.page_path("plans")) {
             input type="hidden" name="work" value="send_back";
-            input type="hidden" name="id" value=(one.letter.sqs_message_id);
+            input type="hidden" name="id" value=(request.letter.sqs_message_id);
             label for="body" { "Body" }
-            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(one.dead_letter_path()) "/check"} aria-describedby="verdict" { "\n" (text) }
+            textarea id="body" name="body" rows="24" spellcheck="false" data-check={(request.dead_letter_path()) "/check"} aria-describedby="verdict" { "\n" (text) }
             label class="check" {
                 input type="checkbox" name="new_id" value="1";
-                "Give it a new message_id: for an API that remembers ids, and did nothing under the old one"
+                "Give it a new message_id: for an API that remembers ids and did nothing under the old one"
             }
             div id="verdict" role="status" aria-live="polite" { (unchanged) }
             button { "Plan to send it back" }
@@ -58,22 +58,25 @@ pub(crate) fn render_edit_form(one: &AtDeadLetter) -> Result<Markup, CommandFail
     })
 }
 
-/// Shows whether the edited message could be sent back, or the reason why it would be skipped.
-pub(crate) fn render_edit_verdict(one: &AtDeadLetter, edited: &EditForm) -> Result<Markup, CommandFailure> {
+/// Shows whether the edited message could be sent back, or the reason that it would be skipped.
+pub(crate) fn render_edit_verdict(
+    request: &AtDeadLetter,
+    edited: &EditForm,
+) -> Result<Markup, CommandFailure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };
-    let plan = one.at.redrive_plan(Some(BodyEdit::replace_body(&edited.body)), edited.new_id.is_some());
-    Ok(match plan.decide(&one.read_record()?)? {
+    let plan = request.at.redrive_plan(Some(BodyEdit::replace_body(&edited.body)), edited.new_id.is_some());
+    Ok(match plan.decide(&request.read_record()?)? {
         RedriveDecision::Send(send_back) if send_back.edited => {
-            html! { p { "It can be sent back as it is now." } }
+            html! { p { "The edited message can be sent back." } }
         }
-        RedriveDecision::Send(_) => html! { p { "Nothing is changed yet." } },
+        RedriveDecision::Send(_) => html! { p { "No changes yet." } },
         RedriveDecision::Stays(reason) => wrong(&format!("It would stay: {reason}")),
         RedriveDecision::NotSelected => wrong("It would stay."),
     })
 }
 
-/// Formats a body for editing. Characters that a browser would change, or that hide others, become JSON escapes. `None`
-/// if the body is not a JSON object.
+/// Formats a body for editing, or returns `None` if it is not a JSON object. Characters that a browser would change, or
+/// that hide others, become JSON escapes.
 pub(crate) fn format_editable(body: &str) -> Option<String> {
     let value = read_lossy(body).ok().filter(serde_json::Value::is_object)?;
     serde_json::to_string_pretty(&value).ok().map(|laid_out| escape_json(&laid_out))

@@ -1,4 +1,4 @@
-//! Counts of the selected messages, each a link that narrows the selection.
+//! Counts of the selected messages. Each count is a link that narrows the selection.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::groups::format_timestamp;
@@ -18,10 +18,10 @@ struct FacetValue {
     selection: Selection,
 }
 
-/// Counts by tenant, error type, function and time. Facets that the selection already narrows are omitted.
+/// Renders counts by tenant, error type, function and time. Facets that the selection already narrows are omitted.
 pub(crate) fn render_facets(page: &str, selection: &Selection, letters: &[&LetterEntry]) -> Markup {
-    let facet = |of: fn(&LetterEntry) -> Option<&str>, narrow: fn(&mut Selection, String)| {
-        let values = count_by_value(letters, of).into_iter().map(|(name, count)| {
+    let facet = |value: fn(&LetterEntry) -> Option<&str>, narrow: fn(&mut Selection, String)| {
+        let values = count_by_value(letters, value).into_iter().map(|(name, count)| {
             let mut selection = selection.clone();
             narrow(&mut selection, name.to_owned());
             FacetValue { name: name.to_owned(), count, selection }

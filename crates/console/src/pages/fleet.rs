@@ -1,4 +1,4 @@
-//! Every DLQ of the account, as the start page.
+//! The start page with every DLQ of the account.
 
 use std::sync::Arc;
 
@@ -34,5 +34,5 @@ pub(crate) fn render_fleet(base: &str, fleets: &FleetSeen, connection: &AwsConne
 }
 
 pub(crate) fn render_survey_waiting() -> Markup {
-    html! { p role="status" { "Asking for every queue of the account…" } }
+    html! { p role="status" { "Querying every queue of the account…" } }
 }

@@ -6,17 +6,17 @@ use redeliver_operator::terminal::units::group_digits;
 
 use crate::extract::AtDeployment;
 
-/// A link to a message's page.
+/// Renders a link to a message's page.
 pub(crate) fn letter_link(at: &AtDeployment, sqs_message_id: &str, words: &str) -> Markup {
     html! { a href=(at.letter_path(sqs_message_id)) { code { (words) } } }
 }
 
-/// Links to the pages of several messages.
+/// Renders links to the pages of several messages.
 pub(crate) fn letter_links(at: &AtDeployment, ids: &[String]) -> Markup {
     html! { @for (index, id) in ids.iter().enumerate() { @if index > 0 { ", " } (letter_link(at, id, id)) } }
 }
 
-/// The reasons why messages would be skipped, one per row.
+/// Renders the reasons that messages would be skipped, one per row.
 pub(crate) fn render_staying(at: &AtDeployment, report: &RedriveReport) -> Markup {
     html! {
         @for (reason, (count, examples)) in &report.staying {

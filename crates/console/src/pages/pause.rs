@@ -63,14 +63,14 @@ fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Mark
         let roles = queues.iter().map(|queue| {
             (Role::ALL.iter().copied().find(|role| role.display_name() == queue.role), &queue.mappings)
         });
-        let mut meant = roles.filter(|(role, _)| is_selected(*role, all));
-        meant.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
+        let mut selected = roles.filter(|(role, _)| is_selected(*role, all));
+        selected.any(|(_, mappings)| mappings.iter().flatten().next().is_some())
     };
-    let (of_source, of_any) = (has_mapping(false), has_mapping(true));
+    let (has_source_mapping, has_any_mapping) = (has_mapping(false), has_mapping(true));
     html! {
-        @if of_any {
+        @if has_any_mapping {
             div class="actions" {
-                @if of_source {
+                @if has_source_mapping {
                     form method="post" action=(action) {
                         input type="hidden" name="wanted" value="paused";
                         label class="check" { input type="checkbox" name="all" value="1"; "Also pause retries and annotation" }
@@ -82,9 +82,9 @@ fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Mark
                     button { "Resume " (name) }
                 }
             }
-            p class="remark" { "Lambda takes up to a minute; this page waits at most three." }
+            p class="remark" { "Lambda takes up to a minute; this page waits for up to three minutes." }
         }
-        @if !of_source {
+        @if !has_source_mapping {
             p { "No event source mapping reads the source queue, so the calls cannot be stopped from here. Stop \
             containers where they run, for example with " code { "kubectl scale deployment NAME --replicas 0" } " or "
                  code { "aws ecs update-service --service NAME --desired-count 0" } "." }
@@ -92,18 +92,18 @@ fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Mark
     }
 }
 
-/// Pauses or resumes, and returns a line for each function.
+/// Pauses or resumes the functions, and returns one line per function.
 pub(crate) async fn switch_readers(
     deployment: &ConsoleDeployment,
-    asked: SwitchForm,
+    form: SwitchForm,
 ) -> Result<String, CommandFailure> {
-    match asked.wanted.as_str() {
+    match form.wanted.as_str() {
         "paused" => {
             switch_and_describe(
                 &deployment.queues,
                 &deployment.from,
                 &deployment.connection,
-                asked.all.is_some(),
+                form.all.is_some(),
                 MappingState::Disabled,
             )
             .await

@@ -5,7 +5,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{format_rfc3339, parse_rfc3339};
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::redrive::{DiedAgain, JournalCounts};
+use redeliver_dead_letters::redrive::{JournalCounts, RepeatFailure};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::open_backups;
 use redeliver_operator::markup::render_timestamp;
@@ -47,7 +47,7 @@ impl PlanForm {
         bulk_edit::render_bulk_verdict(at, &self.selection, &self.edit, self.new_id.is_some())
     }
 
-    /// The jq expression of the plan; `None` if its messages are sent back unchanged.
+    /// Returns the jq expression of the plan, or `None` if its messages are sent back unchanged.
     fn edit_program(&self) -> Result<Option<String>, CommandFailure> {
         match self.action.as_str() {
             "edit" => self.edit.build_program().map(Some),
@@ -60,34 +60,34 @@ impl PlanForm {
 const LISTED: usize = 100;
 
 /// Creates a plan for those selected messages that can be sent.
-pub(crate) fn make_plan(at: &AtDeployment, asked: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
+pub(crate) fn make_plan(at: &AtDeployment, form: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
     let snapshot = at.last_snapshot()?;
-    let action = match asked.action.as_str() {
+    let action = match form.action.as_str() {
         "delete" => PlanAction::Delete,
         "send_back" | "edit" => PlanAction::SendBack {
             to: at.source_arn()?.to_owned(),
-            edit: asked.body.clone(),
-            program: asked.edit_program()?,
-            new_id: asked.new_id.is_some(),
+            edit: form.body.clone(),
+            program: form.edit_program()?,
+            new_id: form.new_id.is_some(),
             max_generation: at.site.max_generation,
         },
-        _ => return Err("a plan is to send back or to delete".into()),
+        _ => return Err("a plan can only send messages back or delete them".into()),
     };
-    let letters = snapshot.select_letters(&asked.selection)?.letters;
-    if asked.body.is_some() && letters.len() != 1 {
-        return Err("an edited body is for one message".into());
+    let letters = snapshot.select_letters(&form.selection)?.letters;
+    if form.body.is_some() && letters.len() != 1 {
+        return Err("an edited body applies to exactly one message".into());
     }
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.clone()).collect();
     let going = decide_plan(&snapshot, &action, &ids, at.redrive_plan(None, false))?.going;
-    let is_edited = asked.body.is_some() || asked.action == "edit";
+    let is_edited = form.body.is_some() || form.action == "edit";
     if is_edited && going.is_empty() {
-        return Err("nothing would be sent: go back, and see below the edit why each message stays".into());
+        return Err("nothing would be sent: go back; the reasons are listed below the edit".into());
     }
     // If no message can be sent, the plan contains all of them, and its page gives the reason for each.
     let messages = if going.is_empty() { ids } else { going };
     let given =
-        asked.selection.active_members().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    let selected = snapshot.describe_selection(&asked.selection);
+        form.selection.active_members().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+    let selected = snapshot.describe_selection(&form.selection);
     Ok(ConsolePlan::new(format_rfc3339(SystemClock.now()), &at.from, action, selected, given, messages))
 }
 
@@ -98,13 +98,13 @@ pub(crate) fn render_plans(at: &AtDeployment) -> Markup {
     html! {
         @for why in damaged { p class="warning" { (why) } }
         @for plan in at.runner.unstarted_plans(&at.from) {
-            p { a href=(plan_path(at, &plan.id)) { (plan_heading(&plan.action)) ": " (plan.selected) } ", " (format_count(plan.messages.len() as u64, "message")) ": not begun." }
+            p { a href=(plan_path(at, &plan.id)) { (plan_heading(&plan.action)) ": " (plan.selected) } ", " (format_count(plan.messages.len() as u64, "message")) ": not started." }
         }
         @if started.is_empty() {
-            p { "No plan was begun here yet. Select messages under " a href=(at.page_path("letters")) { "Dead letters" } "." }
+            p { "No plan has been started here yet. Select messages under " a href=(at.page_path("letters")) { "Dead letters" } "." }
         } @else {
             table class="list" {
-                thead { tr { th { "Plan" } th { "State" } th class="number" { "Messages" } th { "Made" } } }
+                thead { tr { th { "Plan" } th { "State" } th class="number" { "Messages" } th { "Created" } } }
                 tbody { @for StartedPlan { plan, outcome, .. } in &started {
                     tr {
                         td {
@@ -117,7 +117,7 @@ pub(crate) fn render_plans(at: &AtDeployment) -> Markup {
                             @else { strong { "interrupted" } @if !at.site.guard.read_only { "; open it to continue" } }
                         }
                         td class="number" data-name="Messages" { (group_digits(plan.messages.len() as u64)) }
-                        td class="times" data-name="Made" { (render_moment(&plan.made_at)) }
+                        td class="times" data-name="Created" { (render_moment(&plan.made_at)) }
                     }
                 } }
             }
@@ -141,14 +141,14 @@ const fn plan_heading(action: &PlanAction) -> &'static str {
         }
         PlanAction::SendBack { .. } => "Send back",
         PlanAction::Delete => "Delete",
-        PlanAction::Restore { .. } => "Restore what was deleted",
+        PlanAction::Restore { .. } => "Restore deleted messages",
     }
 }
 
 /// Renders the page of a plan.
 pub(crate) fn render_plan(at: &AtDeployment, id: &str) -> Result<TitledPage, CommandFailure> {
     let standing = at.runner.find_plan(&at.from, id).ok_or(UNKNOWN_PLAN)?;
-    let (plan, what) = match &standing {
+    let (plan, content) = match &standing {
         PlanState::Shown(plan) if matches!(plan.action, PlanAction::Restore { .. }) => {
             (plan, render_shown_restore(at, plan))
         }
@@ -158,7 +158,7 @@ pub(crate) fn render_plan(at: &AtDeployment, id: &str) -> Result<TitledPage, Com
     };
     Ok(TitledPage {
         title: plan_heading(&plan.action).to_owned(),
-        body: html! { (render_facts(plan)) (what) },
+        body: html! { (render_facts(plan)) (content) },
     })
 }
 
@@ -166,20 +166,20 @@ fn render_facts(plan: &ConsolePlan) -> Markup {
     html! {
         p {
             (format_count(plan.messages.len() as u64, "message")) " of " code { (plan.from) }
-            // The whole ARN: another account's queue may have the same name.
+            // The complete ARN, since another account's queue can have the same name.
             @if let Some(to) = plan.action.destination_arn() { " to " code { (to) } }
-            ", selected by " (plan.selected) ". The set is fixed: what came since is not in it."
+            ", selected by " (plan.selected) ". The set is fixed: messages that arrived later are not in it."
         }
         @if let PlanAction::SendBack { program: Some(program), new_id, .. } = &plan.action {
             p {
-                "Each is edited by " code { (escape_lines(program)) } @if *new_id { ", and gets a new message_id" }
-                ". Messages that this would not change are not in the plan."
+                "Each message is edited by " code { (escape_lines(program)) } @if *new_id { ", and gets a new message_id" }
+                ". Messages that the edit would not change are not in the plan."
             }
         }
         @if let PlanAction::SendBack { edit: Some(body), new_id, .. } = &plan.action {
             details class="body" {
-                summary { "The body that it gets" @if *new_id { span { "with a new message_id" } } }
-                pre tabindex="0" role="region" aria-label="The body that it gets" { (body) }
+                summary { "The new body" @if *new_id { span { "with a new message_id" } } }
+                pre tabindex="0" role="region" aria-label="The new body" { (body) }
             }
         }
     }
@@ -212,25 +212,25 @@ fn render_shown(at: &AtDeployment, plan: &ConsolePlan) -> Result<Markup, Command
             }
         }
         @if !at.site.guard.read_only && !going.is_empty() { (render_start_form(&plan.action, &plan_path(at, &plan.id), None, going.len())) }
-        @if at.site.guard.read_only { p { "The console was started with --read-only: nothing can be done with it." } }
+        @if at.site.guard.read_only { p { "The console was started with --read-only, so this plan cannot be started." } }
         @else { (render_cancel_form(at, plan)) }
         (render_messages(at, &snapshot, &going))
         (render_command(at, plan))
     })
 }
 
-/// Creates the plan that re-sends the messages that another plan has deleted.
+/// Creates the plan that restores the messages that another plan deleted.
 pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<ConsolePlan, CommandFailure> {
     let Some(PlanState::Ended(started)) = at.runner.find_plan(&at.from, deletion) else {
         return Err(UNKNOWN_PLAN.into());
     };
-    // Until the deletion is finished, messages may be both in a backup and in the DLQ.
+    // Until the deletion is finished, a message can be in both a backup and the DLQ.
     if started.plan.action != PlanAction::Delete || !started.is_finished() {
-        return Err("Only a finished deletion can be restored: continue it to its end first.".into());
+        return Err("Only a finished deletion can be restored: finish it first.".into());
     }
     let action = PlanAction::Restore { to: at.source_arn()?.to_owned(), deletion: deletion.to_owned() };
     let messages = open_backups(&started.plan.backup_paths(&at.runner.folder), &at.from)?.message_ids()?;
-    let selected = format!("what the plan {deletion} deleted");
+    let selected = format!("the deletion {deletion}");
     Ok(ConsolePlan::new(format_rfc3339(SystemClock.now()), &at.from, action, selected, Vec::new(), messages))
 }
 
@@ -272,10 +272,10 @@ fn render_command(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
             @if let Some(PlanCommand { line, is_exact }) = command {
                 pre tabindex="0" role="region" aria-label="The command" { (line) }
                 p class="remark" {
-                    "It shows what it would do; with --apply it does it. "
+                    "It only shows its plan; with --apply, it carries the plan out. "
                     @if is_exact { "It names these messages. " }
-                    @else { "It selects what is in the queue when it runs; the set of this plan is fixed. " }
-                    "If the console was started with --data-schema or --plain, add that. Run either the plan or the command: after one, the other would send the same messages again."
+                    @else { "It selects from the messages in the queue when it runs; the set of this plan is fixed. " }
+                    "If the console was started with --data-schema or --plain, add that option. Run either the plan or the command: the second one would send the same messages again."
                 }
             } @else { p { "No single command does this: the edit or the selection exists only on this page." } }
         }
@@ -291,7 +291,7 @@ fn render_running_plan(at: &AtDeployment, plan: &RunningPlan) -> Markup {
     html! {
         div data-live={(path) "/live"} { (render_progress(plan, SystemClock.now())) }
         form method="post" action={(path) "/pause"} { button { "Pause" } }
-        p class="remark" { "Requests under way are finished first. You can continue later, even from a new console." }
+        p class="remark" { "Requests in flight are finished first. You can continue later, even from a new console." }
     }
 }
 
@@ -305,9 +305,9 @@ pub(crate) fn render_progress(
     let verb = started.plan.action.past_participle();
     html! {
         p role="status" {
-            @if live.done == 0 { "Under way: reading the queue for " (format_count(total, "message")) "." } @else {
+            @if live.done == 0 { "Reading the queue for " (format_count(total, "message")) "." } @else {
                 (group_digits(live.done)) " of " (format_count(total, "message")) " " (verb) " in this run"
-                @if live.before > 0 { ", " (group_digits(live.before)) " before it" }
+                @if live.before > 0 { ", " (group_digits(live.before)) " in earlier runs" }
                 @if live.came_back > 0 { ", " strong { (group_digits(live.came_back)) " came back" } }
                 @if let Some(seconds) = remaining { ", about " (approximate_span(seconds)) " left" } "."
             }
@@ -355,7 +355,7 @@ fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
         @if plan.action == PlanAction::Delete && !plan.backup_paths(&at.runner.folder).is_empty() {
             h2 { "Backups" }
             (render_backups(at, plan))
-            @if !outcome.finished { p { "Once the deletion has come to its end, it can be restored here." } }
+            @if !outcome.finished { p { "Once the deletion is finished, it can be restored here." } }
             @else if !at.site.guard.read_only {
                 form method="post" action={(plan_path(at, &plan.id)) "/restore"} { button { "Restore to the source queue" } }
             }
@@ -365,17 +365,17 @@ fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
     }
 }
 
-/// A link to the next step after a cause was sent back.
+/// Renders a link to the next step after a cause was sent back.
 fn render_resolve_link(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
     html! {
         @if let (Some(fingerprint), PlanAction::SendBack { .. }) = (cause, &plan.action) {
-            p { "Is the cause fixed? " a href=(at.cause_path(fingerprint)) { "Mark it as resolved" } " to see when it comes back." }
+            p { "Is the cause fixed? " a href=(at.cause_path(fingerprint)) { "Mark it as resolved" } " to see if it comes back." }
         }
     }
 }
 
-/// The causes of messages that failed again after this plan, according to the last reading or to the runs.
+/// Renders the causes of messages that failed again after this plan, according to the last reading or to the runs.
 fn render_died_again(
     at: &AtDeployment,
     started: &StartedPlan,
@@ -397,7 +397,7 @@ fn render_died_again(
                     None => "Messages that came back while the plan was carried out. Refresh to see later ones.",
                 }
             }
-            ul { @for DiedAgain { fingerprint, headline, count, examples } in died {
+            ul { @for RepeatFailure { fingerprint, headline, count, examples } in died {
                 li {
                     (group_digits(*count)) ": " a href=(at.cause_path(fingerprint)) { bdi { (headline) } } ", e.g. " (letter_links(at, examples))
                 }

@@ -7,22 +7,22 @@ use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
 use crate::extract::AtDeployment;
 
-/// A warning if a plan has changed the queue since the last reading.
+/// Renders a warning if a plan has changed the queue since the last reading.
 pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
     html! {
         @if at.runner.has_run_since(snapshot.taken_at) {
             p class="warning" {
-                "A plan has changed the queue since this refresh, and some of these messages are gone. Refresh before you \
-                 plan."
+                "A plan has changed the queue since this refresh, and some of these messages are gone. Refresh before \
+                 you create a plan."
             }
         }
     }
 }
 
-/// The active filters, each with a link that removes it.
+/// Renders the active filters, each with a link that removes it.
 pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup {
     html! {
-        @if !selection.is_everything() {
+        @if !selection.selects_all() {
             ul class="active" aria-label="Filters" {
                 @for (name, words) in selection.describe_members() {
                     li { bdi { (words) } " " a href=(selection.without_member(name).page_address(page)) aria-label={"Without " (words)} { "×" } }
@@ -32,7 +32,7 @@ pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup
     }
 }
 
-/// The form that filters dead letters.
+/// Renders the form that filters dead letters.
 pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Markup {
     let field = |name: &str, label: &str, value: &str, example: &str| {
         html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
@@ -56,12 +56,12 @@ pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Ma
             }
             @for (name, value) in hidden { @if !value.is_empty() { input type="hidden" name=(name) value=(value); } }
             button { "Filter" }
-            @if !selection.is_everything() { a href=(at.page_path("letters")) { "All" } }
+            @if !selection.selects_all() { a href=(at.page_path("letters")) { "All" } }
         }
     }
 }
 
-/// The buttons for `count` selected messages; for a file or an archive, a hint instead.
+/// Renders the buttons for `count` selected messages, or a hint for a file or an archive.
 pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
     let all = format_count(count as u64, "message");
     html! {
@@ -75,7 +75,7 @@ pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: us
     }
 }
 
-/// The buttons for all selected messages.
+/// Renders the buttons for all selected messages.
 pub(crate) fn render_plan_forms(
     at: &AtDeployment,
     selection: &Selection,

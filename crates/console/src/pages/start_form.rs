@@ -22,7 +22,7 @@ pub(crate) fn render_start_form(
     count: usize,
 ) -> Markup {
     let pace = stored.unwrap_or_default();
-    // Meanwhile, another tab may start the plan with different settings.
+    // Detects that another tab has started the plan with different settings in the meantime.
     let shown = stored.and_then(|pace| serde_json::to_string(&pace).ok());
     let field = |name: &str, label: &str, value: &str, least: u64, most: u64| {
         html! { label { (label) input type="number" name=(name) value=(value) min=(least) max=(most); } }
@@ -34,7 +34,7 @@ pub(crate) fn render_start_form(
             @if let Some(shown) = &shown { input type="hidden" name="shown" value=(shown); }
             @if *action == PlanAction::Delete { p { "Each message is written to a backup file before it is deleted." } }
             @else { (field("rate", "Messages per second (empty: no limit)", &rate, 1, RATE_MAX.into())) }
-            @if action.destination_arn().is_some_and(is_fifo) { p { "The source queue is a FIFO queue: each message goes to the end of its group, behind those that were sent later." } }
+            @if action.destination_arn().is_some_and(is_fifo) { p { "The source queue is a FIFO queue: each message goes to the end of its group, behind messages that were sent later." } }
             @if let PlanAction::SendBack { .. } = action {
                 (field("watch_seconds", "Watch the first 50 for (seconds)", &pace.watch_seconds.to_string(), 0, WATCH_SECONDS_MAX))
                 (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 0, 100))
@@ -46,7 +46,7 @@ pub(crate) fn render_start_form(
             }
         }
         @if !matches!(action, PlanAction::Restore { .. }) {
-            p class="remark" { "It reads the DLQ once or more, and each time receives every message, as a refresh does." }
+            p class="remark" { "The run reads the DLQ once or more; like a refresh, each reading receives every message." }
         }
     }
 }
@@ -64,10 +64,10 @@ pub(crate) struct PaceForm {
 }
 
 impl PaceForm {
-    /// Parses the fields. An empty field has its default: no rate limit, and the watch and the stop of [`Pace`].
+    /// Parses the fields. An empty field has its default: no rate limit, and the watch and the stop of [`RedrivePace`].
     ///
     /// # Errors
-    /// The name of the invalid field, with its range.
+    /// A field is invalid. The error contains its name and range.
     pub(crate) fn parse_request(&self) -> Result<StartRequest, CommandFailure> {
         let default = RedrivePace::default();
         let watch_seconds = parse_number("seconds", &self.watch_seconds, 0..=WATCH_SECONDS_MAX)?;
@@ -83,7 +83,7 @@ impl PaceForm {
     }
 }
 
-/// Parses a field; `None` if it is empty.
+/// Parses a field, or returns `None` if it is empty.
 fn parse_number<N>(name: &str, text: &str, range: RangeInclusive<N>) -> Result<Option<N>, CommandFailure>
 where
     N: FromStr + PartialOrd + Display,
@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_form_warns_that_a_fifo_redrive_goes_behind_later_messages() {
+    fn the_start_form_warns_about_the_order_of_a_fifo_redrive() {
         let form = |queue: &str| {
             let (to, deletion) = (format!("arn:aws:sqs:eu-central-1:123456789012:{queue}"), "d".to_owned());
             render_start_form(&PlanAction::Restore { to, deletion }, "/p", None, 2).into_string()
@@ -111,27 +111,27 @@ mod tests {
     }
 
     #[test]
-    fn empty_pace_fields_have_defaults_and_wrong_ones_are_named() {
-        let asked = |rate: &str, watch: &str, percent: &str| PaceForm {
+    fn empty_pace_fields_have_defaults_and_errors_name_the_field() {
+        let form = |rate: &str, watch: &str, percent: &str| PaceForm {
             rate: rate.to_owned(),
             watch_seconds: watch.to_owned(),
             stop_after_failures_percent: percent.to_owned(),
             ..PaceForm::default()
         };
-        let read = |asked: PaceForm| asked.parse_request().unwrap().pace;
-        assert_eq!(read(asked("", "", "")), RedrivePace::default());
+        let read = |form: PaceForm| form.parse_request().unwrap().pace;
+        assert_eq!(read(form("", "", "")), RedrivePace::default());
         let given = RedrivePace {
             rate: Some(20),
             watch_seconds: 0,
             stop_after_failures_percent: 100,
             into_paused: false,
         };
-        assert_eq!(read(asked(" 20 ", "0", "100")), given);
+        assert_eq!(read(form(" 20 ", "0", "100")), given);
         for (wrong, why) in [
-            (asked("0", "", ""), "messages per second: a whole number from 1 to 3000"),
-            (asked("-1", "", ""), "messages per second: a whole number from 1 to 3000"),
-            (asked("", "43201", ""), "seconds: a whole number from 0 to 43200"),
-            (asked("", "", "101"), "percent: a whole number from 0 to 100"),
+            (form("0", "", ""), "messages per second: a whole number from 1 to 3000"),
+            (form("-1", "", ""), "messages per second: a whole number from 1 to 3000"),
+            (form("", "43201", ""), "seconds: a whole number from 0 to 43200"),
+            (form("", "", "101"), "percent: a whole number from 0 to 100"),
         ] {
             assert_eq!(wrong.parse_request().unwrap_err().to_string(), why);
         }

@@ -14,7 +14,7 @@ use redeliver_operator::queues::cloudwatch::Point;
 use redeliver_operator::queues::event_sources::LambdaMapping;
 use redeliver_operator::status::readers::Readers;
 use redeliver_operator::status::{Problem, QueriedService, QueueFlow, QueueStatus};
-use redeliver_operator::terminal::units::{approximate_span, format_count, format_span, group_digits};
+use redeliver_operator::terminal::units::{approximate_span, format_span, group_digits};
 
 use crate::dead_letters::snapshot::Snapshot;
 use crate::deployment::ConsoleDeployment;
@@ -39,7 +39,7 @@ pub(crate) fn render_status(at: &AtDeployment) -> Markup {
     }
 }
 
-/// `base` is the URL of the deployment's pages.
+/// Renders the status; `base` is the URL of the deployment's pages.
 fn render_now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapshot>) -> Markup {
     let LiveStatus { at, status, flows, alarms, day } = seen;
     let on: Vec<_> =
@@ -60,13 +60,13 @@ fn render_now(dlq: &str, base: &str, seen: &LiveStatus, snapshot: Option<&Snapsh
             }
         }
         @if !status.blocked.is_empty() { (render_blocked(&status.blocked)) }
-        @if on.is_empty() && !alarms.is_empty() { p { "None of its " (format_count(alarms.len() as u64, "alarm")) " is on." } }
+        @if on.is_empty() && !alarms.is_empty() { p { "Alarms on: 0 of " (group_digits(alarms.len() as u64)) "." } }
         @for service in [QueriedService::Lambda, QueriedService::Sqs, QueriedService::CloudWatch, QueriedService::Container] { (render_problems(service, &status.problems)) }
         @if let Some(day) = day { (last_day::render_last_day(day)) }
         p class="remark" {
-            "Counts are SQS's own, which it calls approximate, of " (render_timestamp(*at)) ". A delayed message comes out within 15 minutes; when \
-             exactly, SQS does not say. Ages and flow are CloudWatch's, some minutes late; an age leaves out messages that were received three times or more, as three looks do. \
-             The page of dead letters shows when SQS deletes each."
+            "Counts are SQS's approximations, as of " (render_timestamp(*at)) ". A delayed message becomes visible within 15 minutes; SQS does not report \
+             when. Ages and flow are from CloudWatch, some minutes late; ages omit messages received three times or more, for example by three refreshes. \
+             \"Dead letters\" shows when SQS deletes each message."
         }
     }
 }
@@ -91,7 +91,7 @@ fn gather_facts<'a>(
             Some(intermediate) => {
                 Some(delayed + Some(intermediate).filter(is_known)?.counts.total_messages())
             }
-            // With `visibility`, held messages are hidden on the source queue.
+            // With `visibility`, held messages are hidden in the source queue.
             None => Some(delayed + queue.counts.in_flight?),
         }
     });
@@ -138,13 +138,13 @@ fn summarize_reading(snapshot: &Snapshot, now: Timestamp) -> LastReading {
 
 /// Renders one line for all failed requests to a service.
 fn render_problems(service: QueriedService, problems: &[Problem]) -> Markup {
-    let of_service: Vec<_> = problems.iter().filter(|problem| problem.service == service).collect();
-    if of_service.is_empty() {
+    let matching: Vec<_> = problems.iter().filter(|problem| problem.service == service).collect();
+    if matching.is_empty() {
         return Markup::default();
     }
-    let mut missing: Vec<_> = of_service.iter().map(|problem| problem.missing).collect();
+    let mut missing: Vec<_> = matching.iter().map(|problem| problem.missing).collect();
     missing.dedup();
-    let mut rights: Vec<_> = of_service
+    let mut rights: Vec<_> = matching
         .iter()
         .filter(|problem| problem.why.contains("AccessDenied"))
         .filter_map(|problem| Some(problem.why.split_once(": ")?.0))
@@ -157,7 +157,7 @@ fn render_problems(service: QueriedService, problems: &[Problem]) -> Markup {
                 (service.name()) " cannot be queried for " (missing.join(", "))
                 @if !rights.is_empty() { ": missing " (rights.join(" and ")) }
             }
-            ul { @for problem in of_service { li { (problem) } } }
+            ul { @for problem in matching { li { (problem) } } }
         }
     }
 }
@@ -166,7 +166,7 @@ fn render_blocked(groups: &[BlockedGroup]) -> Markup {
     html! {
         section id="blocked" {
             h2 { "Blocked groups" }
-            p { "Each waits behind a message that was given up, until you decide: " code { "redeliver unblock" } "." }
+            p { "Each group waits behind a message that was given up, until you decide: " code { "redeliver unblock" } "." }
             table {
                 thead { tr { th { "group" } th { "since" } th class="number" { "retries" } th { "first message" } th { "reason" } } }
                 tbody {
@@ -185,7 +185,7 @@ fn render_blocked(groups: &[BlockedGroup]) -> Markup {
     }
 }
 
-/// The queue's role. Queues named by `--queue` and `--to` have the role of that option.
+/// Returns the queue's role. Queues named by `--queue` and `--to` have the role of that option.
 fn queue_role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     match queue.role {
         "queue" if queue.arn == dlq => "DLQ",
@@ -216,7 +216,7 @@ fn render_card(role: &str, queue: &QueueStatus, flow: Option<&QueueFlow>, letter
         @for mapping in queue.mappings.iter().flatten() { (render_reader(mapping)) }
         @match &queue.readers {
             Some(Readers::EventSourceMapping) => {},
-            _ if is_dlq => p class="remark" { "for people" },
+            _ if is_dlq => p class="remark" { "read by people" },
             Some(readers) => p class="remark" { (readers.summary()) },
             None => {},
         }
@@ -224,7 +224,7 @@ fn render_card(role: &str, queue: &QueueStatus, flow: Option<&QueueFlow>, letter
     }
 }
 
-/// The age of the oldest message, in seconds.
+/// Returns the age of the oldest message, in seconds.
 fn oldest_age(flow: &QueueFlow) -> Option<i64> {
     flow.age_seconds.iter().max_by_key(|(at, _)| *at).map(|(_, age)| *age)
 }
@@ -257,12 +257,12 @@ fn render_sparkline(name: &str, points: &[Point]) -> Markup {
     }
 }
 
-/// Shown until the first status has arrived.
+/// Renders the page until the first status has arrived.
 pub(crate) fn render_waiting(deployment: &ConsoleDeployment) -> Markup {
     html! {
         @match deployment.status.last_seen.last_error() {
             Some(why) => p class="warning" role="alert" { (why) },
-            None => p role="status" { "Asking AWS…" },
+            None => p role="status" { "Querying AWS…" },
         }
     }
 }
@@ -351,12 +351,12 @@ mod tests {
         }
         assert!(!page.contains("Alarm: dead-letters") && !page.contains("out 0"), "{page}");
         let quiet = render_now(DLQ, "/s/0/", &seen(&[("dead-letters", "OK")]), None).into_string();
-        assert!(quiet.contains("None of its 1 alarm is on."), "{quiet}");
+        assert!(quiet.contains("Alarms on: 0 of 1."), "{quiet}");
     }
 
     #[test]
     fn a_dlq_whose_oldest_message_is_deleted_soon_stands_out() {
-        let of_age = |seconds, is_dlq: bool| {
+        let card_with_age = |seconds, is_dlq: bool| {
             let kept = [("MessageRetentionPeriod".to_owned(), "1209600".to_owned())];
             let queue = QueueStatus::new("final DLQ", DLQ, &BTreeMap::from(kept));
             let at = Timestamp::from_timestamp(1_800_000_000, 0).unwrap();
@@ -365,8 +365,11 @@ mod tests {
         };
         // The last fifth of 14 days begins after 967,680 seconds.
         let alarm = "<div class=\"alarm\"><dt>oldest</dt><dd>11d 4h</dd></div>";
-        assert!(of_age(967_681, true).contains(alarm));
-        assert!(!of_age(967_680, true).contains("alarm") && !of_age(967_681, false).contains("alarm"));
+        assert!(card_with_age(967_681, true).contains(alarm));
+        assert!(
+            !card_with_age(967_680, true).contains("alarm")
+                && !card_with_age(967_681, false).contains("alarm")
+        );
     }
 
     #[test]
@@ -392,7 +395,7 @@ mod tests {
         let at = |minutes: i64| Timestamp::from_timestamp(1_800_000_000 + minutes * 60, 0).unwrap();
         let drawn = render_sparkline("in", &[(at(60), 10), (at(0), 5), (at(-10), 3)]).into_string();
         let columns: Vec<_> = drawn.match_indices("<rect").collect();
-        assert_eq!(columns.len(), 2, "what is older has no column: {drawn}");
+        assert_eq!(columns.len(), 2, "older points have no column: {drawn}");
         assert!(
             drawn.contains("<rect x=\"72\" y=\"0\"") && drawn.contains("<rect x=\"0\" y=\"9\""),
             "{drawn}"

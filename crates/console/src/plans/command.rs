@@ -5,7 +5,7 @@ use redeliver_operator::terminal::shell::quote_word;
 
 use crate::plans::plan::{ConsolePlan, PlanAction};
 
-/// Maximum number of ids: a longer list makes a command that is too long to copy.
+/// Maximum number of ids: a command with a longer list is too long to copy.
 const IDS_MAX: usize = 500;
 
 /// A command that is equivalent to a plan.
@@ -16,13 +16,14 @@ pub(crate) struct PlanCommand {
     pub(crate) is_exact: bool,
 }
 
-/// The command for a plan, with the options that choose the account; `None` if no command is equivalent.
+/// Builds the command for a plan, with the options that select the account, or returns `None` if no command is
+/// equivalent.
 pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> Option<PlanCommand> {
     let mut words = vec!["redeliver".to_owned()];
     let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quote_word(value)]);
     option("queue", &plan.from);
     let verb = match &plan.action {
-        // The form of a page has rewritten one body: no expression does the same.
+        // The form of a page rewrote one body: no expression does the same.
         PlanAction::SendBack { edit: Some(_), .. } => return None,
         // A restore merges several backups: `send` would send a message twice if two of them contain it.
         PlanAction::Restore { .. } => return None,
@@ -63,7 +64,7 @@ pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> 
     (escape_lines(&line) == line).then_some(PlanCommand { line, is_exact })
 }
 
-/// The options for a selection; `None` if no option exists for one of its conditions.
+/// Returns the options for a selection, or `None` if no option exists for one of its conditions.
 fn selection_options(plan: &ConsolePlan) -> Option<Vec<String>> {
     let (mut words, mut filters) = (Vec::new(), Vec::new());
     for (name, value) in &plan.selection {
@@ -129,21 +130,21 @@ mod tests {
             let found = line(&plan(send_back(None), selection, 2));
             assert_eq!(found, Some((format!("{all}{options}"), is_exact)), "{selection:?}");
         }
-        assert_eq!(line(&plan(send_back(None), &[("q", "text")], 501)), None, "no command does that");
+        assert_eq!(line(&plan(send_back(None), &[("q", "text")], 501)), None, "no command is equivalent");
         let edited = plan(send_back(Some(".body.data.currency = \"EUR\"")), &[("group", "1")], 1);
         let words =
             format!(r#"{redrive} --edit '.body.data.currency = "EUR"' --max-generation 3 --ids sqs-0"#);
-        assert_eq!(line(&edited), Some((words, true)), "not what the expression leaves as it is");
+        assert_eq!(line(&edited), Some((words, true)), "unchanged messages are not named");
         let hidden = [("where", ".a == \"\u{202e}\"")];
-        assert_eq!(line(&plan(send_back(None), &hidden, 501)), None, "one would copy what one does not see");
+        assert_eq!(line(&plan(send_back(None), &hidden, 501)), None, "the user would copy hidden characters");
     }
 
     #[test]
-    fn a_command_of_edited_messages_gives_them_new_ids_if_the_plan_does() {
+    fn a_command_with_an_edit_has_new_id_if_the_plan_does() {
         let PlanAction::SendBack { to, edit, program, max_generation, .. } =
             send_back(Some(".body.data.a = 1"))
         else {
-            unreachable!("it sends back")
+            unreachable!("send_back returns SendBack")
         };
         let edited = PlanAction::SendBack { to, edit, program, new_id: true, max_generation };
         assert_eq!(
@@ -163,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deletion_names_a_backup_and_the_account_is_the_consoles() {
+    fn a_deletion_command_names_a_backup_and_the_consoles_account() {
         let delete = plan(PlanAction::Delete, &[("group", "1")], 2);
         let found =
             build_command(&delete, &[("profile", "my ops"), ("endpoint-url", "http://127.0.0.1:4566")]);

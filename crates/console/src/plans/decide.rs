@@ -19,14 +19,14 @@ pub(crate) struct PlanDecision {
     pub(crate) going: Vec<String>,
 }
 
-/// Decides what would happen to these messages now. `how` is a redrive of all messages of their deployment.
+/// Decides what would happen to these messages now. `plan` is a redrive of all messages of their deployment.
 pub(crate) fn decide_plan(
     snapshot: &Snapshot,
     action: &PlanAction,
     ids: &[String],
-    how: redrive::RedrivePlan,
+    plan: redrive::RedrivePlan,
 ) -> Result<PlanDecision, CommandFailure> {
-    let redrive = action.planned_redrive(how)?;
+    let redrive = action.planned_redrive(plan)?;
     let by_id: HashMap<_, _> =
         snapshot.letters.iter().map(|letter| (letter.sqs_message_id.as_str(), letter)).collect();
     let PlanDecision { mut report, mut going } = PlanDecision::default();
@@ -44,7 +44,7 @@ pub(crate) fn decide_plan(
             }
             source = record.message.redriven_from;
         }
-        report.count_kind(&letter.error_type, source.as_deref());
+        report.count_type_and_source(&letter.error_type, source.as_deref());
         going.push(id.clone());
     }
     Ok(PlanDecision { report, going })

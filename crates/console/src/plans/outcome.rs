@@ -11,8 +11,8 @@ use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
 /// The buttons of a plan's page, as named in sentences.
 const CONTINUATION: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
-/// The outcome of a redrive: the ending of its last run, and the progress over all runs. `came_back` is the number of
-/// messages that runs have seen in the DLQ again.
+/// Returns the outcome of a redrive: the ending of its last run, and the progress over all runs. `came_back` is the
+/// number of messages that runs have seen in the DLQ again.
 pub(crate) fn redrive_outcome(
     report: &RedriveReport,
     all: &JournalCounts,
@@ -26,19 +26,19 @@ pub(crate) fn redrive_outcome(
         ending => ending,
     };
     let mut counts = journal_counts(all, came_back, plan);
-    // Another run would not change the reasons why the others are skipped.
+    // Another run would not change the reasons for which the others are skipped.
     let finished = matches!(ending, RedriveEnding::Done | RedriveEnding::Left) && report.to_retry == 0;
     let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
     counts.extend(nonzero_counts(&[
         ("stay", report.staying_count()),
         (
-            if is_restore { "no whole line in the backups" } else { "no longer in the DLQ when it ran" },
+            if is_restore { "no complete line in the backups" } else { "no longer in the DLQ when it ran" },
             if finished { gone } else { 0 },
         ),
     ]));
-    let mut remarks: Vec<_> = report.watched.iter().map(describe_watched).collect();
+    let mut remarks: Vec<_> = report.pilot_result.iter().map(describe_watched).collect();
     remarks.extend(describe_staying(report, !is_restore));
-    if let Some(EarlyEnd::Failed(why)) = &report.early {
+    if let Some(EarlyEnd::Failed(why)) = &report.early_end {
         remarks.push(why.clone());
     }
     remarks.extend(next_step(report, ending, CONTINUATION));
@@ -46,10 +46,10 @@ pub(crate) fn redrive_outcome(
         finished,
         ending: match ending {
             RedriveEnding::Done => "done",
-            RedriveEnding::Left if finished => "done, except for what stays",
-            RedriveEnding::Left => "not all of it was sent",
+            RedriveEnding::Left if finished => "done, except for messages that stay",
+            RedriveEnding::Left => "not all messages were sent",
             RedriveEnding::NotSeen => "not all of the queue was seen",
-            RedriveEnding::Stopped => "stopped: too much of it failed again",
+            RedriveEnding::Stopped => "stopped: too many messages failed again",
             RedriveEnding::Failed => "failed",
             RedriveEnding::NotDeleted => "messages are in both queues",
             RedriveEnding::Interrupted => "paused",
@@ -63,7 +63,7 @@ pub(crate) fn redrive_outcome(
     }
 }
 
-/// Counts over the runs of a redrive.
+/// Returns counts over the runs of a redrive.
 pub(crate) fn journal_counts(all: &JournalCounts, came_back: u64, plan: &ConsolePlan) -> Vec<(String, u64)> {
     let mut counts = vec![(plan.action.past_participle().to_owned(), all.sent)];
     counts.extend(nonzero_counts(&[
@@ -76,7 +76,7 @@ pub(crate) fn journal_counts(all: &JournalCounts, came_back: u64, plan: &Console
     counts
 }
 
-/// The outcome of a deletion that includes earlier runs.
+/// Returns the outcome of a deletion, including earlier runs.
 pub(crate) fn purge_outcome(
     purged: &PurgeReport,
     deleted_before: u64,
@@ -85,7 +85,7 @@ pub(crate) fn purge_outcome(
 ) -> PlanOutcome {
     let all_seen = purged.coverage.is_some_and(|coverage| coverage.complete);
     let left = purged.picked.saturating_sub(purged.deleted);
-    let mut remarks = vec![format!("what this run deleted is in {backup}")];
+    let mut remarks = vec![format!("the messages that this run deleted are in {backup}")];
     remarks.extend(purged.failed.clone());
     remarks.extend(
         purged.why_not_deleted.iter().map(|why| format!("{why}. {}, and continue here", why.remedy())),
@@ -104,7 +104,7 @@ pub(crate) fn purge_outcome(
             (true, ..) => "done",
             (_, true, _) => "paused",
             (_, _, true) => "failed",
-            _ => "not all of it was deleted",
+            _ => "not all messages were deleted",
         }
         .to_owned(),
         counts: [("deleted".to_owned(), deleted_before + purged.deleted)]
@@ -119,7 +119,7 @@ pub(crate) fn purge_outcome(
     }
 }
 
-/// The counts that are not 0.
+/// Returns the counts that are not 0.
 fn nonzero_counts(counts: &[(&str, u64)]) -> Vec<(String, u64)> {
     let seen = counts.iter().filter(|(_, count)| *count > 0);
     seen.map(|(name, count)| ((*name).to_owned(), *count)).collect()

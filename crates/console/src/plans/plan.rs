@@ -1,7 +1,7 @@
 //! Plans: a fixed set of dead letters and an action on it.
 //!
 //! The set is fixed when the plan is shown; later messages are not included. A plan's id is a digest of its effect, so
-//! a second click or a second tab leads to the same plan. It is on disk before its first message is touched, so the
+//! a second click or a second tab opens the same plan. The plan is on disk before its first message is touched, so the
 //! next console can finish it.
 
 use std::fs;
@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::ports::is_fifo;
 use redeliver_dead_letters::files::{FileError, read_own, replace_file};
-use redeliver_dead_letters::redrive::{self, BodyEdit, DiedAgain, JournalCounts, RedriveJournal, plan_id};
+use redeliver_dead_letters::redrive::{
+    self, BodyEdit, JournalCounts, RedriveJournal, RepeatFailure, plan_id,
+};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::file_journals::redrive_journal_path;
 use redeliver_operator::redrive::RedrivePace;
@@ -64,7 +66,7 @@ pub(crate) enum PlanAction {
 }
 
 impl PlanAction {
-    /// The ARN of the destination queue.
+    /// Returns the ARN of the destination queue.
     pub(crate) fn destination_arn(&self) -> Option<&str> {
         match self {
             Self::SendBack { to, .. } | Self::Restore { to, .. } => Some(to),
@@ -72,7 +74,7 @@ impl PlanAction {
         }
     }
 
-    /// The past participle of the action, for a sentence about messages.
+    /// Returns the past participle of the action, for a sentence about messages.
     pub(crate) const fn past_participle(&self) -> &'static str {
         match self {
             Self::SendBack { .. } => "sent back",
@@ -81,8 +83,8 @@ impl PlanAction {
         }
     }
 
-    /// The source queue and the engine's plan, with the selection, the schema and the origin of this one; `None` if the
-    /// action does not redrive.
+    /// Returns the source queue and the engine's plan, with the selection, the schema and the origin of the given plan,
+    /// or `None` if the action does not redrive.
     ///
     /// # Errors
     /// The jq expression is invalid.
@@ -102,7 +104,7 @@ impl PlanAction {
                 plan.new_id = *new_id;
                 plan.max_generation = *max_generation;
             }
-            // The generation limit does not apply to messages that a person chose to delete.
+            // The generation limit does not apply to messages that a user chose to delete.
             Self::Restore { .. } => plan.max_generation = GENERATION_MAX,
             Self::Delete => {}
         }
@@ -126,7 +128,7 @@ pub(crate) struct StartedPlan {
     pub(crate) outcome: Option<PlanOutcome>,
     /// The causes of messages that failed again while a run was watching, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub(crate) died_again: Vec<DiedAgain>,
+    pub(crate) died_again: Vec<RepeatFailure>,
     /// Messages that earlier runs have deleted.
     pub(crate) deleted_before: u64,
 }
@@ -164,8 +166,8 @@ impl ConsolePlan {
         Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, selection, messages }
     }
 
-    /// The journal of the redrive, next to the plan. The journal of a restore is next to the first backup, where
-    /// `redrive FILE` and `send --backup` look for it, so that neither sends a message again.
+    /// Returns the path of the redrive's journal, next to the plan. The journal of a restore is next to the first
+    /// backup, where `redrive FILE` and `send --backup` look for it, so that neither sends a message again.
     pub(crate) fn journal_path(&self, folder: &Path) -> PathBuf {
         match (&self.action, self.backup_paths(folder).first()) {
             (PlanAction::Restore { .. }, Some(first)) => redrive_journal_path(first),
@@ -173,18 +175,18 @@ impl ConsolePlan {
         }
     }
 
-    /// Counts over the runs of a redrive; `None` without a readable journal.
+    /// Returns counts over the runs of a redrive, or `None` without a readable journal.
     pub(crate) fn journal_counts(&self, folder: &Path) -> Option<JournalCounts> {
         RedriveJournal::read_counts(&self.journal_path(folder)).ok()
     }
 
-    /// The path for the next backup of deleted messages. Each run has a separate file.
+    /// Returns the path for the next backup of deleted messages. Each run has a separate file.
     pub(crate) fn next_backup_path(&self, folder: &Path) -> PathBuf {
         let run = self.backup_paths(folder).len() + 1;
         folder.join(backup_name(&self.id, run))
     }
 
-    /// The backups of its runs, in order, or the backups that it restores.
+    /// Returns the backups of its runs, in order, or the backups that it restores.
     pub(crate) fn backup_paths(&self, folder: &Path) -> Vec<PathBuf> {
         let id = match &self.action {
             PlanAction::Restore { deletion, .. } => deletion,
@@ -217,7 +219,7 @@ const PREFIX: &str = "redeliver-plan-";
 const SUFFIX: &str = ".json";
 
 impl StartedPlan {
-    /// A plan before its first start.
+    /// Creates a plan before its first start.
     pub(crate) fn new(plan: ConsolePlan, pace: RedrivePace) -> Self {
         Self { plan, pace, outcome: None, died_again: Vec::new(), deleted_before: 0 }
     }
@@ -225,7 +227,7 @@ impl StartedPlan {
     /// Writes the plan atomically: a reader finds either the old file or the new one.
     ///
     /// # Errors
-    /// The file cannot be written. The plan must not be carried out then.
+    /// The file cannot be written. In that case, the plan must not be carried out.
     pub(crate) fn write_file(&self, folder: &Path) -> Result<(), FileError> {
         let path = self.plan.file_path(folder);
         let text = serde_json::to_vec(self).map_err(|error| FileError::new(&path, error))?;
@@ -266,7 +268,7 @@ pub(crate) fn read_plans(folder: &Path, from: &str) -> PlanFiles {
         let mut report = |why: String| damaged.push(DamagedPlan { path: path.clone(), why });
         let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<StartedPlan>(&text)?));
         match read {
-            // The names of its journal and backups contain its id.
+            // The names of a plan's journal and backups contain its id.
             Ok(StartedPlan { plan, .. }) if plan.file_path(folder) != path => {
                 report(format!("it is the plan {}", plan.id))
             }
@@ -275,9 +277,10 @@ pub(crate) fn read_plans(folder: &Path, from: &str) -> PlanFiles {
             Err(why) => report(why.to_string()),
         }
     }
-    started
-        .sort_by(|one, other| (&other.plan.made_at, &other.plan.id).cmp(&(&one.plan.made_at, &one.plan.id)));
-    damaged.sort_by(|one, other| one.path.cmp(&other.path));
+    started.sort_by(|left, right| {
+        (&right.plan.made_at, &right.plan.id).cmp(&(&left.plan.made_at, &left.plan.id))
+    });
+    damaged.sort_by(|left, right| left.path.cmp(&right.path));
     PlanFiles { started, damaged }
 }
 
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_work_on_the_same_set_is_the_same_plan() {
+    fn the_same_action_on_the_same_set_has_the_same_id() {
         let one = plan(send_back(None), &["a", "b"]);
         assert_eq!(one.id, plan(send_back(None), &["b", "a"]).id);
         for other in [
@@ -342,7 +345,7 @@ mod tests {
             "{damaged:?}"
         );
         assert_eq!(read_plans(folder, "arn:of-another-queue").started, []);
-        assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "nothing half written is left");
+        assert_eq!(fs::read_dir(folder).unwrap().count(), 3, "no partial file is left");
     }
 
     #[test]
@@ -373,10 +376,10 @@ mod tests {
         assert_eq!((plans, damaged[0].to_string(), damaged.len()), (Vec::new(), why, 1));
     }
 
-    /// `redrive FILE` and `send --backup` look for a journal beside each backup; the run itself creates those of the
-    /// others.
+    /// `redrive FILE` and `send --backup` look for a journal next to each backup; the run itself creates the journals
+    /// of the other backups.
     #[test]
-    fn the_journal_of_a_restore_is_beside_the_first_of_its_backups() {
+    fn the_journal_of_a_restore_is_next_to_its_first_backup() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let deletion = plan(PlanAction::Delete, &["a"]);
@@ -394,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn each_run_has_a_backup_of_its_own() {
+    fn each_run_has_its_own_backup() {
         let folder = tempfile::tempdir().unwrap();
         let folder = folder.path();
         let plan = plan(PlanAction::Delete, &["a"]);

@@ -8,7 +8,7 @@ use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::ports::{Clock as _, Queue as _};
 use redeliver_dead_letters::purge::Purge;
-use redeliver_dead_letters::redrive::{self, DiedAgain, RedriveProgress};
+use redeliver_dead_letters::redrive::{self, RedriveProgress, RepeatFailure};
 use redeliver_dead_letters::{ArchiveFile, Pick};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::{DeadLetters, claim_backups, open_backups};
@@ -39,14 +39,14 @@ impl PlanRun {
                     .map(|all| journal_counts(&all, self.returned_count(), &self.started.plan))
                     .unwrap_or_default(),
                 remarks: vec![error.to_string()],
-                // If a journal exists, messages may have been sent without being deleted.
+                // If a journal exists, messages might have been sent without being deleted.
                 in_both_queues: self.started.plan.journal_path(&self.folder).exists(),
                 ..PlanOutcome::default()
             }
         });
         self.started.outcome = Some(PlanOutcome { ended_at: format_rfc3339(SystemClock.now()), ..outcome });
-        // Without the outcome, the plan looks as if it had been killed, and can continue.
-        let _as_after_a_kill = self.started.write_file(&self.folder);
+        // Without the outcome, the plan appears killed and can be continued.
+        let _ignored = self.started.write_file(&self.folder);
     }
 
     async fn carry_out(&mut self, progress: &dyn Fn(RedriveProgress)) -> Result<PlanOutcome, CommandFailure> {
@@ -64,8 +64,8 @@ impl PlanRun {
         }
     }
 
-    /// The number of messages that runs have seen in the DLQ again. The next run sends none of them, so each counts
-    /// once.
+    /// Returns the number of messages that runs have seen in the DLQ again. The next run does not send them, so each
+    /// counts once.
     fn returned_count(&self) -> u64 {
         self.started.died_again.iter().map(|died| died.count).sum()
     }
@@ -103,7 +103,7 @@ impl PlanRun {
         let AppliedRedrive { report, all, .. } =
             task.apply(&plan.journal_path(&self.folder), &plan.id).await?;
         for died in report.died_again.iter().cloned() {
-            DiedAgain::merge_into(&mut self.started.died_again, died);
+            RepeatFailure::merge_into(&mut self.started.died_again, died);
         }
         Ok(redrive_outcome(&report, &all, self.returned_count(), &self.started.plan))
     }
@@ -129,12 +129,12 @@ impl PlanRun {
         Ok(outcome)
     }
 
-    /// True if the source queue has a consumer. Without one, messages are sent only with `into_paused`.
+    /// True if the source queue has a consumer. Without a consumer, messages are sent only with `into_paused`.
     async fn is_consumed(&self, source_arn: &str) -> Result<bool, CommandFailure> {
         match Consumer::query_consumer(&self.queue.connection, source_arn, true).await? {
-            Consumer::There | Consumer::Unknown(_) => Ok(true),
-            Consumer::Nobody(_) if self.started.pace.into_paused => Ok(false),
-            Consumer::Nobody(why) => {
+            Consumer::Present | Consumer::Unknown(_) => Ok(true),
+            Consumer::Absent(_) if self.started.pace.into_paused => Ok(false),
+            Consumer::Absent(why) => {
                 let why = not_consumed(&why);
                 Err(format!("{why}. Resume the deployment first, or choose to send them anyway").into())
             }

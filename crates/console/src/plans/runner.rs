@@ -22,7 +22,7 @@ use crate::background::spawn_task;
 use crate::plans::plan::{self, ConsolePlan, PlanAction, PlanFiles, StartedPlan};
 use crate::plans::run::PlanRun;
 
-pub(crate) const UNKNOWN_PLAN: &str = "this plan no longer exists: make it again";
+pub(crate) const UNKNOWN_PLAN: &str = "this plan no longer exists: create it again";
 pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console \
      with --to, or with the stack's name.";
 
@@ -59,12 +59,11 @@ impl ActiveRun {
     fn check_same(&self, id: &str, wanted: RedrivePace) -> Result<(), NotStarted> {
         let (running, pace) = (self.id(), self.plan.started.pace);
         if running != id {
-            let words =
-                format!("another plan ({running}) is being carried out: wait for its end, or pause it");
+            let words = format!("another plan ({running}) is running: wait until it ends, or pause it");
             return Err(NotStarted::with_link(running, words));
         }
         if pace != wanted {
-            let words = format!("It is being carried out already, with {}", pace.describe());
+            let words = format!("this plan is already running, with {}", pace.describe());
             return Err(NotStarted::with_link(id, words));
         }
         Ok(())
@@ -86,7 +85,7 @@ pub(crate) struct RunProgress {
     /// Messages sent back, or deleted, by earlier runs.
     pub(crate) before: u64,
     pub(crate) came_back: u64,
-    /// The reason why the run is waiting.
+    /// The reason that the run is waiting.
     pub(crate) waits: Option<String>,
     /// Set while the run is working.
     remaining: Option<Remaining>,
@@ -112,7 +111,8 @@ impl RunProgress {
         }
     }
 
-    /// The estimated seconds until the plan's remaining messages are done; `None` if too few were done for an estimate.
+    /// Estimates the seconds until the plan's remaining messages are done, or returns `None` if too few were done for
+    /// an estimate.
     pub(crate) fn remaining_seconds(&self, total: u64, now: Timestamp) -> Option<i64> {
         let mut remaining = self.remaining?;
         remaining.estimate_seconds(self.done, total.saturating_sub(self.before), now)
@@ -134,7 +134,7 @@ impl PlanRunner {
         Self { folder, starting: Mutex::default(), state: Mutex::default() }
     }
 
-    /// The started plans of a DLQ.
+    /// Returns the started plans of a DLQ.
     pub(crate) fn started_plans(&self, from: &str) -> PlanFiles {
         plan::read_plans(&self.folder, from)
     }
@@ -144,18 +144,18 @@ impl PlanRunner {
         self.lock_state().shown.insert(plan.id.clone(), plan);
     }
 
-    /// The plans of a DLQ that were not started yet.
+    /// Returns the plans of a DLQ that were not started yet.
     pub(crate) fn unstarted_plans(&self, from: &str) -> Vec<ConsolePlan> {
         self.lock_state().shown.values().filter(|plan| plan.from == from).cloned().collect()
     }
 
-    /// True if a run has changed the queue since then, or is running.
+    /// True if a run has changed the queue since `then`, or is running.
     pub(crate) fn has_run_since(&self, then: Timestamp) -> bool {
         let state = self.lock_state();
         state.running.is_some() || state.last_ended.is_some_and(|ended| ended > then)
     }
 
-    /// The plan and its progress, if it is running.
+    /// Returns the plan and its progress, if it is running.
     pub(crate) fn find_running(&self, id: &str) -> Option<RunningPlan> {
         let state = self.lock_state();
         state.running.as_ref().filter(|running| running.id() == id).map(|running| running.plan.clone())
@@ -170,12 +170,12 @@ impl PlanRunner {
         started.map(PlanState::Ended).or_else(shown)
     }
 
-    /// The id of the running plan.
+    /// Returns the id of the running plan.
     pub(crate) fn running_id(&self) -> Option<String> {
         self.lock_state().running.as_ref().map(|running| running.id().to_owned())
     }
 
-    /// Asks the run to stop after the current batch. The plan can continue later.
+    /// Requests that the run stop after the current batch. The plan can be continued later.
     pub(crate) fn pause_run(&self, id: &str) {
         if let Some(running) = self.lock_state().running.as_mut().filter(|running| running.id() == id) {
             running.stop.request();
@@ -186,22 +186,22 @@ impl PlanRunner {
     /// Discards a plan that has never sent or deleted anything.
     ///
     /// # Errors
-    /// The plan has sent or deleted messages, or may have, or is running.
+    /// The plan has sent or deleted messages, might have, or is running.
     pub(crate) fn cancel_plan(&self, from: &str, id: &str) -> Result<(), CommandFailure> {
         let _one_at_a_time = lock(&self.starting);
         let Some(state) = self.find_plan(from, id) else { return Ok(()) }; // a second click
         if let PlanState::Running(..) = state {
-            return Err("This plan is being carried out: pause it first.".into());
+            return Err("This plan is running: pause it first.".into());
         }
         if let PlanState::Ended(StartedPlan { plan, .. }) = &state {
             let journal = plan.journal_path(&self.folder);
             let mut has_journal = journal.symlink_metadata().is_ok();
-            // Locked, so that no other console can carry it out at the same time.
+            // Locked, so that no other console can run it at the same time.
             let all = match plan.action.destination_arn() {
                 Some(to) if has_journal => match RedriveJournal::open(&journal, &plan.id, &plan.from, to) {
                     Ok(journal) => Some(journal.counts()),
-                    // The journal of `redrive FILE` or another restore: this plan has sent nothing, and the journal is
-                    // kept.
+                    // The journal belongs to `redrive FILE` or another restore: this plan has sent nothing, and the
+                    // journal is kept.
                     Err(error)
                         if error.is_other_redrive() && matches!(plan.action, PlanAction::Restore { .. }) =>
                     {
@@ -243,7 +243,7 @@ impl PlanRunner {
         wanted: StartRequest,
         at: &RunContext<'_>,
     ) -> Result<(), NotStarted> {
-        // A separate lock: pages do not wait for file access.
+        // A separate lock, so that pages do not wait for file access.
         let _one_at_a_time = lock(&self.starting);
         if let Some(running) = &self.lock_state().running {
             return running.check_same(id, wanted.pace);
@@ -257,7 +257,7 @@ impl PlanRunner {
         Ok(())
     }
 
-    /// The plan at the start of its next run; `None` if it is finished.
+    /// Returns the plan at the start of its next run, or `None` if it is finished.
     fn next_run(
         &self,
         id: &str,
@@ -291,10 +291,11 @@ impl PlanRunner {
         drop(state);
         let (folder, queue, schema) = (self.folder.clone(), at.queue.clone(), at.schema.clone());
         let run = PlanRun { folder, started, queue, schema, stop };
-        let (noted, ended) = (Arc::clone(self), Arc::clone(self));
-        let finish = move || async move { run.run_to_end(&|progress| noted.record_progress(progress)).await };
+        let (recorder, runner) = (Arc::clone(self), Arc::clone(self));
+        let finish =
+            move || async move { run.run_to_end(&|progress| recorder.record_progress(progress)).await };
         spawn_task(finish, move || {
-            let mut state = ended.lock_state();
+            let mut state = runner.lock_state();
             state.running = None;
             state.last_ended = Some(SystemClock.now());
         });
@@ -332,28 +333,27 @@ impl RunContext<'_> {
             return Ok(());
         }
         Err(format!(
-            "the plan {id} sends to {planned}, and the source queue here is {here}: make a new plan, or start the \
+            "the plan {id} sends to {planned}, but the source queue here is {here}: create a new plan, or start the \
              console with --to for that queue"
         )
         .into())
     }
 }
 
-/// Returns an error if a plan may have sent messages without deleting them: another plan would send them again.
+/// Returns an error if a plan might have sent messages without deleting them: another plan would send them again.
 fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), NotStarted> {
-    // A damaged plan may have left messages in both queues. Files of other users are ignored.
+    // A damaged plan might have left messages in both queues. Files of other users are ignored.
     if let Some(own) = damaged.iter().find(|damaged| is_owned_by_user(&damaged.path)) {
         return Err(format!(
-            "{own}. Check it, and fix it (`chmod 600` if only its mode is wrong) or remove it; without its plan, \
-             messages that it sent and has not deleted yet can be sent again"
+            "{own}. Check the file, and fix it (`chmod 600` if only its mode is wrong) or remove it; without this \
+             plan, messages that it sent but did not delete can be sent again"
         )
         .into());
     }
     let mut others = started.iter().filter(|started| started.plan.id != id);
     let Some(other) = others.find(|started| may_be_in_both_queues(started)) else { return Ok(()) };
     let other = &other.plan.id;
-    let words =
-        format!("the plan {other} has messages in both queues, or was killed: continue it to its end first");
+    let words = format!("the plan {other} has messages in both queues, or was killed: finish it first");
     Err(NotStarted::with_link(other, words))
 }
 
@@ -364,7 +364,7 @@ pub(crate) struct StartRequest {
     pub(crate) shown: Option<RedrivePace>,
 }
 
-/// The reason why a plan was not started.
+/// The reason that a plan was not started.
 #[derive(Debug)]
 pub(crate) struct NotStarted {
     pub(crate) why: CommandFailure,
@@ -387,7 +387,7 @@ where
     }
 }
 
-/// A killed run may have sent messages without deleting them.
+/// True if messages might be in both queues: a killed run might have sent messages without deleting them.
 fn may_be_in_both_queues(started: &StartedPlan) -> bool {
     match (&started.plan.action, &started.outcome) {
         (PlanAction::Delete | PlanAction::Restore { .. }, _) => false,

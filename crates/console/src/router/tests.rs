@@ -23,12 +23,12 @@ mod cause_pages;
 mod plan_pages;
 
 /// Serves a site with one DLQ until the test ends, and stores its plans in a folder.
-async fn served(folder: &Path) -> SocketAddr {
-    served_with(folder, None, None).await
+async fn serve_site(folder: &Path) -> SocketAddr {
+    serve_site_with(folder, None, None).await
 }
 
-/// The same with a source queue and dead letters that were already read.
-async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
+/// Like [`serve_site`], with a source queue and dead letters that were already read.
+async fn serve_site_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
     let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
     let sqs = Loopback::start_answering(move |request| {
         let is_dlq = request.1.contains("orders-dlq");
@@ -49,11 +49,11 @@ async fn served_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) ->
     .await
     .unwrap();
     seen.into_iter().for_each(|seen| deployment.reading.last_seen.publish_result(Ok(seen)));
-    serving(deployment, folder).await
+    serve_deployment(deployment, folder).await
 }
 
 /// Serves a deployment until the test ends, and stores its session in a folder.
-async fn serving(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
+async fn serve_deployment(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
     let connection = deployment.connection.clone();
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -74,8 +74,8 @@ async fn serving(deployment: ConsoleDeployment, folder: &Path) -> SocketAddr {
     address
 }
 
-/// The response's status line, its headers and its body.
-async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> (String, String, String) {
+/// Sends a request. Returns the response's status line, headers and body.
+async fn send_request(address: SocketAddr, method: &str, path: &str, form: &str) -> (String, String, String) {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "{method} /path{path} HTTP/1.1\r\nhost: {address}\r\norigin: http://{address}\r\n\
@@ -94,8 +94,8 @@ async fn answered(address: SocketAddr, method: &str, path: &str, form: &str) -> 
 #[tokio::test]
 async fn an_invalid_request_gets_an_error_page_with_a_link_back() {
     let folder = tempfile::tempdir().unwrap();
-    let address = served(folder.path()).await;
-    let look = "This address is for a button. Opening it shows nothing and changes nothing.";
+    let address = serve_site(folder.path()).await;
+    let look = "This address is only for a button. Opening it shows and changes nothing.";
     for (method, path, form, status, words, back) in [
         ("GET", "/0/refresh", "", "405 Method Not Allowed", look, "/0/"),
         ("GET", "/fleet", "", "405 Method Not Allowed", look, "/"),
@@ -105,7 +105,7 @@ async fn an_invalid_request_gets_an_error_page_with_a_link_back() {
             "/0/letters",
             "",
             "405 Method Not Allowed",
-            "Nothing can be done at this address, and nothing was done: it only shows something.",
+            "This address only shows a page, so nothing was done.",
             "/0/",
         ),
         (
@@ -128,23 +128,20 @@ async fn an_invalid_request_gets_an_error_page_with_a_link_back() {
         ("GET", "/x/", "", "404 Not Found", "There is no such page.", "/"),
         ("GET", "/0/plans/%FF", "", "404 Not Found", "There is no such page.", "/"),
     ] {
-        let (found, headers, body) = answered(address, method, path, form).await;
+        let (found, headers, body) = send_request(address, method, path, form).await;
         assert_eq!(found, format!("HTTP/1.1 {status}"), "{method} {path}: {body}");
         assert!(headers.contains("content-type: text/html"), "{method} {path}: {headers}");
         assert!(body.contains("<nav aria-label=\"Pages\">"), "{method} {path}: {body}");
         assert!(body.contains(&format!("role=\"alert\">{words}</p>")), "{method} {path}: {body}");
-        assert!(
-            body.contains(&format!("<p><a href=\"/path{back}\">Continue from ")),
-            "{method} {path}: {body}"
-        );
+        assert!(body.contains(&format!("<p><a href=\"/path{back}\">Return to ")), "{method} {path}: {body}");
     }
 }
 
 /// Without the cookie, a request only reveals that a console exists.
 #[tokio::test]
-async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
+async fn responses_to_strangers_contain_neither_path_nor_token() {
     let folder = tempfile::tempdir().unwrap();
-    let address = served(folder.path()).await;
+    let address = serve_site(folder.path()).await;
     for head in [
         format!("GET / HTTP/1.1\r\nhost: {address}\r\n"),
         format!("GET /path/0/letters HTTP/1.1\r\nhost: {address}\r\n"),
@@ -166,10 +163,10 @@ async fn no_answer_to_a_stranger_has_the_path_or_the_token() {
 
 /// An open page switches to the restarted console, but to no other.
 #[tokio::test]
-async fn a_page_of_a_restarted_console_gets_the_new_link_for_its_ticket() {
+async fn a_restarted_console_gives_a_page_the_new_link_for_its_ticket() {
     let folder = tempfile::tempdir().unwrap();
-    let first = served(folder.path()).await;
-    let (_, _, script) = answered(first, "GET", "/console.js", "").await;
+    let first = serve_site(folder.path()).await;
+    let (_, _, script) = send_request(first, "GET", "/console.js", "").await;
     let known = script.lines().next().unwrap().strip_prefix("const session = ").unwrap();
     let known: serde_json::Value = serde_json::from_str(known.strip_suffix(';').unwrap()).unwrap();
     let ask = async |address: SocketAddr, method: &str, ticket: &str| {
@@ -188,7 +185,7 @@ async fn a_page_of_a_restarted_console_gets_the_new_link_for_its_ticket() {
     let alive = json!({ "id": known["id"], "proof": null });
     assert_eq!(ask(first, "GET", "").await, ("200".to_owned(), alive));
 
-    let second = served(folder.path()).await;
+    let second = serve_site(folder.path()).await;
     let (_, alive) = ask(second, "GET", "").await;
     assert_eq!(alive["proof"], known["proof"]);
     assert_ne!(alive["id"], known["id"]);
@@ -202,7 +199,7 @@ async fn a_page_of_a_restarted_console_gets_the_new_link_for_its_ticket() {
 }
 
 #[tokio::test]
-async fn the_end_waits_for_a_deployment_that_is_being_paused() {
+async fn shutdown_waits_for_a_deployment_that_is_being_paused() {
     let site = Site {
         guard: Guard {
             address: (Ipv4Addr::LOCALHOST, 1).into(),
@@ -225,10 +222,10 @@ async fn the_end_waits_for_a_deployment_that_is_being_paused() {
         switching: Mutex::default(),
     };
     let switching = site.switching.lock().await;
-    let mut rests = std::pin::pin!(site.stop_work());
-    assert!(futures_util::poll!(rests.as_mut()).is_pending());
+    let mut stopping = std::pin::pin!(site.stop_work());
+    assert!(futures_util::poll!(stopping.as_mut()).is_pending());
     drop(switching);
-    assert!(futures_util::poll!(rests.as_mut()).is_ready());
+    assert!(futures_util::poll!(stopping.as_mut()).is_ready());
 }
 
 #[tokio::test]
@@ -259,24 +256,24 @@ async fn foreign_plan_files_block_no_page_and_a_plan_names_its_account() {
     redeliver_testing::planted::create_pipe(&folder.path().join("redeliver-plan-0.json"));
     let zeros = folder.path().join("redeliver-plan-1.json");
     std::os::unix::fs::symlink("/dev/zero", zeros).unwrap();
-    let address = served(folder.path()).await;
-    let (_, _, plans) = answered(address, "GET", "/0/plans", "").await;
+    let address = serve_site(folder.path()).await;
+    let (_, _, plans) = send_request(address, "GET", "/0/plans", "").await;
     assert!(plans.contains(&id), "{plans}");
     assert!(
         plans.contains("redeliver-plan-0.json cannot be read as a plan: it is not a regular file"),
         "{plans}"
     );
     assert!(plans.contains("redeliver-plan-1.json cannot be read as a plan: it is a link"), "{plans}");
-    let (_, _, page) = answered(address, "GET", &format!("/0/plans/{id}"), "").await;
+    let (_, _, page) = send_request(address, "GET", &format!("/0/plans/{id}"), "").await;
     assert!(page.contains(&format!("of <code>{from}</code> to <code>{to}</code>")), "{page}");
     let path = format!("/0/plans/{id}/start");
-    let (status, _, refusal) = answered(address, "POST", &path, "").await;
+    let (status, _, refusal) = send_request(address, "POST", &path, "").await;
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
     assert!(refusal.contains("The source queue is unknown, so nothing can be sent back"), "{refusal}");
 }
 
 #[tokio::test]
-async fn dead_letters_of_a_file_are_shown_by_cause_with_a_page_each() {
+async fn dead_letters_of_a_file_are_shown_with_one_page_per_cause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dead-letters.jsonl");
     let messages = [
@@ -300,9 +297,9 @@ async fn dead_letters_of_a_file_are_shown_by_cause_with_a_page_each() {
     let connection = AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), None);
     let deployment =
         ConsoleDeployment::from_file(&path, Default::default(), connection, folder.path()).await.unwrap();
-    let address = serving(deployment, folder.path()).await;
+    let address = serve_deployment(deployment, folder.path()).await;
     let shown = async |path: &str| loop {
-        let (status, _, page) = answered(address, "GET", path, "").await;
+        let (status, _, page) = send_request(address, "GET", path, "").await;
         if !page.contains("data-live") {
             return (status, page);
         }
@@ -311,7 +308,7 @@ async fn dead_letters_of_a_file_are_shown_by_cause_with_a_page_each() {
     let (_, page) = shown("/0/letters").await;
     assert!(
         page.contains(
-            "<p><strong>3 dead letters</strong> of 2 causes in <strong>dead-letters.jsonl</strong>. Begin with the first cause."
+            "<p><strong>3 dead letters</strong> of 2 causes in <strong>dead-letters.jsonl</strong>. Start with the first cause."
         ),
         "{page}"
     );
@@ -332,7 +329,7 @@ async fn dead_letters_of_a_file_are_shown_by_cause_with_a_page_each() {
     assert!(!page.contains("<button>"), "a file is only shown: {page}");
     let (status, page) = shown("/0/causes/no").await;
     assert_eq!(status, "HTTP/1.1 400 Bad Request");
-    assert!(page.contains("No message of the last refresh has this cause"), "{page}");
-    let (status, _, _) = answered(address, "POST", &format!("/0/causes/{cause}/note"), "note=x").await;
-    assert_eq!(status, "HTTP/1.1 404 Not Found", "nothing is noted on a file");
+    assert!(page.contains("No message in the last refresh has this cause"), "{page}");
+    let (status, _, _) = send_request(address, "POST", &format!("/0/causes/{cause}/note"), "note=x").await;
+    assert_eq!(status, "HTTP/1.1 404 Not Found", "a file's causes cannot be marked");
 }

@@ -18,11 +18,11 @@ const DATE: &str = "%Y-%m-%d";
 const TIME: &str = "%H%M%S%.6fZ";
 const EXTENSION: &str = ".jsonl.gz";
 
-/// The prefix of all keys: empty, or ending with `/`.
+/// The prefix of all keys: empty, or with a `/` at its end.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(String);
 
-/// The reason why a text is not a prefix.
+/// The reason why a string is not a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PrefixError {
     #[error("has more than {PREFIX_BYTES_MAX} characters")]
@@ -34,11 +34,11 @@ pub enum PrefixError {
 }
 
 impl Prefix {
-    /// Checks the text, and appends a missing `/` unless it is empty. Allowed are the characters that S3 calls safe
-    /// ("Naming Amazon S3 objects"), and `=`.
+    /// Checks the prefix, and appends a missing `/` unless the prefix is empty. The allowed characters are those that
+    /// S3 calls safe ("Naming Amazon S3 objects") and `=`.
     ///
     /// # Errors
-    /// The text has more than 256 characters, begins with `/`, or has a character that is not allowed.
+    /// The string has more than 256 characters, starts with `/`, or contains a character that is not allowed.
     pub fn new(text: &str) -> Result<Self, PrefixError> {
         let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"!_.*'()/=-".contains(&byte);
         match text {
@@ -50,7 +50,7 @@ impl Prefix {
         }
     }
 
-    /// The text: empty, or ending with `/`.
+    /// Returns the prefix: empty, or with a `/` at its end.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -69,15 +69,15 @@ pub struct Death {
 }
 
 impl Death {
-    /// A death with texts that are safe in a key: an unsafe text is replaced by its hash.
+    /// Creates a death whose strings are safe in a key: a hash replaces an unsafe string.
     #[must_use]
     pub fn new(at: Timestamp, fingerprint: &str, id: &str) -> Self {
-        Self { at, fingerprint: safe_or_hash(fingerprint), id: safe_or_hash(id) }
+        Self { at, fingerprint: safe_name_or_hash(fingerprint), id: safe_name_or_hash(id) }
     }
 }
 
-/// The text, if it is short and safe in a key; otherwise 32 hexadecimal digits of its hash.
-fn safe_or_hash(text: &str) -> String {
+/// Returns the string if it is short and safe in a key, otherwise 32 hexadecimal digits of its hash.
+fn safe_name_or_hash(text: &str) -> String {
     let is_safe = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
     if (1..=64).contains(&text.len()) && text.bytes().all(is_safe) {
         return text.to_owned();
@@ -93,27 +93,27 @@ pub struct ArchiveLayout {
     pub deployment: String,
 }
 
-/// The deployment's name in keys: the name of its final DLQ, which is the last part of the queue's URL.
+/// Returns the deployment's name in keys: the name of its final DLQ, i.e. the last part of the queue's URL.
 #[must_use]
 pub fn deployment_name(final_dlq_url: &str) -> String {
     let name = final_dlq_url.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
-    safe_or_hash(name)
+    safe_name_or_hash(name)
 }
 
 impl ArchiveLayout {
-    /// The folder that holds all deployments of an archive.
+    /// Returns the folder of an archive's deployments.
     #[must_use]
     pub fn deployments_folder(prefix: &Prefix) -> String {
         format!("{}{DEAD_LETTERS}", prefix.as_str())
     }
 
-    /// The folder that holds the deployment's days.
+    /// Returns the folder of the deployment's days.
     #[must_use]
     pub fn days_folder(&self) -> String {
         format!("{}deployment={}/", Self::deployments_folder(&self.prefix), self.deployment)
     }
 
-    /// The object key of a death.
+    /// Returns the object key of a death.
     #[must_use]
     pub fn object_key(&self, death: &Death) -> String {
         let Death { at, fingerprint, id } = death;
@@ -121,7 +121,7 @@ impl ArchiveLayout {
         format!("{place}{}-{id}{EXTENSION}", at.format(TIME))
     }
 
-    /// The death with this key; `None` for any other key.
+    /// Parses an object key of this deployment; `None` for any other key.
     #[must_use]
     pub fn parse_key(&self, key: &str) -> Option<Death> {
         let (date, rest) = key.strip_prefix(&self.days_folder())?.strip_prefix("date=")?.split_once('/')?;
@@ -129,7 +129,7 @@ impl ArchiveLayout {
         let (time, id) = rest.strip_suffix(EXTENSION)?.split_once('-')?;
         let at = NaiveDateTime::parse_from_str(&format!("{date}T{time}"), &format!("{DATE}T{TIME}")).ok()?;
         let death = Death { at: at.and_utc(), fingerprint: fingerprint.to_owned(), id: id.to_owned() };
-        // A key in another spelling is not ours.
+        // A key with another spelling is not ours.
         (self.object_key(&death) == key).then_some(death)
     }
 }

@@ -1,4 +1,4 @@
-//! A line of the archive, for writing and reading.
+//! The lines of the archive, for writing and reading.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, AttributeValue, Content, ReceivedMessage, Timestamp};
 
-/// One message as a line of the archive.
+/// A message as a line of the archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ArchivedMessage {
     pub sqs_message_id: String,
-    /// The queue that the message was received from.
+    /// The queue from which the message was received.
     pub queue_arn: String,
     /// `SentTimestamp`, RFC 3339.
     pub sent_at: String,
@@ -32,8 +32,8 @@ pub struct ArchivedMessage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_header: Option<String>,
     pub attributes: BTreeMap<String, ArchivedAttribute>,
-    /// JSON Pointers to the body values that were replaced by `"omitted"`; an empty pointer means the whole body. Such
-    /// a message cannot be sent again.
+    /// JSON Pointers to the body values that were replaced by `"omitted"`; an empty pointer means the entire body. A
+    /// message with omitted values cannot be sent again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omitted: Vec<String>,
     /// The original body, byte for byte, except for omitted values.
@@ -44,7 +44,7 @@ pub struct ArchivedMessage {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 pub struct ArchivedAttribute {
-    /// `String`, `Number`, `Binary`, each with an optional `.label`.
+    /// `String`, `Number` or `Binary`, with an optional `.label`.
     pub data_type: String,
     /// The value if the type is `String` or `Number`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -55,7 +55,7 @@ pub struct ArchivedAttribute {
 }
 
 impl ArchivedMessage {
-    /// The line for a message, without its receipt handle and sender.
+    /// Creates the line for a message, without its receipt handle and sender.
     #[must_use]
     pub fn new(message: &ReceivedMessage) -> Self {
         let attributes = message.attributes.iter();
@@ -76,8 +76,8 @@ impl ArchivedMessage {
         }
     }
 
-    /// The line for a final record that is not sent yet: its content, with the timestamps and counts of the received
-    /// record.
+    /// Creates the line for a final record that has not been sent yet: its content, with the timestamps and counts of
+    /// the received record.
     #[must_use]
     pub fn from_final_record(received: ReceivedMessage, content: &Content, died_at: Timestamp) -> Self {
         let Content { body, attributes, message_group_id, trace_header, .. } = content.clone();
@@ -92,8 +92,8 @@ impl ArchivedMessage {
         Self::new(&sent)
     }
 
-    /// The message as received, except for its receipt handle; `None` if a time or an attribute cannot be parsed
-    /// because the line was edited.
+    /// Restores the message as it was received, without its receipt handle; `None` if a time or an attribute cannot be
+    /// parsed, because the line was edited.
     #[must_use]
     pub fn into_message(self) -> Option<ReceivedMessage> {
         let first_received_at = match &self.first_received_at {

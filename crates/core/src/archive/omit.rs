@@ -1,4 +1,4 @@
-//! Values that the archive must not hold, such as personal data: `ARCHIVE_OMIT`.
+//! Values that the archive must not contain, such as personal data (`ARCHIVE_OMIT`).
 
 use std::cmp::Reverse;
 
@@ -20,7 +20,7 @@ pub struct Omit(Vec<(String, Pointer)>);
 /// The reason why a list of pointers is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum OmitError {
-    /// The position, counted from 1.
+    /// An entry that is not a pointer, with its position, counted from 1.
     #[error("entry {0} {1}")]
     Pointer(usize, PointerError),
     #[error("has more than {POINTERS_MAX} entries")]
@@ -35,7 +35,7 @@ struct RedactedBody {
 }
 
 impl Omit {
-    /// Parses a comma-separated list of JSON Pointers into the body, at most 50; white space around each is ignored.
+    /// Parses a comma-separated list of at most 50 JSON Pointers into the body; white space around each is ignored.
     ///
     /// # Errors
     /// An entry is not a JSON Pointer to a member, or the list has more than 50 entries.
@@ -51,7 +51,7 @@ impl Omit {
         entries.iter().enumerate().map(pointer).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Replaces the values by `"omitted"`, and lists the pointers that matched. A body that is not JSON is omitted
+    /// Replaces the values with `"omitted"`, and lists the pointers that matched. A body that is not JSON is omitted
     /// entirely, since its values cannot be located. Without pointers the line is unchanged.
     #[must_use]
     pub fn apply_to(&self, line: ArchivedMessage) -> ArchivedMessage {
@@ -59,14 +59,14 @@ impl Omit {
         if pointers.is_empty() {
             return line;
         }
-        let without = self.without_values(&line.body);
-        let RedactedBody { body, omitted } = without
+        let redacted = self.redact_body(&line.body);
+        let RedactedBody { body, omitted } = redacted
             .unwrap_or_else(|| RedactedBody { body: OMITTED.to_owned(), omitted: vec![String::new()] });
         ArchivedMessage { body, omitted, ..line }
     }
 
-    /// The redacted body; `None` if the body cannot be parsed.
-    fn without_values(&self, body: &str) -> Option<RedactedBody> {
+    /// Returns the redacted body; `None` if the body cannot be parsed.
+    fn redact_body(&self, body: &str) -> Option<RedactedBody> {
         let document: &RawValue = serde_json::from_str(body).ok()?;
         let mut omitted = Vec::new();
         let mut values = Vec::new();
@@ -82,16 +82,16 @@ impl Omit {
         }
         // One value may be nested in another: the outer one sorts first, and covers it.
         values.sort_by_key(|value| (value.start, Reverse(value.end)));
-        let mut without = String::with_capacity(body.len());
+        let mut redacted = String::with_capacity(body.len());
         let mut end = 0;
         for value in values {
             if value.start >= end {
-                without.push_str(&body[end..value.start]);
-                without.extend(["\"", OMITTED, "\""]);
+                redacted.push_str(&body[end..value.start]);
+                redacted.extend(["\"", OMITTED, "\""]);
                 end = value.end;
             }
         }
-        without.push_str(&body[end..]);
-        Some(RedactedBody { body: without, omitted })
+        redacted.push_str(&body[end..]);
+        Some(RedactedBody { body: redacted, omitted })
     }
 }

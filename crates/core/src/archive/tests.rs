@@ -16,7 +16,7 @@ fn death() -> Death {
 }
 
 #[test]
-fn a_death_has_one_key_by_its_day_its_cause_and_its_time() {
+fn a_deaths_key_consists_of_its_day_its_cause_and_its_time() {
     let layout = layout("team/a");
     let place = "deployment=redeliver-prod-final-dlq/date=2026-07-25/cause=21d708b3fca00092/172000.000007Z-0191f3a2-7b1c-7d3e-8f00-0123456789ab";
     let key = layout.object_key(&death());
@@ -25,7 +25,7 @@ fn a_death_has_one_key_by_its_day_its_cause_and_its_time() {
 }
 
 #[test]
-fn a_key_in_another_spelling_is_no_death() {
+fn a_key_with_another_spelling_is_not_parsed() {
     let layout = layout("");
     let key = layout.object_key(&death());
     for (from, to) in [
@@ -44,7 +44,7 @@ fn a_key_in_another_spelling_is_no_death() {
 }
 
 #[test]
-fn a_text_that_is_not_safe_in_a_key_is_replaced_by_its_hash() {
+fn text_that_is_unsafe_in_a_key_is_replaced_by_its_hash() {
     let hash = "6e340b9cffb37a989ca544e6bb780a2c";
     assert_eq!(Death::new(at(0), "a/b", "\u{0}").id, hash);
     assert_eq!(Death::new(at(0), "a/b", "").fingerprint.len(), 32);
@@ -53,7 +53,7 @@ fn a_text_that_is_not_safe_in_a_key_is_replaced_by_its_hash() {
 }
 
 #[test]
-fn a_deployment_is_named_by_its_final_dlq() {
+fn a_deployment_is_named_after_its_final_dlq() {
     for url in [
         "https://sqs.eu-central-1.amazonaws.com/123456789012/redeliver-prod-final-dlq",
         "http://127.0.0.1:4566/000000000000/redeliver-prod-final-dlq/",
@@ -63,7 +63,7 @@ fn a_deployment_is_named_by_its_final_dlq() {
 }
 
 #[test]
-fn a_prefix_ends_with_a_slash_and_has_only_characters_that_are_safe_in_s3() {
+fn a_prefix_ends_with_a_slash_and_has_only_safe_characters() {
     for (text, prefix) in [("", ""), ("a", "a/"), ("a/", "a/"), ("a/b=c//", "a/b=c/")] {
         assert_eq!(Prefix::new(text).unwrap().as_str(), prefix);
     }
@@ -80,61 +80,68 @@ fn a_prefix_ends_with_a_slash_and_has_only_characters_that_are_safe_in_s3() {
 }
 
 /// The archive line for a final record with this body.
-fn line(body: &str, omit: &str) -> ArchivedMessage {
+fn archive_line(body: &str, omit: &str) -> ArchivedMessage {
     let omit = if omit.is_empty() { Omit::default() } else { Omit::parse(omit).unwrap() };
     let content = Content { body: body.to_owned(), ..Content::default() };
     omit.apply_to(ArchivedMessage::from_final_record(received(None), &content, at(5)))
 }
 
-fn omitted(body: &str, omit: &str) -> (String, Vec<String>) {
-    let ArchivedMessage { body, omitted, .. } = line(body, omit);
+fn omit_values(body: &str, omit: &str) -> (String, Vec<String>) {
+    let ArchivedMessage { body, omitted, .. } = archive_line(body, omit);
     (body, omitted)
 }
 
 #[test]
 fn a_line_has_the_final_record_with_the_time_of_its_death() {
-    let ArchivedMessage { sqs_message_id, queue_arn, sent_at, body, omitted, .. } = line("{}", "");
+    let ArchivedMessage { sqs_message_id, queue_arn, sent_at, body, omitted, .. } = archive_line("{}", "");
     assert_eq!((&*sqs_message_id, &*body, omitted), ("n", "{}", vec![]));
     assert_eq!(queue_arn, "arn:aws:sqs:eu-central-1:000000000000:intermediate");
     assert_eq!(sent_at, "2026-07-25T17:20:05.000000Z");
 }
 
 #[test]
-fn omitted_values_are_replaced_and_every_other_byte_stays() {
+fn omitted_values_are_replaced_and_every_other_byte_is_kept() {
     let body = r#" {"data": {"email":"a@b.c" ,"n": 1.50, "address": {"city":"Ulm"}}, "list":["x", "y"]} "#;
-    let (without, places) = omitted(body, "/data/email, /data/address, /list/1,/data/phone");
+    let (without, places) = omit_values(body, "/data/email, /data/address, /list/1,/data/phone");
     let expected =
         r#" {"data": {"email":"omitted" ,"n": 1.50, "address": "omitted"}, "list":["x", "omitted"]} "#;
     assert_eq!(without, expected);
-    assert_eq!(places, ["/data/email", "/data/address", "/list/1"], "those that had a value");
+    assert_eq!(places, ["/data/email", "/data/address", "/list/1"], "only the pointers that matched a value");
 }
 
 #[test]
-fn no_spelling_hides_a_value_that_is_to_be_omitted() {
+fn no_spelling_protects_a_value_from_omission() {
     for (body, without) in [
         (r#"{"email":1,"email":{"a":2}}"#, r#"{"email":"omitted","email":"omitted"}"#),
         (r#"{"\u0065mail":1}"#, r#"{"\u0065mail":"omitted"}"#),
         (r#"{"a":{"email":1},"a":{"email":2}}"#, r#"{"a":{"email":1},"a":{"email":2}}"#),
     ] {
-        assert_eq!(omitted(body, "/email").0, without, "{body}");
+        assert_eq!(omit_values(body, "/email").0, without, "{body}");
     }
-    let twice = r#"{"a":{"email":1},"a":{"b":0,"email":2}}"#;
-    assert_eq!(omitted(twice, "/a/email").0, r#"{"a":{"email":"omitted"},"a":{"b":0,"email":"omitted"}}"#);
+    let with_duplicate = r#"{"a":{"email":1},"a":{"b":0,"email":2}}"#;
+    assert_eq!(
+        omit_values(with_duplicate, "/a/email").0,
+        r#"{"a":{"email":"omitted"},"a":{"b":0,"email":"omitted"}}"#
+    );
     let inside = r#"{"a":{"b":1},"c":2}"#;
-    assert_eq!(omitted(inside, "/a/b,/a").0, r#"{"a":"omitted","c":2}"#, "one value inside another");
+    assert_eq!(
+        omit_values(inside, "/a/b,/a").0,
+        r#"{"a":"omitted","c":2}"#,
+        "one value is nested in another"
+    );
 }
 
 #[test]
-fn a_body_that_cannot_be_taken_apart_is_omitted_as_a_whole() {
+fn a_body_that_is_not_json_is_omitted_entirely() {
     for body in [r#"{"email":"a@b.c"#, "email: a@b.c", "{\"email\":\"a@b.c\"}x"] {
-        assert_eq!(omitted(body, "/email"), ("omitted".to_owned(), vec![String::new()]), "{body}");
-        assert_eq!(omitted(body, ""), (body.to_owned(), vec![]), "nothing is to be omitted");
+        assert_eq!(omit_values(body, "/email"), ("omitted".to_owned(), vec![String::new()]), "{body}");
+        assert_eq!(omit_values(body, ""), (body.to_owned(), vec![]), "no value is to be omitted");
     }
-    assert_eq!(omitted("[1]", "/email"), ("[1]".to_owned(), vec![]));
+    assert_eq!(omit_values("[1]", "/email"), ("[1]".to_owned(), vec![]));
 }
 
 #[test]
-fn a_list_of_places_is_refused_with_the_entry_that_is_no_pointer() {
+fn a_list_with_an_invalid_pointer_is_refused_with_its_position() {
     assert_eq!(Omit::parse("/a,b").unwrap_err().to_string().split(" is ").next(), Some("entry 2"));
     assert!(matches!(Omit::parse(""), Err(OmitError::Pointer(1, _))));
     assert_eq!(Omit::parse(&["/a"; 51].join(",")), Err(OmitError::TooMany));
@@ -144,12 +151,12 @@ fn a_list_of_places_is_refused_with_the_entry_that_is_no_pointer() {
 fn an_object_is_one_compressed_line() {
     use std::io::Read as _;
 
-    let line = line(r#"{"a":1}"#, "/a");
+    let line = archive_line(r#"{"a":1}"#, "/a");
     let mut text = String::new();
     flate2::read::GzDecoder::new(&*compress_line(&line)).read_to_string(&mut text).unwrap();
     assert_eq!(text.matches('\n').count(), 1);
     assert!(text.ends_with("}\n"));
     let read: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&read["body"], &read["omitted"]), (&json!(r#"{"a":"omitted"}"#), &json!(["/a"])));
-    assert_eq!(compress_line(&line), compress_line(&line), "the same bytes each time");
+    assert_eq!(compress_line(&line), compress_line(&line), "compression is deterministic");
 }

@@ -5,12 +5,12 @@ use std::ops::Range;
 
 use crate::json::members::parse_members;
 
-/// The highest `max_attempts` of a policy.
+/// The limit of a policy's `max_attempts`.
 const ATTEMPTS_MAX: u32 = 1000;
-/// The end of the year 9999, the last year that RFC 3339 can express.
+/// The end of the year 9999, the last year in RFC 3339.
 const TIMESTAMP_MAX: i64 = 253_402_300_799;
 
-/// The earlier invocations of a retried event.
+/// The retry state of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EventRetry {
     /// Number of this retry, 1 for the first.
@@ -19,10 +19,10 @@ pub struct EventRetry {
     pub initial_timestamp: i64,
 }
 
-/// Returns the original payload, byte for byte, and the details of this retry; `None` for the first invocation, whose
-/// payload has no envelope.
+/// Splits a payload into the details of this retry and the original payload, byte for byte. The details are `None` for
+/// the first invocation, whose payload has no envelope.
 ///
-/// Anyone with permission to invoke the function can write such an envelope: `attempt` is a hint, not proof.
+/// Anyone with permission to invoke the function can write an envelope: `attempt` is a hint, not proof.
 #[must_use]
 pub fn read_payload(payload: &str) -> (Option<EventRetry>, &str) {
     match read_envelope(payload) {
@@ -32,7 +32,7 @@ pub fn read_payload(payload: &str) -> (Option<EventRetry>, &str) {
 }
 
 impl EventRetry {
-    /// Wraps the payload for this retry. The original is not parsed, so its bytes do not change.
+    /// Wraps the original payload for this retry, without parsing it, so that its bytes do not change.
     #[must_use]
     pub(super) fn wrap_payload(self, original: &str) -> String {
         let Self { attempt, initial_timestamp } = self;
@@ -42,8 +42,8 @@ impl EventRetry {
     }
 }
 
-/// Parses an envelope with exactly these members, in any order and with any white space. Anything else is the user's
-/// own payload.
+/// Parses an envelope with exactly the expected members, in any order and with any white space. Anything else is the
+/// user's own payload.
 fn read_envelope(payload: &str) -> Option<(EventRetry, Range<usize>)> {
     let [metadata, original] =
         exact_members(payload, 0..payload.len(), ["_retry_metadata", "_original_payload"])?;
@@ -54,7 +54,7 @@ fn read_envelope(payload: &str) -> Option<(EventRetry, Range<usize>)> {
     Some((EventRetry { attempt, initial_timestamp }, original))
 }
 
-/// The values of an object with exactly these members, each once.
+/// Returns the values of an object that has exactly these members, each once.
 fn exact_members(text: &str, at: Range<usize>, names: [&str; 2]) -> Option<[Range<usize>; 2]> {
     let found = parse_members(text, at, "").ok().filter(|found| found.len() == names.len())?;
     let value = |name: &str| found.iter().find(|member| *member.name == *name.as_bytes());

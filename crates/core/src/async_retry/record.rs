@@ -1,4 +1,4 @@
-//! The record that Lambda sends to the destination of a failed invocation ("Capturing records of Lambda asynchronous
+//! The record of a failed invocation, which Lambda sends to a destination ("Capturing records of Lambda asynchronous
 //! invocations", AWS Lambda Developer Guide).
 
 use std::ops::Range;
@@ -19,11 +19,11 @@ use crate::message::metadata::parse_rfc3339;
 pub struct FailedInvocation<'a> {
     /// `requestContext.requestId`, unique to each invocation.
     pub request_id: Uuid,
-    /// `requestContext.functionArn`: the version or alias that failed. Not yet checked against the allowed functions.
+    /// `requestContext.functionArn`: the version or alias that failed, not yet checked against the allowed functions.
     pub function_arn: String,
-    /// `timestamp`: when the invocation failed.
+    /// `timestamp`: the time at which the invocation failed.
     pub failed_at: Timestamp,
-    /// Retries made before this invocation, from the envelope; 0 without an envelope.
+    /// Number of retries made before this invocation, from the envelope; 0 without an envelope.
     pub retries_made: u32,
     /// Time of the first failure, from the envelope, in whole seconds; never later than `failed_at`.
     pub first_failed_at: Timestamp,
@@ -33,7 +33,8 @@ pub struct FailedInvocation<'a> {
     pub error: HandlerError,
 }
 
-/// The reason why a body is not a record of a failed invocation. Names members, never their values.
+/// The reason why a body is not a record of a failed invocation. The message names members, but never contains their
+/// values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotADestinationRecord {
     #[error("not a destination record: {0}")]
@@ -41,7 +42,7 @@ pub enum NotADestinationRecord {
     /// A required member is missing.
     #[error("not a destination record: {0} is missing")]
     Missing(String),
-    /// A member has another form than Lambda writes.
+    /// A member is not in Lambda's format.
     #[error("not a destination record: {0} is not {1}")]
     Wrong(String, &'static str),
     #[error(
@@ -84,7 +85,7 @@ impl<'a> FailedInvocation<'a> {
     }
 }
 
-/// `responseContext.executedVersion`, which Lambda leaves out if the function was not invoked.
+/// `responseContext.executedVersion`, which Lambda omits if the function was not invoked.
 fn executed_version(record: &RecordObject<'_>) -> Option<String> {
     let response = RecordObject::read_object(
         record.body,
@@ -95,22 +96,22 @@ fn executed_version(record: &RecordObject<'_>) -> Option<String> {
     response.string_value("executedVersion").ok()
 }
 
-/// The error from the function's response: an object with an error's text, or any other value.
+/// Reads the error from the function's response, which may be any JSON value.
 fn response_error(response: &str, condition: &str) -> HandlerError {
     let members = unchecked_members(response).unwrap_or_default();
-    let said = |name: &str| {
+    let response_text = |name: &str| {
         let (_, value) = members.iter().rfind(|(known, _)| **known == *name.as_bytes())?;
         serde_json::from_str::<String>(value.get()).ok().filter(|text| !text.is_empty())
     };
-    let error_type = match said("errorType") {
+    let error_type = match response_text("errorType") {
         Some(error_type) => ErrorType::FromTarget(error_type),
         None if condition == "EventAgeExceeded" => "Lambda.EventAgeExceeded".into(),
         None => "Lambda.FunctionError".into(),
     };
-    HandlerError::transient(error_type, said("errorMessage").unwrap_or_default())
+    HandlerError::transient(error_type, response_text("errorMessage").unwrap_or_default())
 }
 
-/// An object inside the body, without duplicate members.
+/// An object in the body, without duplicate members.
 struct RecordObject<'a> {
     body: &'a str,
     pointer: &'static str,

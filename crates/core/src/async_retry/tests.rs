@@ -11,7 +11,7 @@ const ORDERS: &str = "arn:aws:lambda:us-east-2:123456789012:function:orders";
 const REQUEST_ID: &str = "e4b46cbf-b738-4880-8a18-f61cca4b6f5f";
 const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
 
-/// The example from the AWS Lambda Developer Guide.
+/// The example record from the AWS Lambda Developer Guide, with this payload.
 fn record(payload: &str) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}}}}"#
@@ -32,7 +32,7 @@ fn functions() -> FunctionArns {
     FunctionArns::parse(ORDERS).unwrap()
 }
 
-fn fixed(seconds: u32) -> Policy {
+fn fixed_delay_policy(seconds: u32) -> Policy {
     Policy::from_json(&format!(
         r#"{{"long_delays":true,"max_attempts":3,"max_age_seconds":86400,"backoff":{{"kind":"fixed","delay_seconds":{seconds},"jitter":"none"}}}}"#
     ))
@@ -40,46 +40,53 @@ fn fixed(seconds: u32) -> Policy {
 }
 
 /// Decides `after_millis` after the failure.
-fn decided(policy: &Policy, body: &str, after_millis: i64) -> InvocationDecision {
+fn decide_record(policy: &Policy, body: &str, after_millis: i64) -> InvocationDecision {
     let now = failed_at() + TimeDelta::milliseconds(after_millis);
     decide_invocation(policy, &functions(), &FailedInvocation::parse(body).unwrap(), false, now)
 }
 
-fn given_up(decision: InvocationDecision) -> (DeadLetterReason, String) {
+fn expect_give_up(decision: InvocationDecision) -> (DeadLetterReason, String) {
     let InvocationDecision::GiveUp(GiveUp { reason, explanation }) = decision else { panic!("{decision:?}") };
     (reason, explanation)
 }
 
 #[test]
-fn the_first_failure_is_retried_as_attempt_1_with_the_records_own_time() {
+fn the_first_failure_is_retried_as_attempt_1_with_the_records_timestamp() {
     let payload = r#"{ "n":1e400, "é":"\u00e9", "n":0.10 }"#;
-    let InvocationDecision::Invoke(invocation) = decided(&fixed(5), &record(payload), 5000) else { panic!() };
+    let InvocationDecision::Invoke(invocation) =
+        decide_record(&fixed_delay_policy(5), &record(payload), 5000)
+    else {
+        panic!()
+    };
     assert_eq!(invocation.payload, envelope("1", "1573755365", payload));
     assert_eq!(invocation.retry, EventRetry { attempt: 1, initial_timestamp: 1_573_755_365 });
-    assert_eq!(invocation.waited.get(), 5);
+    assert_eq!(invocation.total_delay.get(), 5);
 }
 
 #[test]
-fn the_next_failure_counts_on_and_keeps_the_first_time_and_the_payload() {
+fn the_next_failure_increments_the_attempt_and_keeps_time_and_payload() {
     let body = record(&envelope("1", "1573750000", "[1.0]"));
-    let InvocationDecision::Invoke(invocation) = decided(&fixed(5), &body, 5000) else { panic!() };
+    let InvocationDecision::Invoke(invocation) = decide_record(&fixed_delay_policy(5), &body, 5000) else {
+        panic!()
+    };
     assert_eq!(invocation.payload, envelope("2", "1573750000", "[1.0]"));
 }
 
 #[test]
-fn an_invocation_not_due_hops_for_the_rest_or_900_s() {
-    let hop = |after_millis| match decided(&fixed(2000), &record("{}"), after_millis) {
+fn an_early_record_hops_for_the_remaining_time_or_900_s() {
+    let hop_delay = |after_millis| match decide_record(&fixed_delay_policy(2000), &record("{}"), after_millis)
+    {
         InvocationDecision::Hop(delay) => Some(delay.get()),
         InvocationDecision::Invoke(_) => None,
         other => panic!("{other:?}"),
     };
     let moments = [-1000, 0, 1_099_999, 1_100_000, 1_999_000, 1_999_001, 1_999_999, 2_000_000];
     let delays = [Some(900), Some(900), Some(900), Some(900), Some(1), Some(1), Some(1), None];
-    assert_eq!(moments.map(hop), delays);
+    assert_eq!(moments.map(hop_delay), delays);
 }
 
 #[test]
-fn the_delay_is_the_policys_for_the_request_id_and_the_attempt() {
+fn the_delay_depends_on_the_policy_the_request_id_and_the_attempt() {
     let policy = Policy::from_json(DEFAULT_POLICY).unwrap();
     for attempt in 1..=20 {
         let payload = if attempt == 1 {
@@ -89,16 +96,16 @@ fn the_delay_is_the_policys_for_the_request_id_and_the_attempt() {
         };
         let message_id = Uuid::parse_str(REQUEST_ID).unwrap();
         let expected = retry_delay(&policy, JitterKey { message_id, generation: 0, attempt });
-        let decided_after = |seconds: i64| decided(&policy, &record(&payload), 1000 * seconds);
-        match decided_after(0) {
+        let decide_after = |seconds: i64| decide_record(&policy, &record(&payload), 1000 * seconds);
+        match decide_after(0) {
             InvocationDecision::Hop(first) => {
                 let (seconds, one) = (i64::from(expected.get()), DelaySeconds::new(1).unwrap());
                 assert_eq!(i64::from(first.get()), seconds.min(900));
-                assert_eq!(decided_after(seconds - 1), InvocationDecision::Hop(one));
-                assert!(matches!(decided_after(seconds), InvocationDecision::Invoke(_)));
+                assert_eq!(decide_after(seconds - 1), InvocationDecision::Hop(one));
+                assert!(matches!(decide_after(seconds), InvocationDecision::Invoke(_)));
             }
             InvocationDecision::Invoke(invocation) => {
-                assert_eq!((invocation.waited, expected.get()), (expected, 0))
+                assert_eq!((invocation.total_delay, expected.get()), (expected, 0))
             }
             other => panic!("{other:?}"),
         }
@@ -106,7 +113,7 @@ fn the_delay_is_the_policys_for_the_request_id_and_the_attempt() {
 }
 
 #[test]
-fn the_default_policy_is_full_jitter_for_a_day() {
+fn the_default_policy_retries_for_a_day() {
     let policy = Policy::from_json(DEFAULT_POLICY).unwrap();
     assert_eq!((policy.max_attempts, policy.max_age_seconds), (1000, Some(86_400)));
     assert!(policy.long_delays);
@@ -114,32 +121,39 @@ fn the_default_policy_is_full_jitter_for_a_day() {
 }
 
 #[test]
-fn after_max_attempts_retries_it_is_given_up() {
-    let after = |attempt| decided(&fixed(0), &record(&envelope(attempt, "1573755000", "{}")), 0);
-    assert!(matches!(after("2"), InvocationDecision::Invoke(_)));
-    let (reason, explanation) = given_up(after("3"));
+fn an_event_is_given_up_after_max_attempts_retries() {
+    let decide_attempt =
+        |attempt| decide_record(&fixed_delay_policy(0), &record(&envelope(attempt, "1573755000", "{}")), 0);
+    assert!(matches!(decide_attempt("2"), InvocationDecision::Invoke(_)));
+    let (reason, explanation) = expect_give_up(decide_attempt("3"));
     assert_eq!(reason, DeadLetterReason::RetryAttemptExceeded);
     assert_eq!(explanation, "Max retry attempts 3 exceeded");
-    assert_eq!(given_up(after("1000")).0, DeadLetterReason::RetryAttemptExceeded);
-    let never = Policy { max_attempts: 0, ..fixed(0) };
-    assert_eq!(given_up(decided(&never, &record("{}"), 0)).0, DeadLetterReason::RetryAttemptExceeded);
+    assert_eq!(expect_give_up(decide_attempt("1000")).0, DeadLetterReason::RetryAttemptExceeded);
+    let without_attempts = Policy { max_attempts: 0, ..fixed_delay_policy(0) };
+    assert_eq!(
+        expect_give_up(decide_record(&without_attempts, &record("{}"), 0)).0,
+        DeadLetterReason::RetryAttemptExceeded
+    );
 }
 
 #[test]
-fn a_retry_later_than_max_age_after_the_first_failure_is_not_made() {
+fn a_retry_that_would_exceed_the_maximum_age_is_not_made() {
     // The first failure was 86,395 s before this one, so the age limit is 5 s after it.
     let first = (failed_at().timestamp() + 5 - 86_400).to_string();
     let body = record(&envelope("1", &first, "{}"));
-    assert!(matches!(decided(&fixed(4), &body, 0), InvocationDecision::Hop(_)));
-    let (reason, explanation) = given_up(decided(&fixed(5), &body, 0));
+    assert!(matches!(decide_record(&fixed_delay_policy(4), &body, 0), InvocationDecision::Hop(_)));
+    let (reason, explanation) = expect_give_up(decide_record(&fixed_delay_policy(5), &body, 0));
     assert_eq!(reason, DeadLetterReason::MessageExpired);
     assert_eq!(
         explanation,
-        "The next retry at 2019-11-14T18:16:10.568000Z would come after max_age_seconds at 2019-11-14T18:16:10.000000Z"
+        "The next retry, at 2019-11-14T18:16:10.568000Z, would be too late: max_age_seconds ends at 2019-11-14T18:16:10.000000Z"
     );
     // A wait in the queue does not extend the limit, either.
-    assert!(matches!(decided(&fixed(4), &body, 4432), InvocationDecision::Invoke(_)));
-    assert_eq!(given_up(decided(&fixed(4), &body, 4433)).0, DeadLetterReason::MessageExpired);
+    assert!(matches!(decide_record(&fixed_delay_policy(4), &body, 4432), InvocationDecision::Invoke(_)));
+    assert_eq!(
+        expect_give_up(decide_record(&fixed_delay_policy(4), &body, 4433)).0,
+        DeadLetterReason::MessageExpired
+    );
 }
 
 #[test]
@@ -147,8 +161,13 @@ fn an_unlisted_function_is_not_invoked_even_after_a_redrive() {
     let body = record("{}").replace(":function:orders:", ":function:orders-2:");
     let failed = FailedInvocation::parse(&body).unwrap();
     for came_back in [false, true] {
-        let (reason, explanation) =
-            given_up(decide_invocation(&fixed(0), &functions(), &failed, came_back, failed_at()));
+        let (reason, explanation) = expect_give_up(decide_invocation(
+            &fixed_delay_policy(0),
+            &functions(),
+            &failed,
+            came_back,
+            failed_at(),
+        ));
         assert_eq!(reason, DeadLetterReason::NonRetryableError);
         assert!(explanation.starts_with("/requestContext/functionArn is not in FUNCTION_ARNS"));
     }
@@ -163,48 +182,52 @@ fn the_policys_lists_match_the_functions_own_error_type() {
         (r#""retryable":["OrderLocked"]"#, false),
         (r#""retryable":["Other"]"#, true),
     ] {
-        let decision = decided(&policy(lists), &record("{}"), 900_000);
+        let decision = decide_record(&policy(lists), &record("{}"), 900_000);
         assert_eq!(matches!(decision, InvocationDecision::GiveUp(_)), is_given_up, "{lists}");
         if is_given_up {
-            assert_eq!(given_up(decision), (DeadLetterReason::NonRetryableError, String::new()));
+            assert_eq!(expect_give_up(decision), (DeadLetterReason::NonRetryableError, String::new()));
         }
     }
 }
 
 #[test]
-fn a_record_redriven_from_the_final_dlq_is_invoked_at_once() {
+fn a_record_redriven_from_the_final_dlq_is_invoked_immediately() {
     let body = record(&envelope("3", "1573750000", "[1.0]"));
     let now = failed_at() + TimeDelta::days(9);
-    let InvocationDecision::Invoke(invocation) =
-        decide_invocation(&fixed(600), &functions(), &FailedInvocation::parse(&body).unwrap(), true, now)
-    else {
+    let InvocationDecision::Invoke(invocation) = decide_invocation(
+        &fixed_delay_policy(600),
+        &functions(),
+        &FailedInvocation::parse(&body).unwrap(),
+        true,
+        now,
+    ) else {
         panic!()
     };
     assert_eq!(invocation.payload, envelope("1", &now.timestamp().to_string(), "[1.0]"));
-    assert_eq!(invocation.waited, RetryDelay::ZERO);
+    assert_eq!(invocation.total_delay, RetryDelay::ZERO);
 }
 
-/// Otherwise, it would hop until that time.
+/// Otherwise, the record would hop until then.
 #[test]
-fn a_record_of_the_future_is_given_up_but_clocks_may_differ() {
+fn a_record_from_the_future_is_given_up_unless_clock_skew_explains_it() {
     for (timestamp, is_given_up) in [
         ("9999-12-31T23:59:59.999Z", true),
         ("2019-11-14T18:21:05.569Z", true),
         ("2019-11-14T18:21:05.568Z", false),
     ] {
         let body = record("{}").replace(FAILED_AT, timestamp);
-        let decision = decided(&fixed(0), &body, 0);
+        let decision = decide_record(&fixed_delay_policy(0), &body, 0);
         assert_eq!(matches!(decision, InvocationDecision::GiveUp(_)), is_given_up, "{timestamp}");
         if is_given_up {
             let future = (DeadLetterReason::InvalidMessageFormat, "/timestamp is in the future".to_owned());
-            assert_eq!(given_up(decision), future);
+            assert_eq!(expect_give_up(decision), future);
         }
     }
 }
 
 proptest! {
-    /// Received at arbitrary times, hop after hop: each receive computes the same due time, no invocation is early, and
-    /// the wait ends.
+    /// However late each hop is received, every receive computes the same due time, no invocation is early, and the
+    /// wait ends.
     #[test]
     fn no_invocation_is_early_and_every_wait_ends(
         request_id in any::<u128>(),
@@ -240,22 +263,22 @@ proptest! {
         prop_assert!(now >= due);
         prop_assert!(now - due <= TimeDelta::seconds(21), "{}", now - due);
         prop_assert!(hops <= 43_200 / 900 + 1);
-        prop_assert_eq!(invocation.waited, expected);
+        prop_assert_eq!(invocation.total_delay, expected);
         prop_assert_eq!(invocation.retry.attempt, made + 1);
     }
 
     /// A chain of failures ends after the policy's retries, regardless of the payload.
     #[test]
-    fn retries_never_exceed_the_policy_and_never_touch_the_payload(
+    fn retries_never_exceed_the_policy_and_never_change_the_payload(
         payload in envelopes::any_json(),
         max_attempts in 0..12_u32,
     ) {
-        let policy = Policy { max_attempts, ..fixed(0) };
+        let policy = Policy { max_attempts, ..fixed_delay_policy(0) };
         prop_assume!(read_payload(&payload).0.is_none());
         let mut current = payload.clone();
         let mut retries = 0;
         loop {
-            match decided(&policy, &record(&current), 0) {
+            match decide_record(&policy, &record(&current), 0) {
                 InvocationDecision::Invoke(invocation) => {
                     retries += 1;
                     let expected = EventRetry { attempt: retries, initial_timestamp: failed_at().timestamp() };

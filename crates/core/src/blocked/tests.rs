@@ -38,13 +38,13 @@ fn verdict(record: ReceivedMessage) -> Outgoing {
 }
 
 #[test]
-fn a_notice_is_the_message_with_its_verdict_and_its_handle() {
+fn a_notice_contains_the_message_its_verdict_and_its_handle() {
     let record = record("not JSON".to_owned(), Attributes::new());
     let times = ReceiveTimes::new(&record, at(99));
     let notice = block_notice(verdict(record), times).unwrap();
     let content = notice.message.as_ref().unwrap().content();
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
-    assert_eq!(content.delay.get(), 60, "its message is hidden by then");
+    assert_eq!(content.delay.get(), 60, "the message is hidden by then");
     let on_the_queue = ReceivedMessage {
         body: content.body.clone(),
         attributes: content.attributes.clone(),
@@ -78,10 +78,10 @@ fn a_blocked_event_has_the_members_of_the_verdicts_event() {
     assert_eq!(block_notice(verdict, times).unwrap().confirmed, Some(blocked));
 }
 
-/// Otherwise, its group would continue without any report of the blocked message.
+/// Otherwise, the group would continue without any report of the blocked message.
 #[test]
 fn a_notice_without_room_for_log_lines_is_written_without_them() {
-    let written = |free: usize, logs: Option<AttemptLogs>| {
+    let notice_with_room = |free: usize, logs: Option<AttemptLogs>| {
         let record = record("x".repeat(MESSAGE_BYTES_MAX - free), Attributes::new());
         let mut failure =
             Failure::for_invalid_message(DeadLetterReason::InvalidMessageFormat, &"", delivery());
@@ -100,7 +100,7 @@ fn a_notice_without_room_for_log_lines_is_written_without_them() {
     };
     let mut has_logs = Vec::new();
     for free in (0..700).step_by(10) {
-        let [with, without] = [Some(attempt_logs()), None].map(|logs| written(free, logs));
+        let [with, without] = [Some(attempt_logs()), None].map(|logs| notice_with_room(free, logs));
         assert_eq!(with.is_some(), without.is_some(), "{free}");
         has_logs.extend(with.map(|logs| logs.is_some()));
     }
@@ -108,17 +108,21 @@ fn a_notice_without_room_for_log_lines_is_written_without_them() {
 }
 
 #[test]
-fn a_verdict_or_a_forged_handle_is_no_notice() {
-    let with = |failure: &str| {
+fn a_verdict_or_a_forged_handle_is_not_a_notice() {
+    let read_notice = |failure: &str| {
         let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure))]);
         BlockedNotice::from_record(&record(String::new(), attributes))
     };
-    assert_eq!(with(r#"{"verdict":"MESSAGE_EXPIRED"}"#), None);
-    assert_eq!(with(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z"}"#), None);
-    assert_eq!(with(r#"{"receipt_handle":"h","waiting_since":"soon","verdict":"MESSAGE_EXPIRED"}"#), None);
-    let whole =
-        with(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z","verdict":"MESSAGE_EXPIRED"}"#);
-    assert_eq!(whole.unwrap().receipt_handle, "h");
+    assert_eq!(read_notice(r#"{"verdict":"MESSAGE_EXPIRED"}"#), None);
+    assert_eq!(read_notice(r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z"}"#), None);
+    assert_eq!(
+        read_notice(r#"{"receipt_handle":"h","waiting_since":"soon","verdict":"MESSAGE_EXPIRED"}"#),
+        None
+    );
+    let complete = read_notice(
+        r#"{"receipt_handle":"h","waiting_since":"2026-11-28T00:00:00Z","verdict":"MESSAGE_EXPIRED"}"#,
+    );
+    assert_eq!(complete.unwrap().receipt_handle, "h");
 }
 
 #[test]
@@ -134,12 +138,12 @@ fn a_message_without_room_for_the_handle_is_given_up() {
 #[test]
 fn a_blocked_message_is_hidden_for_12_hours_or_until_its_retention_ends() {
     let times = ReceiveTimes::new(&record(String::new(), Attributes::new()), at(0));
-    let hidden =
+    let hiding_seconds =
         |retention, now| hiding_time(queue_times(retention), times, at(now)).map(VisibilitySeconds::get);
-    assert_eq!(hidden(1_209_600, 0), Some(43_020));
-    assert_eq!(hidden(43_200, 0), Some(43_020));
-    assert_eq!(hidden(43_200, 1), Some(43_019));
-    assert_eq!(hidden(43_200, 43_019), Some(1));
-    assert_eq!(hidden(43_200, 43_020), None);
-    assert_eq!(hidden(43_200, 50_000), None);
+    assert_eq!(hiding_seconds(1_209_600, 0), Some(43_020));
+    assert_eq!(hiding_seconds(43_200, 0), Some(43_020));
+    assert_eq!(hiding_seconds(43_200, 1), Some(43_019));
+    assert_eq!(hiding_seconds(43_200, 43_019), Some(1));
+    assert_eq!(hiding_seconds(43_200, 43_020), None);
+    assert_eq!(hiding_seconds(43_200, 50_000), None);
 }

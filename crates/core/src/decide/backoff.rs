@@ -1,10 +1,10 @@
-//! The delay before a retry: a pure function of the policy, the message, its generation and the attempt.
+//! The delay before a retry: a pure function of the policy, the message, its generation and the attempt number.
 //!
-//! The randomness is keyed, not drawn: every copy of a message computes the same delay on any machine. The generator is
-//! ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
-//! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII text `redelivr`. Its
-//! first 64-bit word `x` (little-endian) spreads the backoff, the second one the target's own delay. A word becomes a
-//! number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
+//! Random values are derived from a key: every copy of a message computes the same delay on any machine. The generator
+//! is ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
+//! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII string `redelivr`.
+//! The first 64-bit word `x` of its output (little-endian) spreads the backoff, and the second word spreads a delay
+//! requested by the target. A word is mapped to a number in `low..=high` as `low + ((x * (high - low + 1)) >> 64)`.
 
 use std::ops::RangeInclusive;
 
@@ -15,18 +15,18 @@ use uuid::Uuid;
 use crate::limits::RetryDelay;
 use crate::policy::{Backoff, Jitter, Policy};
 
-/// The key of a delay's randomness.
+/// The key from which the random part of a delay is derived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JitterKey {
     /// `metadata.message_id`.
     pub message_id: Uuid,
     /// `metadata.redrive_generation`.
     pub generation: u32,
-    /// Number of the retry that follows the delay, 1 for the first.
+    /// Number of the retry after the delay: 1 for the first retry.
     pub attempt: u32,
 }
 
-/// The delay before retry `key.attempt` according to the policy's backoff: whole seconds within [`bounds`].
+/// Returns the policy's delay before retry number `key.attempt`: whole seconds within [`bounds`].
 #[must_use]
 pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
     let (low, high) = bounds(policy, key.attempt).into_inner();
@@ -34,8 +34,9 @@ pub fn retry_delay(policy: &Policy, key: JitterKey) -> RetryDelay {
     RetryDelay::saturating(draw_number(key, low, high))
 }
 
-/// The shortest and the longest delay before retry `attempt`, 1 for the first. Each whole second between them is
-/// equally likely. The default policy has 0..=900 s before each retry; an exponential backoff doubles up to its cap.
+/// Returns the shortest and the longest delay before retry number `attempt` (1 for the first retry). All whole seconds
+/// in that range are equally likely. With the default policy, each delay is 0..=900 s; an exponential backoff doubles
+/// up to its cap.
 #[must_use]
 pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     let (base, cap, jitter) = match &policy.backoff {
@@ -53,7 +54,7 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
         Jitter::Full => (0, base),
         Jitter::Additive { max } => {
             let max = u64::from(max.get());
-            // At the cap the base shrinks, but not the spread: otherwise all messages at the cap would be retried
+            // At the cap, the base shrinks but the spread does not: otherwise all messages at the cap would be retried
             // together.
             let low = base.min(cap.saturating_sub(max));
             (low, low + max)
@@ -62,24 +63,25 @@ pub fn bounds(policy: &Policy, attempt: u32) -> RangeInclusive<RetryDelay> {
     RetryDelay::saturating(low)..=RetryDelay::saturating(high)
 }
 
-/// Draws a number in `low..=high` from the key's first word, the word for the backoff.
+/// Draws a number in `low..=high` from the key's first word, which is reserved for the backoff.
 pub(crate) fn draw_number(key: JitterKey, low: u64, high: u64) -> u64 {
     let [word, _] = key_words(key);
     scale_word(word, low, high)
 }
 
-/// The delay of a `Retry-After`, as a floor for the retry's own delay: never shorter than requested, and up to 10 %
-/// longer, so that messages with the same date are not all retried at once. At most `limit`: 900 s, or 12 hours with
-/// long delays ([`Policy::delay_limit`]).
+/// Returns the delay for a `Retry-After`, which is a floor for the policy's own delay: never shorter than requested,
+/// and up to 10 % longer so that messages with the same date are not all retried at the same time. At most `limit`: 900
+/// s, or 12 hours with long delays ([`Policy::delay_limit`]).
 #[must_use]
-pub fn target_delay(asked_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
+pub fn target_delay(requested_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
     let [_, word] = key_words(key);
-    let extra = scale_word(word, 0, asked_seconds.min(u64::from(limit.get())) / 10);
-    RetryDelay::saturating(asked_seconds.saturating_add(extra)).min(limit)
+    let extra = scale_word(word, 0, requested_seconds.min(u64::from(limit.get())) / 10);
+    RetryDelay::saturating(requested_seconds.saturating_add(extra)).min(limit)
 }
 
-/// `initial * rate^(n-1) + offset`, rounded up so that no retry is early, at most `max`. Computed by repeated
-/// multiplication, whose result IEEE 754 defines exactly; that of a power function may differ between machines.
+/// Computes `initial * rate^(n-1) + offset`, at most `max`, rounded up so that no retry is early. Uses repeated
+/// multiplication, for which IEEE 754 defines an exact result; a power function may return different results on
+/// different machines.
 fn exponential_base(
     initial: RetryDelay,
     rate: f64,
@@ -90,8 +92,7 @@ fn exponential_base(
     let cap = f64::from(max.get());
     let mut base = f64::from(initial.get());
     for _ in 1..attempt {
-        // The result no longer changes: a thousand attempts must neither take a thousand multiplications nor yield
-        // infinity.
+        // The result no longer changes. Stopping here saves up to a thousand multiplications and avoids infinity.
         if base >= cap || rate <= 1.0 {
             break;
         }

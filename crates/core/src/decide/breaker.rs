@@ -1,5 +1,5 @@
-//! The circuit breaker decides if a target may be called now. It is a pure state machine: its inputs are times and call
-//! outcomes, its outputs permits and holds.
+//! The circuit breaker decides whether a target may be called now. It is a pure state machine: its inputs are times and
+//! call outcomes, and its outputs are permits and holds.
 //!
 //! ```text
 //!              a run of outages too long to be chance             the probe is due
@@ -9,10 +9,10 @@
 //!   [rate limit: grows with answers, falls with refusals] ────┴───────◄────────────────────────┘
 //! ```
 //!
-//! The breaker lives in the memory of one function environment. Each key (a tenant) has its own circuit, in addition to
-//! the circuit of the target as a whole: an outage of one key holds only that key's messages, and the target's circuit
-//! opens if several keys show an outage. Each call results in either an outage or an answer. An error that is not an
-//! outage by the policy is an answer, too: it shows that the target is up.
+//! The breaker is kept in the memory of one function environment. Each key (a tenant) has its own circuit, in addition
+//! to the circuit of the target as a whole: an outage of one key holds only that key's messages, and the target's
+//! circuit opens if several keys show an outage. Each call counts as either an outage or an answer. An error that the
+//! policy does not classify as an outage counts as an answer, since it shows that the target is up.
 
 mod circuit;
 mod evidence;
@@ -61,21 +61,21 @@ pub struct Breaker {
     changes: u32,
 }
 
-/// The message for which a call is requested.
+/// The message that requests a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// `metadata.message_id`; spreads the probes of many environments.
+    /// `metadata.message_id`. Spreads the probes of many environments over time.
     pub message_id: Uuid,
     /// `None` for a message without a key.
     pub key: Option<CircuitKey>,
-    /// Failed calls of this message. Only a message without earlier failures is evidence of an outage: any other
-    /// message may itself be the cause.
+    /// Number of failed calls of this message. Only a message without earlier failures is evidence of an outage; any
+    /// other message may itself be the cause.
     pub failures: u32,
-    /// Seconds for which the message was held before. Its next hold is about a third of that, at least 2 s and at most
-    /// 750 s.
+    /// Seconds for which the message was held before. Its next hold is about a third of this time, at least 2 s and at
+    /// most 750 s.
     pub held_seconds: u32,
-    /// Calls before this one, or receives on a queue where failed messages remain. A message that waited for hours in
-    /// an outage should not wait for minutes after one random failure.
+    /// Number of calls before this one, or of receives on a queue where failed messages remain. A message that waited
+    /// for hours in an outage should not wait for minutes after one random failure.
     pub calls_before: u32,
 }
 
@@ -85,28 +85,28 @@ impl Caller {
     }
 }
 
-/// Limits the time for which a message may wait within the invocation.
+/// Limits how long a message may wait within the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Other calls of its batch are running, so the invocation continues in any case.
+    /// Other calls of the batch are running, so the invocation continues in any case.
     OthersRun,
-    /// The batch began less than [`PATIENCE`] ago.
+    /// The batch started less than [`PATIENCE`] ago.
     NewBatch,
-    /// No wait is allowed: the message is held instead.
+    /// The message must not wait: it is held instead.
     Over,
 }
 
 impl Patience {
-    /// A message with a key waits for its key's circuit only while other calls run: it must not use function time that
-    /// other keys need.
+    /// Returns true if a message with this key may wait. A message with a key waits for its key's circuit only while
+    /// other calls run, so that it does not use up function time that other keys need.
     fn allows_wait(self, key: Option<CircuitKey>) -> bool {
         self == Self::OthersRun || (self == Self::NewBatch && key.is_none())
     }
 }
 
-/// A batch beyond the rate limit waits this long before it is held. Lambda sends the next batch to an idle environment,
-/// so one that held all messages at once would also receive the most while others have free slots. The wait costs no
-/// more than the holds that it saves.
+/// The time for which a batch beyond the rate limit waits before it is held. Lambda sends the next batch to an idle
+/// environment, so an environment that held all its messages immediately would also receive the most batches, while
+/// others have free slots. The wait costs no more than the holds it saves.
 pub const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The result of [`Breaker::request_call`].
@@ -114,15 +114,15 @@ pub const PATIENCE: Duration = Duration::from_millis(500);
 pub enum Permission {
     /// Make the call, and record its outcome.
     Call(Permit),
-    /// Wait: a running probe will decide, or a slot of the rate limit may be free soon.
+    /// Wait: a running probe will decide, or the rate limit may soon have a free slot.
     Wait,
-    /// Do not call: send the message to its queue again.
+    /// Do not call: send the message back to its queue.
     Hold(Hold),
 }
 
-/// A call that was permitted.
+/// Permission for one call.
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "an unrecorded probe blocks all further ones"]
+#[must_use = "an unrecorded probe blocks all further probes"]
 pub struct Permit {
     caller: Caller,
     /// Number of state changes before the call.
@@ -135,10 +135,10 @@ pub struct Permit {
 enum PermitReason {
     /// The target is not known to be down.
     Up,
-    /// A probe that checks if the target is up again.
+    /// A probe that checks whether the target is up again.
     Probe(BreakerScope),
-    /// The call is made in any state of the breaker, and a fault spends an attempt: the message has reached its hold
-    /// limit, or the outage is no longer confirmed.
+    /// The call is made whatever the state of the breaker, and a fault spends an attempt: the message has reached its
+    /// hold limit, or the outage is no longer confirmed.
     Regardless,
 }
 
@@ -148,15 +148,15 @@ enum BreakerScope {
     Key,
 }
 
-/// The combined decision of the target's and the key's circuits.
+/// The combined decision of the target's circuit and the key's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum CircuitsAnswer {
     Call,
-    /// Make the call; a fault spends an attempt.
+    /// Make the call. A fault spends an attempt.
     CallRegardless,
     Probe(BreakerScope),
     Wait,
-    /// Hold the message for the time that this circuit computes.
+    /// Hold the message for as long as this circuit requires.
     Hold(BreakerScope),
 }
 
@@ -175,17 +175,17 @@ impl CircuitVerdict {
 }
 
 impl Permit {
-    /// True if the call is a probe of a target that is down.
+    /// Returns true if the call is a probe of a target that is down.
     #[must_use]
     pub fn is_probe(&self) -> bool {
         matches!(self.reason, PermitReason::Probe(_))
     }
 
-    /// True if a message whose call failed with this outcome may be held without spending an attempt. "Not now" is held
-    /// regardless of the reason for the call.
+    /// Returns true if a message whose call had this outcome may be held without spending an attempt. After "not now",
+    /// it may be held regardless of why the call was made.
     #[must_use]
-    pub fn may_be_held(&self, met: CallOutcome) -> bool {
-        met.is_not_now() || (met == CallOutcome::Fault && self.reason != PermitReason::Regardless)
+    pub fn may_be_held(&self, outcome: CallOutcome) -> bool {
+        outcome.is_not_now() || (outcome == CallOutcome::Fault && self.reason != PermitReason::Regardless)
     }
 }
 
@@ -194,7 +194,7 @@ impl Permit {
 pub enum CircuitChange {
     /// The circuit opened: calls stop until the first probe.
     Opened {
-        /// Outages in a row.
+        /// Number of outages in a row.
         outages: u32,
         probe_in: Duration,
     },
@@ -206,29 +206,29 @@ pub enum CircuitChange {
     /// The outage is over; a slow start follows.
     Closed {
         open_for: Duration,
-        /// Probes made while open, including the answered one.
+        /// Number of probes made while the circuit was open, including the answered one.
         probes: u32,
     },
 }
 
-/// The longest hold that the breaker chooses; `Retry-After` may request up to 900 s. Together with the target's longest
-/// probe interval (90 s) and 60 s for receives, calls and sends, the sum is 900 s: a held message is called within 15
-/// minutes after the target recovers.
+/// The longest hold that the breaker chooses; a `Retry-After` may request up to 900 s. Together with the target's
+/// longest probe interval (90 s) and 60 s for receives, calls and sends, this adds up to 900 s: a held message is
+/// called within 15 minutes of the target's recovery.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
 const HOLD_SECONDS_MIN: f32 = 1.0;
 /// A message's first hold.
 const HOLD_SECONDS_FIRST: f32 = 2.0;
-/// A later hold is this share of the message's total held time, plus a fixed number of seconds.
+/// Each later hold is this share of the message's total held time, plus a fixed number of seconds.
 const HOLD_SHARE: f32 = 0.35;
 const HOLD_SECONDS_BASE: f32 = 15.0;
-/// Growth factor of a message's holds per failed call of that message.
+/// Factor by which a message's hold grows with each of its failed calls.
 const HOLD_GROWTH: f32 = 3.0;
-/// The limit on `Retry-After`, since `DelaySeconds` is at most 900.
+/// The limit on a `Retry-After`, because `DelaySeconds` is at most 900.
 const RETRY_AFTER_SECONDS_MAX: f32 = 900.0;
 
-/// Refusals of two keys within this time, or with fewer answers than this in between, show that the target as a whole
-/// is busy.
+/// The target as a whole counts as busy if two keys are refused within this many seconds, or with fewer than this many
+/// answers in between.
 const REFUSED_TOGETHER_SECONDS: f32 = 5.0;
 const REFUSED_TOGETHER_ANSWERS: u32 = 20;
 
@@ -241,11 +241,11 @@ struct RefusedCall {
 }
 
 impl Breaker {
-    /// Decides if the target may be called now for this message. A permit must be used with [`Breaker::record_outcome`]
-    /// or returned with [`Breaker::give_back`].
+    /// Decides whether the target may be called now for this message. A permit must be passed to
+    /// [`Breaker::record_outcome`] or [`Breaker::give_back`].
     pub fn request_call(&mut self, caller: Caller, patience: Patience, now: Timestamp) -> Permission {
         if self.clock.moment_at(now).is_last() {
-            // Its clock ends after a year: a new breaker costs a few calls.
+            // The clock runs out after more than a year. Starting over costs only a few calls.
             *self = Self::default();
         }
         let moment = self.clock.moment_at(now);
@@ -262,7 +262,7 @@ impl Breaker {
         }
     }
 
-    /// Permits a call that is not a probe; it uses a token of the rate limit.
+    /// Permits a call that is not a probe. The call uses a token of the rate limit.
     fn permit_call(&mut self, caller: Caller, reason: PermitReason, now: Moment) -> Permission {
         self.target.take_token();
         self.shares.count_call(caller.key);
@@ -270,7 +270,7 @@ impl Breaker {
         Permission::Call(Permit { caller, began: self.changes, reason })
     }
 
-    /// Queries the target's circuit, and the key's where it may change the decision.
+    /// Queries the target's circuit, and the key's circuit where it may change the decision.
     fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
         if let Some(scope) = self.waiting_scope(caller.key, now) {
             return CircuitsAnswer::Hold(scope);
@@ -286,23 +286,23 @@ impl Breaker {
                 CircuitVerdict::Probing => CircuitsAnswer::Wait,
                 _ => CircuitsAnswer::Hold(BreakerScope::Target),
             },
-            // Any key may be used to probe the target.
+            // A message with any key may probe the target.
             verdict => verdict.to_answer(BreakerScope::Target, patience != Patience::Over),
         }
     }
 
-    /// The circuit that holds a message until the end of a `Retry-After`, before which not even a probe of the target
-    /// is made.
+    /// Returns the scope of the circuit that holds a message until a `Retry-After` ends. Until then, not even a probe
+    /// of the target is made.
     fn waiting_scope(&mut self, key: Option<CircuitKey>, now: Moment) -> Option<BreakerScope> {
-        let of_target = self.target.must_wait(now);
-        let of_key = self.keys.get_mut(key, now).is_some_and(|circuit| circuit.must_wait(now));
-        // A target that is down holds its messages for longer.
-        let scope = if of_target || self.target.open_since().is_some() {
+        let target_waits = self.target.must_wait(now);
+        let key_waits = self.keys.get_mut(key, now).is_some_and(|circuit| circuit.must_wait(now));
+        // The target's circuit holds messages for longer while the target is down.
+        let scope = if target_waits || self.target.open_since().is_some() {
             BreakerScope::Target
         } else {
             BreakerScope::Key
         };
-        (of_target || of_key).then_some(scope)
+        (target_waits || key_waits).then_some(scope)
     }
 
     fn query_key(&mut self, caller: Caller, now: Moment) -> CircuitVerdict {
@@ -310,20 +310,20 @@ impl Breaker {
         circuit.map_or(CircuitVerdict::Call, |circuit| circuit.decide_call(caller, Reserve::None, now))
     }
 
-    /// The part of the target's rate that a call of this key must leave unused. Counts the key as one of the rate's
-    /// users.
+    /// Returns the part of the target's rate that a call of this key must leave unused. Counts the key as a user of the
+    /// rate.
     fn key_reserve(&mut self, key: Option<CircuitKey>, now: Moment) -> Reserve {
         if !self.target.is_limited() {
             return Reserve::None;
         }
         self.shares.add_user(key);
-        if self.shares.exceeds_share(key, now) { Reserve::OnePlace } else { Reserve::None }
+        if self.shares.exceeds_share(key, now) { Reserve::OneToken } else { Reserve::None }
     }
 
-    /// Decides for a message that has reached its hold limit: it is called in any state of the breaker. Its outcome
-    /// counts like that of any other call, but it is not a probe. It waits at most `grace` longer for the end of a
-    /// `Retry-After`, or for a slot in the rate limit of a busy target: otherwise thousands that reach the limit
-    /// together would all be refused.
+    /// Decides for a message that has reached its hold limit: it is called whatever the state of the breaker. The
+    /// outcome counts like any other call's, but the call is not a probe. The message waits at most `grace` longer for
+    /// a `Retry-After` to end, or for a free slot in the rate limit of a busy target: otherwise, thousands of messages
+    /// that reach the limit together would all be refused.
     pub fn request_overdue_call(&mut self, caller: Caller, grace: Duration, now: Timestamp) -> Permission {
         let now = self.clock.moment_at(now);
         if grace >= to_duration(HOLD_SECONDS_MIN)
@@ -334,14 +334,14 @@ impl Breaker {
         self.permit_call(caller, PermitReason::Regardless, now)
     }
 
-    /// The hold of a message at its hold limit, which no longer grows with its total held time.
+    /// Returns the hold of a message at its hold limit. The hold no longer grows with the total held time.
     fn overdue_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
         let CircuitsAnswer::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
             return None;
         };
-        let asked = self.asked_seconds(scope, caller, now);
-        if asked > 0.0 {
-            let delay = to_duration(asked.max(HOLD_SECONDS_MIN));
+        let retry_after = self.retry_after_seconds(scope, caller, now);
+        if retry_after > 0.0 {
+            let delay = to_duration(retry_after.max(HOLD_SECONDS_MIN));
             return Some(Hold { delay, ..self.hold_by(scope, caller, None, now) });
         }
         let is_limited = self.circuit_mut(scope, caller.key, now).is_limited();
@@ -353,14 +353,14 @@ impl Breaker {
     pub fn record_outcome(
         &mut self,
         permit: Permit,
-        met: CallOutcome,
+        outcome: CallOutcome,
         now: Timestamp,
     ) -> Option<CircuitChange> {
         let now = self.clock.moment_at(now);
-        if met.is_answer() {
+        if outcome.is_answer() {
             return self.record_answer(&permit, now);
         }
-        if let CallOutcome::Refusal(Some(after)) = met {
+        if let CallOutcome::Refusal(Some(after)) = outcome {
             let scope =
                 if let PermitReason::Probe(scope) = permit.reason { scope } else { BreakerScope::Key };
             self.changes += 1;
@@ -372,9 +372,9 @@ impl Breaker {
             );
         }
         match permit.reason {
-            PermitReason::Probe(scope) => self.record_failed_probe(&permit, scope, met, now),
+            PermitReason::Probe(scope) => self.record_failed_probe(&permit, scope, outcome, now),
             PermitReason::Up | PermitReason::Regardless => {
-                let scope = match met {
+                let scope = match outcome {
                     CallOutcome::Refusal(_) => self.record_refusal(&permit, now)?,
                     _ => BreakerScope::Key,
                 };
@@ -383,7 +383,7 @@ impl Breaker {
         }
     }
 
-    /// Returns the unused permit of a call that was not made.
+    /// Takes back the permit of a call that was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn give_back(&mut self, permit: Permit, now: Timestamp) {
         let now = self.clock.moment_at(now);
@@ -402,9 +402,9 @@ impl Breaker {
         }
     }
 
-    /// Applies the report of an outage in a held message that was sent at `reported_at`. An environment without a newer
-    /// answer continues the count from there, and opens this key's circuit, with a probe due at once, if the run of
-    /// first failures suffices: otherwise it would make calls that fail. Ignored within 30 s after an answer.
+    /// Applies an outage report from a held message that was sent at `reported_at`. Without a newer answer, this
+    /// environment continues the reported count. If the run of first failures suffices, it opens the key's circuit with
+    /// a probe due immediately, instead of making calls that would fail. Ignored within 30 s of an answer.
     pub fn apply_report(
         &mut self,
         key: Option<CircuitKey>,
@@ -425,71 +425,75 @@ impl Breaker {
         self.keys.get_or_insert(key, &self.target, now).apply_report(report, share, &mut self.changes, now);
     }
 
-    /// Start of the outage, if the target or this key is down.
+    /// Returns the start of the outage, if the target or this key is down.
     #[must_use]
     pub fn open_since(&self, key: Option<CircuitKey>) -> Option<Timestamp> {
-        let of_key = || self.keys.get(key).and_then(Circuit::open_since);
-        self.target.open_since().or_else(of_key).map(|since| self.clock.timestamp_at(since))
+        let key_since = || self.keys.get(key).and_then(Circuit::open_since);
+        self.target.open_since().or_else(key_since).map(|since| self.clock.timestamp_at(since))
     }
 
-    /// The hold of a message whose own call failed; `None` if the call spends an attempt. "Not now" spends none. A
-    /// fault spends none if the circuit is open, or if it is the message's first one and the target was down recently.
-    pub fn hold_after_call(&mut self, caller: Caller, met: CallOutcome, now: Timestamp) -> Option<Hold> {
+    /// Returns the hold of a message whose own call failed, or `None` if the call spends an attempt. "Not now" spends
+    /// none. A fault spends none if the circuit is open, or if it is the message's first fault and the target was down
+    /// recently.
+    pub fn hold_after_call(&mut self, caller: Caller, outcome: CallOutcome, now: Timestamp) -> Option<Hold> {
         let moment = self.clock.moment_at(now);
         let is_down = || {
-            let of_key = self.keys.get(caller.key);
+            let key_circuit = self.keys.get(caller.key);
             let is_recent = |circuit: &Circuit| circuit.was_down_recently(moment);
             self.open_since(caller.key).is_some()
-                || (caller.is_first_call() && (is_recent(&self.target) || of_key.is_some_and(is_recent)))
+                || (caller.is_first_call() && (is_recent(&self.target) || key_circuit.is_some_and(is_recent)))
         };
-        if !met.is_not_now() && !is_down() {
+        if !outcome.is_not_now() && !is_down() {
             return None;
         }
-        if let CallOutcome::Later(after) = met {
-            let own = own_hold_seconds(caller.held_seconds, Some(caller.calls_before));
-            let delay = to_duration(own.max(after.as_secs_f32()).min(RETRY_AFTER_SECONDS_MAX));
+        if let CallOutcome::Later(after) = outcome {
+            let own_seconds = own_hold_seconds(caller.held_seconds, Some(caller.calls_before));
+            let delay = to_duration(own_seconds.max(after.as_secs_f32()).min(RETRY_AFTER_SECONDS_MAX));
             let outage = Outage { since: now, first_failures: 0 };
             return Some(Hold { reason: HoldReason::NotNow, outage, delay });
         }
-        // A key that is down is held for longer than the rate limit of a busy target requires.
+        // A key that is down needs longer holds than the rate limit of a busy target.
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
-        let is_of_key = self.target.state_since().is_none() || (self.target.is_limited() && key_is_open());
-        let scope = if is_of_key { BreakerScope::Key } else { BreakerScope::Target };
+        let is_key_hold = self.target.state_since().is_none() || (self.target.is_limited() && key_is_open());
+        let scope = if is_key_hold { BreakerScope::Key } else { BreakerScope::Target };
         let called = Some(caller.calls_before);
         Some(self.hold_by(scope, caller, called, moment))
     }
 
-    /// Computes the hold. `called` is the number of earlier calls, if the message was called now.
+    /// Computes the hold. `called` is the number of earlier calls if the message was just called, and `None` otherwise.
     fn hold_by(&mut self, scope: BreakerScope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
         let jitter = jitter_factor(caller.message_id, self.changes);
-        // No jitter: the messages of a batch remain together, so that the next batch is full, too.
-        let own = own_hold_seconds(caller.held_seconds, called);
+        // No jitter: the messages of a batch stay together, so that the next batch is full again.
+        let own_seconds = own_hold_seconds(caller.held_seconds, called);
         let circuit = self.circuit_mut(scope, caller.key, now);
         let (reason, seconds) = match &mut circuit.state {
-            CircuitState::Closed if called.is_some() => (HoldReason::NotNow, own),
+            CircuitState::Closed if called.is_some() => (HoldReason::NotNow, own_seconds),
             // The target sent a `Retry-After`.
             CircuitState::Closed => (HoldReason::RateLimited, 0.0),
             CircuitState::Limited(limit) => {
                 let place = limit.assign_slot(now, jitter);
-                (HoldReason::RateLimited, if called.is_some() { place.max(own) } else { place })
+                (HoldReason::RateLimited, if called.is_some() { place.max(own_seconds) } else { place })
             }
-            CircuitState::Open(_) => (HoldReason::Down, own),
+            CircuitState::Open(_) => (HoldReason::Down, own_seconds),
         };
-        let (since, first_failures) = (circuit.trouble_since(now), circuit.run);
-        let asked = self.asked_seconds(scope, caller, now);
-        let delay = to_duration(seconds.max(asked).max(HOLD_SECONDS_MIN));
+        let (since, first_failures) = (circuit.reported_since(now), circuit.run);
+        let retry_after = self.retry_after_seconds(scope, caller, now);
+        let delay = to_duration(seconds.max(retry_after).max(HOLD_SECONDS_MIN));
         let outage = Outage { since: self.clock.timestamp_at(since), first_failures };
         Hold { reason, outage, delay }
     }
 
-    /// The rest of a `Retry-After`, up to a tenth longer, so that messages with the same date are not all received at
-    /// once.
-    fn asked_seconds(&mut self, scope: BreakerScope, caller: Caller, now: Moment) -> f32 {
+    /// Returns the rest of a `Retry-After`, up to a tenth longer so that messages with the same date are not all
+    /// received at the same time.
+    fn retry_after_seconds(&mut self, scope: BreakerScope, caller: Caller, now: Moment) -> f32 {
         let jitter = jitter_factor(caller.message_id, self.changes);
-        let asked = self.circuit_mut(scope, caller.key, now).asked_seconds(now);
-        // A `Retry-After` for the key counts even if the target as a whole was later found to be down or busy.
-        let asked = self.keys.get(caller.key).map_or(asked, |of_key| asked.max(of_key.asked_seconds(now)));
-        (asked * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX)
+        let retry_after = self.circuit_mut(scope, caller.key, now).retry_after_seconds(now);
+        // A `Retry-After` for the key counts even if the target as a whole later turned out to be down or busy.
+        let retry_after = self
+            .keys
+            .get(caller.key)
+            .map_or(retry_after, |circuit| retry_after.max(circuit.retry_after_seconds(now)));
+        (retry_after * (1.4 - jitter * 0.4)).min(RETRY_AFTER_SECONDS_MAX)
     }
 
     fn circuit_mut(&mut self, scope: BreakerScope, key: Option<CircuitKey>, now: Moment) -> &mut Circuit {
@@ -504,12 +508,14 @@ impl Breaker {
         self.run.clear();
         let Permit { caller: Caller { key, .. }, began, .. } = *permit;
         let mut circuit = self.keys.get_mut(key, now);
-        let chance = circuit.as_ref().map_or(0, |circuit| circuit.chance_failures());
-        let of_key =
-            circuit.as_mut().and_then(|circuit| circuit.record_answer(began, chance, &mut self.changes, now));
-        let chance = if self.target.open_since().is_some() { self.target.chance_failures() } else { chance };
-        let of_target = self.target.record_answer(began, chance, &mut self.changes, now);
-        of_target.or(of_key).map(|EndedOutage { seconds, probes }| CircuitChange::Closed {
+        let failures = circuit.as_ref().map_or(0, |circuit| circuit.random_failures());
+        let key_outage = circuit
+            .as_mut()
+            .and_then(|circuit| circuit.record_answer(began, failures, &mut self.changes, now));
+        let failures =
+            if self.target.open_since().is_some() { self.target.random_failures() } else { failures };
+        let target_outage = self.target.record_answer(began, failures, &mut self.changes, now);
+        target_outage.or(key_outage).map(|EndedOutage { seconds, probes }| CircuitChange::Closed {
             open_for: to_duration(seconds),
             probes: probes.into(),
         })
@@ -519,7 +525,7 @@ impl Breaker {
         &mut self,
         permit: &Permit,
         scope: BreakerScope,
-        met: CallOutcome,
+        outcome: CallOutcome,
         now: Moment,
     ) -> Option<CircuitChange> {
         let Permit { caller, began, .. } = *permit;
@@ -543,14 +549,15 @@ impl Breaker {
         if is_first_call {
             circuit.count_failure(now);
         }
-        // "Not now" is not the message's own fault, so any message with it confirms the outage.
-        let confirms = is_first_call || met.is_not_now();
+        // "Not now" is not caused by the message, so it confirms the outage for any message.
+        let confirms = is_first_call || outcome.is_not_now();
         let probe_in = circuit.record_failed_probe(confirms, longest, jitter, now)?;
         Some(CircuitChange::ProbeFailed { probe_in: to_duration(probe_in) })
     }
 
-    /// Lowers the rate of the key, or of the target if several keys are refused together, and returns the scope. `None`
-    /// if the rate was already lowered: calls that were running at that refusal add no evidence.
+    /// Lowers the rate of the key, or of the target if several keys are refused together, and returns the scope.
+    /// Returns `None` if the rate was already lowered: calls that were running at the time of that refusal add no
+    /// evidence.
     fn record_refusal(&mut self, permit: &Permit, now: Moment) -> Option<BreakerScope> {
         let key = permit.caller.key;
         let is_shared = self.refused.is_some_and(|last| {
@@ -607,7 +614,7 @@ impl Breaker {
         }
     }
 
-    /// Opens the target's circuit if several keys show an outage: a single key contributes at most half of the
+    /// Opens the target's circuit if several keys show an outage. A single key contributes at most half of the required
     /// evidence.
     fn open_target(&mut self, message_id: Uuid, now: Moment) -> Option<CircuitChange> {
         if self.target.open_since().is_some() {
@@ -627,10 +634,10 @@ impl Breaker {
     }
 }
 
-/// Maximum number of distinct keys in a run; more are not needed to show an outage of the target.
+/// Maximum number of distinct keys in a run. No more are needed to show an outage of the target.
 const RUN_KEYS_MAX: usize = 1024;
 
-/// Numbers of answers in the last full second and in the current one.
+/// Number of answers in the last full second and in the current second.
 #[derive(Clone, Copy, Debug, Default)]
 struct AnswersPerSecond {
     second: Option<Moment>,
@@ -646,7 +653,7 @@ impl AnswersPerSecond {
         self.in_all = self.in_all.wrapping_add(1);
     }
 
-    /// The rate of answers, at least one per second.
+    /// Returns the rate of answers, at least one per second.
     fn per_second(&mut self, now: Moment) -> f32 {
         self.advance_second(now);
         f32::from(self.last.max(self.current).max(1))
@@ -662,9 +669,9 @@ impl AnswersPerSecond {
     }
 }
 
-/// Seconds to hold a message, by its total held time: as long as that time, and from twenty seconds on about a third of
-/// it. For a message that was called, the number of its calls limits the hold: after hours in an outage it should not
-/// wait for minutes because of one random failure.
+/// Returns the number of seconds for which to hold a message, based on its total held time: about as long as that time,
+/// or about a third of it from twenty seconds on. For a message that was just called, the number of its calls also
+/// limits the hold: after hours in an outage, it should not wait for minutes because of one random failure.
 fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
     let by_age = (HOLD_SECONDS_FIRST + held).min(HOLD_SECONDS_BASE + held * HOLD_SHARE);
@@ -675,7 +682,7 @@ fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     by_age.min(by_calls).min(HOLD_MAX)
 }
 
-/// A factor of 0.75 to 1, so that environments that detect an outage together do not probe together.
+/// Returns a factor of 0.75 to 1, so that environments that detect an outage together do not probe together.
 fn jitter_factor(message_id: Uuid, number: u32) -> f32 {
     let thousandths = draw_number(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
     f32::from(u16::try_from(thousandths).unwrap_or(1000)) / 1000.0

@@ -1,4 +1,4 @@
-//! Due times of retries, and the part of a delay that fits in one `DelaySeconds`.
+//! Due times of retries, and the part of a delay that fits in a single `DelaySeconds`.
 
 use chrono::TimeDelta;
 
@@ -10,7 +10,7 @@ use crate::message::metadata::format_rfc3339;
 use crate::message::reason::{DeadLetterReason, GiveUp};
 use crate::policy::Policy;
 
-/// A due time, never in the past, and the delay from which it was computed.
+/// A due time, never in the past, and the delay that it results from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct DueTime {
     pub(crate) at: Timestamp,
@@ -18,20 +18,20 @@ pub(crate) struct DueTime {
 }
 
 impl DueTime {
-    /// The due time that the last hop wrote into the message. A time that the policy cannot produce is ignored: the
-    /// policy has changed, or the time is forged.
+    /// Returns the due time that the last hop wrote into the message. Ignores a time that the policy cannot produce:
+    /// the policy has changed, or the time is forged.
     pub(super) fn from_hop(
         policy: &Policy,
-        HandOff { answer, delivery, .. }: &HandOff,
+        HandOff { classification, delivery, .. }: &HandOff,
         due_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Self> {
-        // Without long delays no message hops: an old due time of up to 12 hours is from another policy, so a new delay
-        // is drawn.
+        // Without long delays, messages do not hop. An old due time, up to 12 hours away, stems from another policy, so
+        // a new delay is drawn.
         let at = due_at.filter(|_| policy.long_delays)?;
-        // Counted from the failure, like the original delay, so that each hop computes the same one.
-        let seconds = rounded_up(at - delivery.failed_at(now));
-        let longest = match answer.retry_after_seconds {
+        // Counted from the failure, like the original delay, so that every hop computes the same delay.
+        let seconds = round_up_seconds(at - delivery.failed_at(now));
+        let longest = match classification.retry_after_seconds {
             Some(_) => policy.delay_limit(),
             None => policy.backoff.longest_delay(policy.delay_limit()),
         };
@@ -39,8 +39,8 @@ impl DueTime {
         Some(Self { at: at.max(now), delay })
     }
 
-    /// With long delays, the delay counts from the failure, so that every copy and every receive computes the same
-    /// time; otherwise it counts from now.
+    /// Computes the due time of a backoff. With long delays, the backoff starts at the failure, so that every copy and
+    /// every receive computes the same time; otherwise it starts now.
     pub(super) fn from_backoff(
         backoff: &FlooredBackoff,
         limit: Option<Timestamp>,
@@ -55,35 +55,37 @@ impl DueTime {
         Self { at: now + TimeDelta::seconds(i64::from(delay.get())), delay }
     }
 
-    /// The remaining delay, rounded up so that no retry is early. `None` if it exceeds the limit of `DelaySeconds`.
+    /// Returns the remaining delay, rounded up so that no retry is early, or `None` if it exceeds the limit of
+    /// `DelaySeconds`.
     pub(crate) fn delay_from(self, now: Timestamp) -> Option<DelaySeconds> {
-        DelaySeconds::new(rounded_up(self.at - now))
+        DelaySeconds::new(round_up_seconds(self.at - now))
     }
 }
 
-/// Whole seconds, rounded up; 0 if negative. SQS counts whole seconds, and a delay rounded down would end before the
-/// time that the target requested.
-fn rounded_up(duration: TimeDelta) -> u64 {
+/// Converts to whole seconds, rounded up; 0 if negative. SQS counts whole seconds, and a delay rounded down would end
+/// before the time that the target requested.
+fn round_up_seconds(duration: TimeDelta) -> u64 {
     let whole = duration.num_seconds() + i64::from(duration.subsec_nanos() > 0);
     u64::try_from(whole).unwrap_or(0)
 }
 
-/// Margin between a message's last call and its expiry, since delivery by SQS and the pollers takes some time.
+/// Margin between a message's last call and its expiry, because delivery by SQS and its pollers takes some time.
 pub(crate) const ARRIVAL_MARGIN: TimeDelta = TimeDelta::seconds(5);
 
-/// The policy's delay before a retry, with the delay that the target requested as its floor.
+/// The policy's delay before a retry, with the delay requested by the target as its floor.
 pub(super) struct FlooredBackoff {
     backoff: RetryDelay,
     floor: RetryDelay,
 }
 
 impl FlooredBackoff {
-    /// The delay before the retry of this key.
-    pub(super) fn for_retry(policy: &Policy, answer: &Classification, key: JitterKey) -> Self {
-        let asked = answer.retry_after_seconds;
-        let floor = asked.map_or(RetryDelay::ZERO, |asked| target_delay(asked, policy.delay_limit(), key));
+    /// Computes both delays before the retry with this key.
+    pub(super) fn for_retry(policy: &Policy, classification: &Classification, key: JitterKey) -> Self {
+        let requested = classification.retry_after_seconds;
+        let floor = requested
+            .map_or(RetryDelay::ZERO, |requested| target_delay(requested, policy.delay_limit(), key));
         // A snooze is not a failure, so no backoff applies.
-        let backoff = match (answer.known_class(), asked) {
+        let backoff = match (classification.known_class(), requested) {
             (FailureClass::Snooze, Some(_)) => RetryDelay::ZERO,
             _ => retry_delay(policy, key),
         };
@@ -95,9 +97,9 @@ impl FlooredBackoff {
         Self { backoff: self.backoff.min(longest), floor: self.floor.min(longest) }
     }
 
-    /// The due time, counted from `from`. If the target requests a longer delay than the message has left, the last
-    /// call is made 5 s before the message expires: otherwise the message would be given up without it. If no time is
-    /// left for the wait, that call has already been made.
+    /// Returns the due time, counted from `from`. If the target requests a longer delay than the message has left, the
+    /// last call is made 5 s before the message expires: otherwise, the message would be given up on without that call.
+    /// If there is no time left to wait, the last call has already been made.
     pub(super) fn due_time(&self, from: Timestamp, limit: Option<Timestamp>, now: Timestamp) -> DueTime {
         let due = DueTime::from_now(self.backoff.max(self.floor), from);
         let last_call =
@@ -115,19 +117,19 @@ impl FlooredBackoff {
     }
 }
 
-/// Checks the number of retries made against the policy's limit, or the producer's if that is lower.
-pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u32) -> Result<(), GiveUp> {
+/// Checks the number of retries made against the policy's limit, or against the producer's if it is lower.
+pub(crate) fn check_attempts(policy: &Policy, producer_max: Option<u32>, made: u32) -> Result<(), GiveUp> {
     // A producer may request fewer retries, but not more: the target's owner sets the policy. The explanation names the
-    // limit that applied, so the producer's counts only if it is lower.
-    let by_producer = by_producer.filter(|max| *max < policy.max_attempts);
-    let max = by_producer.unwrap_or(policy.max_attempts);
+    // limit that was reached, so the producer's limit is ignored unless it is lower.
+    let producer_max = producer_max.filter(|max| *max < policy.max_attempts);
+    let max = producer_max.unwrap_or(policy.max_attempts);
     if made < max {
         return Ok(());
     }
-    let whose = if by_producer.is_some() { " (metadata.max_attempts)" } else { "" };
+    let limit_source = if producer_max.is_some() { " (metadata.max_attempts)" } else { "" };
     Err(GiveUp {
         reason: DeadLetterReason::RetryAttemptExceeded,
-        explanation: format!("Max retry attempts {max} exceeded{whose}"),
+        explanation: format!("Max retry attempts {max} exceeded{limit_source}"),
     })
 }
 
@@ -135,36 +137,37 @@ pub(crate) fn check_attempts(policy: &Policy, by_producer: Option<u32>, made: u3
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AgeLimit {
     pub(crate) at: Timestamp,
-    by: &'static str,
+    setting: &'static str,
 }
 
 impl AgeLimit {
-    /// True if no time is left for another wait.
+    /// Returns true if there is no time left for another wait.
     pub(crate) fn is_near(self, now: Timestamp) -> bool {
         now + ARRIVAL_MARGIN >= self.at
     }
 
-    /// The earlier of the policy's and the producer's limit.
+    /// Returns the earlier of the policy's limit and the producer's.
     pub(crate) fn from_limits(
         policy: &Policy,
         expires_at: Option<Timestamp>,
         first_sent: Timestamp,
     ) -> Option<Self> {
-        let by_policy = policy
-            .max_age_seconds
-            .map(|age| Self { at: first_sent + TimeDelta::seconds(i64::from(age)), by: "max_age_seconds" });
-        let by_producer = expires_at.map(|at| Self { at, by: "metadata.expires_at" });
-        by_policy.into_iter().chain(by_producer).min()
+        let policy_limit = policy.max_age_seconds.map(|age| Self {
+            at: first_sent + TimeDelta::seconds(i64::from(age)),
+            setting: "max_age_seconds",
+        });
+        let producer_limit = expires_at.map(|at| Self { at, setting: "metadata.expires_at" });
+        policy_limit.into_iter().chain(producer_limit).min()
     }
 }
 
 /// Checks that a retry at `next` is in time.
 pub(crate) fn check_age(limit: Option<AgeLimit>, next: Timestamp) -> Result<(), GiveUp> {
     match limit {
-        Some(AgeLimit { at, by }) if next > at => Err(GiveUp {
+        Some(AgeLimit { at, setting }) if next > at => Err(GiveUp {
             reason: DeadLetterReason::MessageExpired,
             explanation: format!(
-                "The next retry at {} would come after {by} at {}",
+                "The next retry, at {}, would be too late: {setting} ends at {}",
                 format_rfc3339(next),
                 format_rfc3339(at)
             ),

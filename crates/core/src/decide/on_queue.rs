@@ -1,9 +1,9 @@
-//! The decision on a failed message that remains on its queue (strategies `visibility` and `ordered`): its next
+//! Decides what happens to a failed message that remains on its queue (strategies `visibility` and `ordered`): a new
 //! visibility timeout, or a verdict.
 
 use std::time::Duration;
 
-use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, retryable_kind};
+use super::{AgeLimit, FlooredBackoff, check_age, check_attempts, retryable_class};
 use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::backoff::JitterKey;
 use crate::failure::HandOff;
@@ -16,7 +16,7 @@ use crate::policy::Policy;
 /// Settings of a queue on which failed messages remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTimes {
-    /// Its visibility timeout. The 12 hours for which a message can be hidden count from its receive.
+    /// The queue's visibility timeout. The 12 hours for which a message can be hidden start at its receive.
     pub visibility_timeout: VisibilitySeconds,
     /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes older messages, hidden or not.
     pub retention: Duration,
@@ -25,14 +25,14 @@ pub struct QueueTimes {
 /// The attempts of a message that remains on its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempts {
-    /// Number of calls or receives so far, including this one.
+    /// Number of calls or receives so far, including the current one.
     pub made: u32,
     /// Start of the age that `max_age_seconds` limits.
     pub since: Timestamp,
 }
 
 impl Attempts {
-    /// Attempts where each receive counts as one, and the age starts at the first send.
+    /// Counts each receive as an attempt, and the age from the first send.
     #[must_use]
     pub fn from_receives(accepted: &AcceptedMessage) -> Self {
         Self { made: accepted.record().receive_count, since: accepted.first_sent() }
@@ -40,14 +40,14 @@ impl Attempts {
 }
 
 impl QueueTimes {
-    /// The latest time for a retry, with a margin for its failure: a message that is received but not yet hidden again
-    /// at the end of the retention is lost.
+    /// Returns the latest time for a retry, with a margin in case it fails: a message that has been received, but not
+    /// yet hidden again, when the retention ends is lost.
     pub(crate) fn retained_until(self, sent_at: Timestamp) -> Timestamp {
         sent_at + self.retention - self.visibility_timeout.duration()
     }
 
-    /// The longest time for which a received message can be hidden: 12 hours from the receive
-    /// ("ChangeMessageVisibility", Amazon SQS API Reference), minus the visibility timeout, since the call may have
+    /// Returns the longest time for which a received message can be hidden: 12 hours from the receive
+    /// ("ChangeMessageVisibility", Amazon SQS API Reference), minus the visibility timeout, because the call may have
     /// taken that long.
     pub(crate) fn hidden_max(self) -> VisibilitySeconds {
         let left = VisibilitySeconds::MAX.get() - self.visibility_timeout.get();
@@ -58,7 +58,7 @@ impl QueueTimes {
 /// Returns the visibility timeout for the message's retry. Pure, like [`super::decide`].
 ///
 /// # Errors
-/// The message is given up, with the reason.
+/// Returns the reason if the message is given up on.
 pub fn decide_on_queue(
     policy: &Policy,
     failed: &FailedMessage,
@@ -66,29 +66,30 @@ pub fn decide_on_queue(
     queue_times: QueueTimes,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let FailedMessage { accepted, hand_off: HandOff { error, answer, delivery, .. }, .. } = failed;
+    let FailedMessage { accepted, hand_off: HandOff { error, classification, delivery, .. }, .. } = failed;
     let metadata = accepted.metadata();
-    retryable_kind(policy, &error.error_type, answer.known_class())?;
-    // The first call was not a retry, so the number of the next retry is that of this call.
+    retryable_class(policy, &error.error_type, classification.known_class())?;
+    // The first call was not a retry, so the next retry has the same number as this call.
     let Attempts { made, since } = attempts;
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
     let key = JitterKey { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
     let hidden_max = RetryDelay::saturating(queue_times.hidden_max().get().into());
-    let backoff = FlooredBackoff::for_retry(policy, answer, key).capped_at(hidden_max);
+    let backoff = FlooredBackoff::for_retry(policy, classification, key).capped_at(hidden_max);
     let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, since);
     let retained_until = queue_times.retained_until(delivery.sent_at);
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
-    // Counted from now, not from the failure, since the new timeout starts with the request that sets it.
+    // Counted from now, not from the failure, because the new timeout starts with the request that sets it.
     let due = backoff.due_time(now, Some(limit), now);
     check_age(age_limit, due.at)?;
     if due.at > retained_until {
-        return Err(not_retained(queue_times, delivery.sent_at, due.at));
+        return Err(retention_give_up(queue_times, delivery.sent_at, due.at));
     }
     Ok(due.delay)
 }
 
-/// The reason to give up a message whose retry is too late for the retention: SQS would delete the message silently.
-pub(crate) fn not_retained(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
+/// Returns the reason for giving up on a message whose retry would be too late for the retention: SQS would delete the
+/// message silently.
+pub(crate) fn retention_give_up(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} is too close to the end of the queue's retention at {}",
         format_rfc3339(next),

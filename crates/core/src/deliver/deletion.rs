@@ -1,4 +1,4 @@
-//! Deletion by receipt handle: one outcome per entry.
+//! Deletion by receipt handle, with one outcome per entry.
 
 use std::time::Duration;
 
@@ -6,11 +6,11 @@ use crate::fault::{EntryError, EntryOutcome, Fault};
 use crate::limits::BATCH_ENTRIES_MAX;
 use crate::ports::{Clock, Queue};
 
-/// Maximum requests per batch, with a pause between them that doubles each time.
-const TRIES: u32 = 5;
+/// Maximum number of requests per batch. The pause between them doubles each time.
+const REQUESTS_MAX: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
-/// Deletes messages by receipt handle. Returns one final outcome each, in order; transient errors are retried.
+/// Deletes messages by receipt handle. Retries transient errors, and returns one final outcome per handle, in order.
 pub async fn delete_receives<Q: Queue, C: Clock>(
     queue: &Q,
     clock: &C,
@@ -20,14 +20,14 @@ pub async fn delete_receives<Q: Queue, C: Clock>(
     let mut outcomes: Vec<_> = handles.iter().map(|_| no_answer()).collect();
     let mut waiting: Vec<usize> = (0..handles.len()).collect();
     let mut pause = FIRST_PAUSE;
-    for _ in 0..TRIES {
+    for _ in 0..REQUESTS_MAX {
         for places in waiting.chunks(BATCH_ENTRIES_MAX) {
             let batch: Vec<_> = places.iter().map(|place| handles[*place].clone()).collect();
             for (place, outcome) in places.iter().zip(queue.delete_batch(&batch).await) {
                 outcomes[*place] = outcome;
             }
         }
-        // Deletions are idempotent, so one without a response can be repeated.
+        // Deletions are idempotent, so a deletion without a response can be repeated.
         waiting.retain(|place| matches!(&outcomes[*place], Err(error) if error.fault.is_retryable()));
         if waiting.is_empty() {
             break;

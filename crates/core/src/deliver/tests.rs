@@ -13,7 +13,7 @@ use crate::fault::{EntryError, Fault};
 use crate::message::Content;
 use crate::testing::at;
 
-/// A clock that advances only while a future sleeps, and only when no other future is ready.
+/// A clock that advances only when all futures are asleep.
 #[derive(Clone)]
 struct FakeClock(Arc<Mutex<(Timestamp, Sleepers)>>);
 
@@ -29,19 +29,19 @@ impl FakeClock {
         (self.now() - at(0)).as_seconds_f64()
     }
 
-    /// Polls until ready: fakes never require real waiting.
+    /// Polls the future until it is ready: no fake waits in real time.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
         loop {
-            // Twice, since a future polled earlier may become ready through a later one.
+            // Polls twice, since a later future may make an earlier one ready.
             for _ in 0..2 {
                 if let Poll::Ready(output) = future.as_mut().poll(&mut context) {
                     return output;
                 }
             }
             let mut time = self.0.lock().unwrap();
-            let (then, sleepers) = time.1.pop_first().expect("nothing moves any more");
+            let (then, sleepers) = time.1.pop_first().expect("no future can make progress");
             time.0 = then;
             drop(time);
             sleepers.into_iter().for_each(Waker::wake);
@@ -75,15 +75,15 @@ enum Answer {
     All,
     /// These entries fail, by body; all others are confirmed.
     Failing(Vec<(&'static str, Fault)>),
-    /// This many outcomes, all confirmed, regardless of the number of entries.
+    /// The response has this many outcomes, all confirmed, regardless of the number of entries.
     Count(usize),
-    /// Never responds.
+    /// There is no response.
     Hang,
-    /// This response after this many seconds.
+    /// The response arrives after this many seconds.
     After(u64, Box<Answer>),
 }
 
-/// Responds to requests according to a script, whose last line is repeated. Records the bodies and the time of each
+/// Responds to requests according to a script, whose last response is repeated. Records the time and the bodies of each
 /// request.
 struct FakeQueue {
     clock: FakeClock,
@@ -119,7 +119,7 @@ impl QueueSender for FakeQueue {
             }
             answer
         };
-        let sent = |body: &String| Ok(format!("id of {body}"));
+        let outcome = |body: &String| Ok(format!("id of {body}"));
         let answer = match answer {
             Answer::After(seconds, answer) => {
                 self.clock.sleep(Duration::from_secs(seconds)).await;
@@ -128,13 +128,13 @@ impl QueueSender for FakeQueue {
             answer => answer,
         };
         match answer {
-            Answer::After(..) => unreachable!("one wait is enough"),
-            Answer::All => bodies.iter().map(sent).collect(),
+            Answer::After(..) => unreachable!("waits are not nested"),
+            Answer::All => bodies.iter().map(outcome).collect(),
             Answer::Failing(failing) => bodies
                 .iter()
                 .map(|body| match failing.iter().find(|(name, _)| name == body) {
                     Some((_, fault)) => Err(error(*fault)),
-                    None => sent(body),
+                    None => outcome(body),
                 })
                 .collect(),
             Answer::Count(count) => (0..count).map(|index| Ok(format!("id {index}"))).collect(),
@@ -153,23 +153,23 @@ fn messages(bodies: &[&str]) -> Vec<OutgoingMessage> {
     bodies.iter().map(|body| message(body).unwrap()).collect()
 }
 
-/// Delivers within ten seconds.
-fn delivered(queue: &FakeQueue, bodies: &[&str]) -> Vec<EntryOutcome<String>> {
-    delivered_within(10, queue, bodies)
+/// Delivers with a deadline of ten seconds.
+fn deliver_bodies(queue: &FakeQueue, bodies: &[&str]) -> Vec<EntryOutcome<String>> {
+    deliver_bodies_within(10, queue, bodies)
 }
 
-fn delivered_within(seconds: i64, queue: &FakeQueue, bodies: &[&str]) -> Vec<EntryOutcome<String>> {
+fn deliver_bodies_within(seconds: i64, queue: &FakeQueue, bodies: &[&str]) -> Vec<EntryOutcome<String>> {
     queue.clock.block_on(deliver(queue, &queue.clock, at(seconds), messages(bodies)))
 }
 
-fn sent(bodies: &[&str]) -> Vec<EntryOutcome<String>> {
+fn sent_outcomes(bodies: &[&str]) -> Vec<EntryOutcome<String>> {
     bodies.iter().map(|body| Ok(format!("id of {body}"))).collect()
 }
 
 #[test]
-fn nothing_to_send_is_no_request() {
+fn no_request_is_made_without_messages() {
     let queue = FakeQueue::new([Answer::All]);
-    assert_eq!(delivered(&queue, &[]), []);
+    assert_eq!(deliver_bodies(&queue, &[]), []);
     assert_eq!(queue.requests(), [[""; 0]; 0]);
 }
 
@@ -178,21 +178,21 @@ fn every_message_has_one_outcome_in_order() {
     let names: Vec<_> = (0..25).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
     let queue = FakeQueue::new([Answer::All]);
-    assert_eq!(delivered(&queue, &bodies), sent(&bodies));
+    assert_eq!(deliver_bodies(&queue, &bodies), sent_outcomes(&bodies));
     let sizes: Vec<_> = queue.requests().iter().map(Vec::len).collect();
     assert_eq!(sizes, [10, 10, 5]);
-    assert_eq!(queue.clock.now(), at(0), "success costs no time");
+    assert_eq!(queue.clock.now(), at(0), "successful sends take no time");
 }
 
 #[test]
-fn refused_entries_are_sent_again_alone_and_confirmed_ones_never() {
+fn only_refused_entries_are_sent_again() {
     for fault in [Fault::Throttled, Fault::NotSent] {
         let queue = FakeQueue::new([
             Answer::Failing(vec![("b", fault), ("d", fault)]),
             Answer::Failing(vec![("d", fault)]),
             Answer::All,
         ]);
-        assert_eq!(delivered(&queue, &["a", "b", "c", "d"]), sent(&["a", "b", "c", "d"]));
+        assert_eq!(deliver_bodies(&queue, &["a", "b", "c", "d"]), sent_outcomes(&["a", "b", "c", "d"]));
         assert_eq!(queue.requests(), [vec!["a", "b", "c", "d"], vec!["b", "d"], vec!["d"]], "{fault:?}");
     }
 }
@@ -200,7 +200,7 @@ fn refused_entries_are_sent_again_alone_and_confirmed_ones_never() {
 #[test]
 fn sender_faults_are_never_sent_again() {
     let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
-    let outcomes = delivered(&queue, &["a", "b"]);
+    let outcomes = deliver_bodies(&queue, &["a", "b"]);
     assert_eq!(outcomes, [Ok("id of a".to_owned()), Err(error(Fault::Sender))]);
     assert_eq!(queue.requests().len(), 1);
 }
@@ -208,28 +208,28 @@ fn sender_faults_are_never_sent_again() {
 #[test]
 fn resends_stop_at_the_deadline_with_the_last_error() {
     let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Throttled)])]);
-    let outcomes = delivered(&queue, &["a", "b"]);
+    let outcomes = deliver_bodies(&queue, &["a", "b"]);
     assert_eq!(outcomes, [Ok("id of a".to_owned()), Err(error(Fault::Throttled))]);
     assert!(queue.clock.seconds() <= 10.0, "{} s", queue.clock.seconds());
     let requests = queue.requests();
     assert_eq!(requests[0], ["a", "b"]);
     assert!(requests[1..].iter().all(|request| *request == ["b"]));
-    // 50 ms, doubling up to 2 s, each shortened by up to half by the clock's sub-second part.
+    // Waits double from 50 ms to 2 s; the clock's sub-second part shortens each by up to half.
     assert!((9..=14).contains(&requests.len()), "{} requests", requests.len());
 }
 
 #[test]
-fn after_the_deadline_nothing_is_sent() {
+fn no_message_is_sent_after_the_deadline() {
     let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Service)])]);
-    let outcomes = delivered_within(-5, &queue, &["a"]);
+    let outcomes = deliver_bodies_within(-5, &queue, &["a"]);
     assert_eq!(outcomes, [Err(no_answer())]);
     assert_eq!(queue.requests().len(), 0);
 }
 
 #[test]
-fn a_hanging_queue_is_cut_at_the_deadline_and_nothing_is_confirmed() {
+fn a_hanging_queue_is_abandoned_at_the_deadline_without_a_confirmation() {
     let queue = FakeQueue::new([Answer::Hang]);
-    let outcomes = delivered(&queue, &["a", "b"]);
+    let outcomes = deliver_bodies(&queue, &["a", "b"]);
     assert_eq!(outcomes, [Err(no_answer()), Err(no_answer())]);
     assert_eq!(queue.clock.now(), at(10));
     assert_eq!(queue.times(), [0, 5000]);
@@ -240,27 +240,31 @@ fn a_hanging_batch_does_not_delay_the_other_batches() {
     let names: Vec<_> = (0..30).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
     let queue = FakeQueue::new([Answer::All, Answer::Hang, Answer::All]);
-    let outcomes = delivered(&queue, &bodies);
-    assert_eq!(outcomes, sent(&bodies));
+    let outcomes = deliver_bodies(&queue, &bodies);
+    assert_eq!(outcomes, sent_outcomes(&bodies));
     assert_eq!(queue.times(), [0, 0, 0, 5000]);
-    assert_eq!(queue.requests()[3], bodies[10..20], "only that one is sent again");
+    assert_eq!(queue.requests()[3], bodies[10..20], "only the hanging batch is sent again");
 }
 
 #[test]
 fn an_entry_without_an_answer_is_not_confirmed() {
     let queue = FakeQueue::new([Answer::Count(2), Answer::Hang]);
-    let outcomes = delivered(&queue, &["a", "b", "c", "d"]);
+    let outcomes = deliver_bodies(&queue, &["a", "b", "c", "d"]);
     assert_eq!(outcomes[..2], [Ok("id 0".to_owned()), Ok("id 1".to_owned())]);
     assert_eq!(outcomes[2..], [Err(no_answer()), Err(no_answer())]);
-    assert_eq!(queue.requests()[1], ["c", "d"], "a missing answer is a lost answer: once more");
+    assert_eq!(
+        queue.requests()[1],
+        ["c", "d"],
+        "a missing outcome counts as lost, so its entry is sent once more"
+    );
 }
 
 #[test]
-fn a_surplus_answer_confirms_no_entry_of_another_batch() {
+fn surplus_outcomes_confirm_no_entry_of_another_batch() {
     let names: Vec<_> = (0..12).map(|index| format!("m{index}")).collect();
     let bodies: Vec<_> = names.iter().map(String::as_str).collect();
     let queue = FakeQueue::new([Answer::Count(12), Answer::Hang]);
-    let outcomes = delivered(&queue, &bodies);
+    let outcomes = deliver_bodies(&queue, &bodies);
     assert!(outcomes[..10].iter().all(Result::is_ok));
     assert_eq!(outcomes[10..], [Err(no_answer()), Err(no_answer())]);
 }

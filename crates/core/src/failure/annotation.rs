@@ -1,4 +1,4 @@
-//! The annotation that turns a given-up message into a final record. A failing annotation never prevents
+//! The annotation, which turns a given-up message into a final record. A failure to annotate never prevents
 //! dead-lettering.
 
 mod fingerprint;
@@ -38,23 +38,23 @@ pub struct Annotation {
     pub record: DeadLetter,
 }
 
-/// The document in the attribute `DeadLetter`. A document with the required members is ours; a later version may have
-/// added more.
+/// The document in the attribute `DeadLetter`. A document with the required members is ours; it may have members of
+/// later versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {
     /// The function that gave up on the message.
     pub stage: OpenEnum<Stage>,
     pub cause: Cause,
-    /// Number of retries made, if the body can be parsed.
+    /// Number of retries made, if the body could be parsed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u32>,
-    /// Number of times the message was sent back from the final DLQ, if any.
+    /// Number of times the message was redriven from the final DLQ, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_generation: Option<u32>,
-    /// Seconds that the message was held because its target was down, if any.
+    /// Number of seconds for which the message was held because its target was down, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_seconds: Option<u32>,
-    /// Number of times SQS moved the message after unanswered receives, if any.
+    /// Number of times that SQS moved the message after unanswered receives, if any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub redrive_count: Option<u32>,
     /// Time of the first send, RFC 3339.
@@ -62,7 +62,7 @@ pub struct DeadLetter {
     pub first_sent_time: Option<String>,
     /// Time of the final record, RFC 3339.
     pub dead_lettered_at: String,
-    /// Time of the last failure, RFC 3339. Together with `fingerprint` and `sqs_message_id` it identifies the death.
+    /// Time of the last failure, RFC 3339. It identifies the death, together with `fingerprint` and `sqs_message_id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub died_at: Option<String>,
     /// The queue of the last delivery.
@@ -70,25 +70,25 @@ pub struct DeadLetter {
     pub source_queue_arn: Option<String>,
     /// The SQS message id of the last delivery.
     pub sqs_message_id: String,
-    /// The span of the last attempt as a W3C `traceparent`, if spans are written.
-    #[serde(default, deserialize_with = "traceparent", skip_serializing_if = "Option::is_none")]
+    /// The span of the last attempt as a W3C `traceparent`, if spans are recorded.
+    #[serde(default, deserialize_with = "parse_traceparent", skip_serializing_if = "Option::is_none")]
     pub last_attempt_traceparent: Option<String>,
-    /// The log lines of the last attempt, if their location is known.
-    #[serde(default, deserialize_with = "attempt_logs", skip_serializing_if = "Option::is_none")]
+    /// The log lines of the last attempt, if the location is known.
+    #[serde(default, deserialize_with = "parse_attempt_logs", skip_serializing_if = "Option::is_none")]
     pub last_attempt_logs: Option<AttemptLogs>,
     /// See [`compute_fingerprint()`].
     pub fingerprint: String,
-    /// The producer's attributes that did not fit.
+    /// The producer's attributes for which the message had no room.
     #[serde(default, skip_serializing_if = "FoldedAttributes::is_empty")]
     pub folded_attributes: FoldedAttributes,
 }
 
-fn traceparent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+fn parse_traceparent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
     Ok(SpanContext::from_json(text.get()).map(|span| span.traceparent()))
 }
 
-fn attempt_logs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AttemptLogs>, D::Error> {
+fn parse_attempt_logs<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<AttemptLogs>, D::Error> {
     let text: Box<RawValue> = Deserialize::deserialize(deserializer)?;
     Ok(AttemptLogs::from_json(text.get()))
 }
@@ -102,7 +102,7 @@ pub struct Cause {
     /// The version of the user's function that failed, `NAME:VERSION`, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub function: Option<String>,
-    /// True if the cause may be forged, because it does not come from one of redeliver's functions.
+    /// True if the cause may be forged, because none of redeliver's functions sent it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unverified: bool,
 }
@@ -111,18 +111,18 @@ impl DeadLetter {
     /// Parses the document; `None` if it is not one of ours.
     #[must_use]
     pub fn from_attribute(attribute: &Attribute) -> Option<Self> {
-        // Serde would accept an array for a struct, too.
+        // Serde would also accept an array for a struct.
         let text = attribute.text().filter(|text| text.starts_with('{'))?;
         serde_json::from_str(text).ok()
     }
 
-    /// The span of the last attempt.
+    /// Returns the span of the last attempt.
     #[must_use]
     pub fn last_attempt(&self) -> Option<SpanContext> {
         self.last_attempt_traceparent.as_deref().and_then(SpanContext::from_traceparent)
     }
 
-    /// The generation and the last attempt, which the message keeps when it is sent back from the final DLQ.
+    /// Returns the generation and the last attempt, which a message keeps when it is redriven from the final DLQ.
     #[must_use]
     pub fn came_back(&self) -> DlqReturn {
         DlqReturn { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
@@ -132,7 +132,7 @@ impl DeadLetter {
         serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
     }
 
-    /// Number of bytes that folded attributes add to the document.
+    /// Returns the number of bytes that folded attributes add to the document.
     fn folding_bytes(&self) -> usize {
         let bare = Self { folded_attributes: FoldedAttributes::new(), ..self.clone() };
         self.with_short_cause(0).to_json().len() - bare.with_short_cause(0).to_json().len()
@@ -154,16 +154,16 @@ impl DeadLetter {
     }
 }
 
-/// The attributes of a final record: the producer's, and as much of the annotation as fits beside them and a body of
-/// `body_bytes`. The producer's are never truncated or lost: beyond ten, some are folded into `DeadLetter`; if that
-/// does not fit, the annotation is shortened, if necessary to nothing. Without the document, our attributes are
-/// recognised only by name. If a producer already uses one of these names, the record is not annotated, so that the
-/// producer's attribute is not mistaken for ours.
+/// Builds the attributes of a final record: the producer's, and as much of the annotation as fits next to them and a
+/// body of `body_bytes`. The producer's attributes are never truncated or lost: if there are more than ten attributes
+/// in total, some of the producer's are folded into `DeadLetter`. If that does not fit, the annotation is shortened, if
+/// necessary to nothing. Without the document, our attributes are recognised only by name. If the producer already uses
+/// one of these names, the record is then not annotated, so that the producer's attribute is not mistaken for ours.
 #[must_use]
 pub fn annotate_attributes(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {
     full_annotation(producer, body_bytes, annotation)
         .or_else(|| type_and_details(producer, body_bytes, annotation))
-        .or_else(|| type_only(producer, body_bytes, annotation))
+        .or_else(|| annotate_type_only(producer, body_bytes, annotation))
         .unwrap_or_else(|| producer.clone())
 }
 
@@ -172,7 +172,7 @@ fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annota
         fold_attributes(producer, &[ERROR_TYPE, ERROR_DETAILS, DEAD_LETTER], ATTRIBUTES_MAX - 3)?;
     let logs = &annotation.record.last_attempt_logs;
     let record = DeadLetter { folded_attributes, last_attempt_logs: None, ..annotation.record.clone() };
-    // Folded attributes are the producer's, so they do not count towards our limit.
+    // Folded attributes belong to the producer, so they do not count towards our limit.
     let folding = if record.folded_attributes.is_empty() { 0 } else { record.folding_bytes() };
     let written = |bytes: usize| {
         let record = record.with_short_cause(bytes);
@@ -180,7 +180,7 @@ fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annota
         let mut attributes = kept.clone();
         attributes.insert(DEAD_LETTER.to_owned(), Attribute::string(record.to_json()));
         attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
-        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_dash(details)));
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(dash_if_empty(details)));
         attributes
     };
     let fits = |attributes: &Attributes| {
@@ -195,7 +195,7 @@ fn full_annotation(producer: &Attributes, body_bytes: usize, annotation: &Annota
     })
 }
 
-/// Adds the location of the log lines to `DeadLetter`, if the reason leaves enough bytes.
+/// Adds the location of the log lines to `DeadLetter`, if enough bytes remain.
 fn with_logs(mut attributes: Attributes, body_bytes: usize, logs: &AttemptLogs) -> Attributes {
     let left = MESSAGE_BYTES_MAX.saturating_sub(body_bytes + attributes_size(&attributes));
     let Some(document) = attributes.get(DEAD_LETTER).and_then(Attribute::text) else { return attributes };
@@ -206,11 +206,11 @@ fn with_logs(mut attributes: Attributes, body_bytes: usize, logs: &AttemptLogs) 
 }
 
 fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
-    let attributes = type_only(producer, body_bytes, annotation)?;
+    let attributes = annotate_type_only(producer, body_bytes, annotation)?;
     let written = |bytes: usize| {
         let mut attributes = attributes.clone();
         let details = truncate::clean_without_middle(&annotation.details, bytes);
-        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(or_dash(details)));
+        attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string(dash_if_empty(details)));
         attributes
     };
     let fits = |attributes: &Attributes| {
@@ -219,7 +219,11 @@ fn type_and_details(producer: &Attributes, body_bytes: usize, annotation: &Annot
     truncate::largest_fitting(ERROR_DETAILS_BYTES_MAX, written, fits)
 }
 
-fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Option<Attributes> {
+fn annotate_type_only(
+    producer: &Attributes,
+    body_bytes: usize,
+    annotation: &Annotation,
+) -> Option<Attributes> {
     let is_free = [ERROR_TYPE, ERROR_DETAILS].iter().all(|name| !producer.contains_key(*name));
     let mut attributes = producer.clone();
     attributes.insert(ERROR_TYPE.to_owned(), Attribute::string(annotation.reason.as_str()));
@@ -228,8 +232,8 @@ fn type_only(producer: &Attributes, body_bytes: usize, annotation: &Annotation) 
     (is_free && fits).then_some(attributes)
 }
 
-/// Replaces an empty text by a dash, since SQS refuses an empty attribute.
-fn or_dash(details: String) -> String {
+/// Replaces an empty string with a dash, since SQS refuses empty attributes.
+fn dash_if_empty(details: String) -> String {
     if details.is_empty() { "-".to_owned() } else { details }
 }
 

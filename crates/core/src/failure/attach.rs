@@ -1,5 +1,5 @@
-//! Attaches a document to a message: in an attribute, with its texts cut to fit and other attributes folded if there
-//! are already ten; or in the trace header.
+//! Attaches a document to a message. It becomes an attribute: its texts are cut to fit, and other attributes are folded
+//! if there are already ten. As a last resort, it is put in the trace header.
 
 use std::borrow::Cow;
 
@@ -26,7 +26,7 @@ pub struct Attached {
 }
 
 impl HandOff {
-    /// Attaches this document as an attribute beside the producer's, or as a last resort in the trace header.
+    /// Attaches this document as an attribute next to the producer's, or as a last resort in the trace header.
     #[must_use]
     pub fn attach_to(
         &self,
@@ -38,17 +38,17 @@ impl HandOff {
     }
 
     fn to_wire(&self) -> Wire<'_> {
-        let Self { error, answer, delivery, outage, unknown } = self;
+        let Self { error, classification, delivery, outage, unknown } = self;
         Wire {
             held_since: outage.map(|outage| WireTime::At(outage.since)),
             outage_failures: outage.map(|outage| outage.first_failures),
-            ..build_wire(error, Some(answer), delivery, unknown)
+            ..build_wire(error, Some(classification), delivery, unknown)
         }
     }
 }
 
 impl Hop {
-    /// As [`HandOff::attach_to`].
+    /// Same as [`HandOff::attach_to`].
     #[must_use]
     pub fn attach_to(
         &self,
@@ -62,7 +62,7 @@ impl Hop {
 }
 
 impl Verdict {
-    /// As [`HandOff::attach_to`].
+    /// Same as [`HandOff::attach_to`].
     #[must_use]
     pub fn attach_to(
         &self,
@@ -73,7 +73,7 @@ impl Verdict {
         attach_document(&self.to_wire(), producer, body_bytes, trace_header)
     }
 
-    /// The trace header with this document, for a final record whose annotation does not fit.
+    /// Adds this document to the trace header, for a final record whose annotation does not fit.
     #[must_use]
     pub fn in_trace_header(&self, trace_header: Option<&str>) -> String {
         with_document(&self.to_wire(), trace_header)
@@ -84,20 +84,20 @@ impl Verdict {
         let Some(VerdictDetails { stage, explanation, failure }) = &self.case else {
             return Wire { verdict, ..Wire::default() };
         };
-        let Failure { error, answer, delivery, attempts, unknown } = failure;
+        let Failure { error, classification, delivery, attempts, unknown } = failure;
         Wire {
             verdict,
             stage: stage.clone(),
             explanation: non_empty(explanation),
             attempts: *attempts,
-            ..build_wire(error, answer.as_ref(), delivery, unknown)
+            ..build_wire(error, classification.as_ref(), delivery, unknown)
         }
     }
 }
 
 fn build_wire<'a>(
     LastError { error_type, details, function }: &'a LastError,
-    answer: Option<&'a Classification>,
+    classification: Option<&'a Classification>,
     delivery: &'a Delivery,
     unknown: &'a UnknownMembers,
 ) -> Wire<'a> {
@@ -115,8 +115,8 @@ fn build_wire<'a>(
         error_type: non_empty(error_type),
         details: non_empty(details),
         function: function.as_deref().map(Cow::Borrowed),
-        kind: answer.map(|answer| answer.kind.clone()),
-        retry_after_seconds: answer.and_then(|answer| answer.retry_after_seconds),
+        kind: classification.map(|classification| classification.kind.clone()),
+        retry_after_seconds: classification.and_then(|classification| classification.retry_after_seconds),
         failed_at: Some(WireTime::At(*failed_at)),
         source_message_id: Some(source_message_id.into()),
         source_queue_arn: Some(source_queue_arn.into()),
@@ -131,22 +131,23 @@ fn build_wire<'a>(
     }
 }
 
-/// Groups of members that can be dropped after the texts. The receiver restores some of them from the message itself.
+/// Groups of members that can be dropped after the texts. The receiver restores some of the members from the message
+/// itself.
 #[derive(Clone, Copy, Debug)]
 enum Droppable {
-    /// Members of later versions, and members that only people or other messages need.
+    /// Members of later versions, and members that only people or other messages use.
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
-    /// Not needed in a verdict: the decision has been made.
+    /// Unnecessary in a verdict, since the decision has been made.
     AnswerOfVerdict,
     FailedAt,
-    /// A plain message's id may derive from it.
+    /// A plain message's id may be derived from this id.
     SourceMessageId,
-    /// A message's age may derive from it.
+    /// A message's age may be derived from this time.
     FirstSentTime,
 }
 
-/// The order in which members are dropped, least needed first.
+/// The order in which members are dropped: the least important come first.
 const DROP_ORDER: [Droppable; 6] = [
     Droppable::UnknownFunctionAndLastAttempt,
     Droppable::StageAndSourceQueue,
@@ -160,7 +161,7 @@ fn non_empty(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
-/// Attaches the document in any case: without it, the receiver would repeat the call.
+/// Attaches the document in every case, since the receiver would repeat the call without it.
 fn attach_document(
     wire: &Wire<'_>,
     producer: &Attributes,
@@ -174,8 +175,8 @@ fn attach_document(
     Attached { attributes, trace_header: trace_header.map(str::to_owned) }
 }
 
-/// The attributes with the document; `None` if not even [`Wire::to_minimal`] fits, or if there are ten attributes and
-/// none can be folded.
+/// Adds the document to the attributes; `None` if not even [`Wire::to_minimal`] fits, or if there are ten attributes
+/// and none can be folded.
 fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let Folding { kept: mut attributes, folded } = fold_attributes(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
@@ -187,24 +188,24 @@ fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Op
     Some(attributes)
 }
 
-/// Number of bytes that folded attributes add to a document.
+/// Returns the number of bytes that folded attributes add to a document.
 fn folding_bytes(folded: &FoldedAttributes) -> usize {
     let only = Wire { folded_attributes: Some(Cow::Borrowed(folded)), ..Wire::default() };
     only.to_json().len() - "{}".len()
 }
 
 impl<'a> Wire<'a> {
-    /// Adds folded attributes. Readers unfold only hops and verdicts, so a hand-off with folded attributes gets a due
-    /// time that every reader ignores.
+    /// Adds folded attributes. Receivers unfold only hops and verdicts, so a hand-off with folded attributes gets a due
+    /// time that every receiver ignores.
     fn with_folded(&self, folded: &'a FoldedAttributes) -> Self {
         let is_hand_off = self.verdict.is_none() && self.due_at.is_none();
         let due_at = if is_hand_off { Some(WireTime::At(NEVER)) } else { self.due_at };
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
-    /// The largest document that fits. Texts are for humans and are dropped first: a member of a later version may be
-    /// the message's state, such as the start of an outage. The log lines get the bytes that the reason leaves, even
-    /// beyond `bytes_max`. `None` if not even [`Wire::to_minimal`] fits.
+    /// Builds the largest document that fits. Texts are for people and are dropped first, since a member of a later
+    /// version may be part of the message's state, such as the start of an outage. The log lines get the remaining
+    /// bytes, even beyond `bytes_max`. `None` if not even [`Wire::to_minimal`] fits.
     pub(super) fn largest_fitting(
         &self,
         bytes_max: usize,
@@ -233,8 +234,8 @@ impl<'a> Wire<'a> {
         cut(&wire)
     }
 
-    /// The document without anything that can be dropped. It keeps the code, or the classification with its delay; the
-    /// error type, the generation, the attempts, and the folded attributes.
+    /// Returns the document without any members that can be dropped. It keeps the code, or the classification with its
+    /// delay, and the error type, the generation, the attempts and the folded attributes.
     pub(super) fn to_minimal(&self) -> Self {
         let mut wire = self.with_short_texts(0);
         DROP_ORDER.into_iter().for_each(|members| wire.drop_members(members));
@@ -265,7 +266,7 @@ impl<'a> Wire<'a> {
         }
     }
 
-    /// Cuts both `details` and `explanation` to `bytes`. JSON may double each byte.
+    /// Cuts `details` and `explanation` to `bytes` each. Escaping in JSON may double each byte.
     fn with_short_texts(&self, bytes: usize) -> Self {
         let cut = |text: &Option<Cow<'a, str>>, bytes| {
             let cut = truncate::clean_text(text.as_deref()?, bytes);
@@ -281,15 +282,15 @@ impl<'a> Wire<'a> {
     }
 }
 
-/// Our field, always the last one. Its value is base64, since JSON contains characters that end a field.
+/// Our field, always the last one. Its value is base64-encoded, since JSON contains characters that end a field.
 const FIELD: &str = ";Redeliver=";
-/// The header before our field if the producer set none: a null trace id, which tracers ignore.
+/// The header before our field if the producer set no header: a null trace id, which tracers ignore.
 const UNTRACED: &str = "Root=1-00000000-000000000000000000000000;Sampled=0";
-/// The shortest limit that AWS documents for such a header ("StartExecution", AWS Step Functions API Reference). SQS
-/// documents none.
+/// The lowest limit that AWS documents for this header ("StartExecution", AWS Step Functions API Reference). SQS
+/// documents no limit.
 const HEADER_BYTES_MAX: usize = 256;
 
-/// The producer's trace header with as much of the document as fits, at least [`Wire::to_minimal`].
+/// Appends as much of the document as fits, at least [`Wire::to_minimal`], to the producer's trace header.
 pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String {
     let producers = producers.unwrap_or(UNTRACED);
     let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
@@ -310,7 +311,7 @@ pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
     let Some((before, failure)) = header.as_deref().and_then(split_field) else {
         return SplitTraceHeader { producers: header, failure: None };
     };
-    // A producer may have written such a field itself. Only ours is valid, and it comes last.
+    // The producer may have written the same field. Only the last one is ours, and the others are dropped.
     let mut producers = before;
     while let Some((before, _)) = split_field(producers) {
         producers = before;
@@ -319,7 +320,7 @@ pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
     SplitTraceHeader { producers, failure: Some(failure) }
 }
 
-/// The text before our field, and the document in the field.
+/// Returns the part before our field, and the document in the field.
 fn split_field(header: &str) -> Option<(&str, RawFailure)> {
     let (before, value) = header.rsplit_once(FIELD).filter(|(before, _)| !before.is_empty())?;
     let text = String::from_utf8(BASE64.decode(value).ok()?).ok()?;

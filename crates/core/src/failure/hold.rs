@@ -1,4 +1,4 @@
-//! Holds: messages that are delayed without spending an attempt, because their target is down or limits its calls.
+//! Holds, which delay messages without spending an attempt while the target is down or limits its calls.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ pub use crate::message::outage::Outage;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub reason: HoldReason,
-    /// The outage that the message is held for.
+    /// The outage during which the message is held.
     pub outage: Outage,
     /// At least 1 s, at most 900 s.
     pub delay: Duration,

@@ -32,77 +32,77 @@ fn verdict_on(failure: Failure) -> Verdict {
 }
 
 /// Parses the attribute of a message on the intermediate DLQ.
-fn read(text: &str) -> Option<FailureDocument> {
+fn read_failure(text: &str) -> Option<FailureDocument> {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
     Arrival::from_record(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
 }
 
 /// Attributes `a0`, `a1`… of one byte each.
-fn producer(count: usize) -> Attributes {
+fn producer_attributes(count: usize) -> Attributes {
     (0..count).map(|index| (format!("a{index}"), Attribute::string("x"))).collect()
 }
 
-fn text(attributes: &Attributes) -> &str {
+fn failure_text(attributes: &Attributes) -> &str {
     attributes[FAILURE].text().unwrap()
 }
 
 #[test]
-fn each_document_is_one_json_document() {
+fn each_document_has_its_exact_json_form() {
     let delivered = concat!(
         r#"{"type":"HttpStatus.503","details":"HTTP 503","kind":"transient","failed_at":"2026-07-25T17:20:05.000000Z","#,
         r#""source_message_id":"m","source_queue_arn":"arn:aws:sqs:eu-central-1:000000000000:source","#,
         r#""first_sent_time":"2026-07-25T17:20:00.000000Z""#
     );
-    let attributes = hand_off().attach_to(&producer(1), 100, None).attributes;
+    let attributes = hand_off().attach_to(&producer_attributes(1), 100, None).attributes;
     assert_eq!(attributes.len(), 2);
     assert_eq!(attributes[FAILURE].data_type, "String");
-    assert_eq!(text(&attributes), format!("{delivered}}}"));
-    assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(hand_off())));
+    assert_eq!(failure_text(&attributes), format!("{delivered}}}"));
+    assert_eq!(read_failure(failure_text(&attributes)), Some(FailureDocument::HandOff(hand_off())));
 
-    let attributes = hop().attach_to(&producer(1), 100, None).attributes;
-    assert_eq!(text(&attributes), format!(r#"{delivered},"due_at":"2026-07-25T19:20:05.000000Z"}}"#));
-    assert_eq!(read(text(&attributes)), Some(FailureDocument::Hop(hop())));
+    let attributes = hop().attach_to(&producer_attributes(1), 100, None).attributes;
+    assert_eq!(failure_text(&attributes), format!(r#"{delivered},"due_at":"2026-07-25T19:20:05.000000Z"}}"#));
+    assert_eq!(read_failure(failure_text(&attributes)), Some(FailureDocument::Hop(hop())));
 
-    let attributes = verdict().attach_to(&producer(1), 100, None).attributes;
+    let attributes = verdict().attach_to(&producer_attributes(1), 100, None).attributes;
     let given_up = concat!(
         r#""verdict":"RETRY_ATTEMPT_EXCEEDED","#,
         r#""stage":"failed-message-processor","explanation":"Max retry attempts 5 exceeded"}"#
     );
-    assert_eq!(text(&attributes), format!("{delivered},{given_up}"));
-    assert_eq!(read(text(&attributes)), Some(FailureDocument::Verdict(verdict())));
+    assert_eq!(failure_text(&attributes), format!("{delivered},{given_up}"));
+    assert_eq!(read_failure(failure_text(&attributes)), Some(FailureDocument::Verdict(verdict())));
 }
 
 #[test]
 fn each_kind_of_handler_error_is_classified() {
-    let of = |error: HandlerError| {
-        let answer = HandOff::from_handler_error(&error, delivery()).answer;
-        (answer.known_class().as_str(), answer.retry_after_seconds)
+    let classify = |error: HandlerError| {
+        let classification = HandOff::from_handler_error(&error, delivery()).classification;
+        (classification.known_class().as_str(), classification.retry_after_seconds)
     };
-    let transient = || HandlerError::transient("T", "d");
-    assert_eq!(of(transient()), ("transient", None));
-    assert_eq!(of(transient().retry_after(Duration::from_secs(30))), ("transient", Some(30)));
-    assert_eq!(of(HandlerError::permanent("T", "d")), ("permanent", None));
-    assert_eq!(of(HandlerError::snooze("T", "d", Duration::ZERO)), ("snooze", Some(0)));
-    assert_eq!(of(HandlerError::unavailable("T", "d")), ("transient", None));
+    let transient_error = || HandlerError::transient("T", "d");
+    assert_eq!(classify(transient_error()), ("transient", None));
+    assert_eq!(classify(transient_error().retry_after(Duration::from_secs(30))), ("transient", Some(30)));
+    assert_eq!(classify(HandlerError::permanent("T", "d")), ("permanent", None));
+    assert_eq!(classify(HandlerError::snooze("T", "d", Duration::ZERO)), ("snooze", Some(0)));
+    assert_eq!(classify(HandlerError::unavailable("T", "d")), ("transient", None));
     let back_in = Duration::from_secs(30);
-    assert_eq!(of(HandlerError::unavailable("T", "d").retry_after(back_in)), ("transient", Some(30)));
+    assert_eq!(classify(HandlerError::unavailable("T", "d").retry_after(back_in)), ("transient", Some(30)));
     assert_eq!(
-        HandOff::for_not_started(delivery()).answer,
+        HandOff::for_not_started(delivery()).classification,
         Classification::without_delay(FailureClass::NotStarted)
     );
 }
 
 #[test]
-fn a_targets_own_delay_is_rounded_up_and_may_be_of_any_length() {
-    let after =
+fn a_targets_delay_is_rounded_up_and_not_limited() {
+    let retry_after_seconds =
         |delay| Classification::from_failure_kind(FailureKind::TransientAfter(delay)).retry_after_seconds;
-    assert_eq!(after(Duration::from_millis(1)), Some(1));
-    assert_eq!(after(Duration::from_millis(2000)), Some(2));
-    assert_eq!(after(Duration::MAX), Some(u64::MAX));
+    assert_eq!(retry_after_seconds(Duration::from_millis(1)), Some(1));
+    assert_eq!(retry_after_seconds(Duration::from_millis(2000)), Some(2));
+    assert_eq!(retry_after_seconds(Duration::MAX), Some(u64::MAX));
 }
 
 #[test]
-fn a_targets_error_type_is_cut_and_legal() {
+fn a_targets_error_type_is_truncated_to_legal_text() {
     let error = HandlerError::transient(ErrorType::FromTarget(format!("\0{}", "é".repeat(200))), "");
     let LastError { error_type, .. } = HandOff::from_handler_error(&error, delivery()).error;
     assert!((126..=128).contains(&error_type.len()));
@@ -110,7 +110,7 @@ fn a_targets_error_type_is_cut_and_legal() {
 }
 
 #[test]
-fn the_function_that_failed_is_carried_cut_and_never_replaced() {
+fn the_failed_functions_version_is_truncated_and_never_replaced() {
     let error = HandlerError {
         function: Some(format!("{}:7", "f".repeat(200))),
         ..HandlerError::transient("T", "d")
@@ -119,30 +119,30 @@ fn the_function_that_failed_is_carried_cut_and_never_replaced() {
     let cut = format!("{}…", "f".repeat(125));
     assert_eq!(error.function.as_deref(), Some(&*cut));
     let hand_off = HandOff { error: error.with_function(Some("later")), ..hand_off() };
-    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
-    assert!(text(&attributes).contains(&format!(r#","function":"{cut}","kind":"#)), "{attributes:?}");
-    assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(hand_off)));
+    let attributes = hand_off.attach_to(&producer_attributes(0), 1, None).attributes;
+    assert!(failure_text(&attributes).contains(&format!(r#","function":"{cut}","kind":"#)), "{attributes:?}");
+    assert_eq!(read_failure(failure_text(&attributes)), Some(FailureDocument::HandOff(hand_off)));
     assert_eq!(LastError::default().with_function(Some("orders:7")).function.as_deref(), Some("orders:7"));
 }
 
 #[test]
-fn a_message_that_came_back_begins_a_new_generation() {
-    let written = |generation_before| {
+fn a_message_back_from_the_final_dlq_starts_a_new_generation() {
+    let hand_off_text = |generation_before| {
         let delivery =
             Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before }), ..delivery() };
         let hand_off = HandOff { delivery, ..hand_off() };
-        let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
-        assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(hand_off)));
-        text(&attributes).to_owned()
+        let attributes = hand_off.attach_to(&producer_attributes(0), 1, None).attributes;
+        assert_eq!(read_failure(failure_text(&attributes)), Some(FailureDocument::HandOff(hand_off)));
+        failure_text(&attributes).to_owned()
     };
-    assert!(written(None).ends_with(r#","new_generation":true}"#));
-    assert!(written(Some(2)).ends_with(r#","new_generation":true,"generation_before":2}"#));
+    assert!(hand_off_text(None).ends_with(r#","new_generation":true}"#));
+    assert!(hand_off_text(Some(2)).ends_with(r#","new_generation":true,"generation_before":2}"#));
 }
 
 #[test]
-fn only_a_message_that_came_back_has_a_generation_before() {
+fn only_a_message_back_from_the_final_dlq_has_a_previous_generation() {
     for without in [r#"{"generation_before":2}"#, r#"{"new_generation":false,"generation_before":2}"#] {
-        let Some(FailureDocument::HandOff(hand_off)) = read(without) else { panic!("a hand-off") };
+        let Some(FailureDocument::HandOff(hand_off)) = read_failure(without) else { panic!("a hand-off") };
         assert_eq!(hand_off.delivery.came_back, None, "{without}");
     }
 }
@@ -160,14 +160,16 @@ fn foreign_json_is_not_read_as_a_failure_document() {
         r#"{"verdict":""}"#,
         r#"{"type":"A","type":"B"}"#,
     ] {
-        assert_eq!(read(other), None, "{other}");
+        assert_eq!(read_failure(other), None, "{other}");
     }
 }
 
 #[test]
-fn missing_hand_off_members_come_from_the_record() {
-    let Some(FailureDocument::HandOff(hand_off)) = read(r#"{"type":"T"}"#) else { panic!("a hand-off") };
-    assert_eq!(hand_off.answer, Classification::without_delay(FailureClass::Transient));
+fn missing_hand_off_members_are_taken_from_the_record() {
+    let Some(FailureDocument::HandOff(hand_off)) = read_failure(r#"{"type":"T"}"#) else {
+        panic!("a hand-off")
+    };
+    assert_eq!(hand_off.classification, Classification::without_delay(FailureClass::Transient));
     let expected = Delivery {
         last_attempt: None,
         last_attempt_logs: None,
@@ -179,163 +181,180 @@ fn missing_hand_off_members_come_from_the_record() {
         origin: Origin::Unknown,
     };
     assert_eq!(hand_off.delivery, expected);
-    let Some(FailureDocument::HandOff(odd)) = read(r#"{"failed_at":"yesterday","due_at":"tomorrow"}"#) else {
-        panic!("no time that can be read, so no hop")
+    let Some(FailureDocument::HandOff(odd)) =
+        read_failure(r#"{"failed_at":"yesterday","due_at":"tomorrow"}"#)
+    else {
+        panic!("an invalid due time makes no hop")
     };
     assert_eq!(odd.delivery, expected);
     for no_span in ["7", "{}", "null", r#""""#, r#""\ud800""#] {
         let text = format!(r#"{{"type":"T","last_attempt_traceparent":{no_span}}}"#);
-        let Some(FailureDocument::HandOff(odd)) = read(&text) else { panic!("{no_span}") };
+        let Some(FailureDocument::HandOff(odd)) = read_failure(&text) else { panic!("{no_span}") };
         assert_eq!(odd.delivery, expected);
     }
 }
 
 #[test]
 fn unknown_values_of_a_later_version_are_preserved() {
-    let words = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
-    let Some(FailureDocument::HandOff(parked)) = read(words) else { panic!("a hand-off") };
+    let json = r#"{"type":"T","kind":"parked","retry_after_seconds":7}"#;
+    let Some(FailureDocument::HandOff(parked)) = read_failure(json) else { panic!("a hand-off") };
     assert_eq!(
-        (parked.answer.known_class(), parked.answer.retry_after_seconds),
+        (parked.classification.known_class(), parked.classification.retry_after_seconds),
         (FailureClass::Transient, Some(7))
     );
-    let hop = Hop { hand_off: parked, due_at: at(100) }.attach_to(&producer(0), 1, None).attributes;
-    assert!(text(&hop).contains(r#""kind":"parked","retry_after_seconds":7"#), "{hop:?}");
+    let hop =
+        Hop { hand_off: parked, due_at: at(100) }.attach_to(&producer_attributes(0), 1, None).attributes;
+    assert!(failure_text(&hop).contains(r#""kind":"parked","retry_after_seconds":7"#), "{hop:?}");
 
-    let words = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
-    let Some(FailureDocument::Verdict(verdict)) = read(words) else { panic!("a verdict") };
+    let json = r#"{"verdict":"TARGET_GONE","stage":"circuit-breaker"}"#;
+    let Some(FailureDocument::Verdict(verdict)) = read_failure(json) else { panic!("a verdict") };
     assert_eq!(verdict.code, ReasonCode::Unknown("TARGET_GONE".to_owned()));
     assert_eq!(verdict.case.as_ref().unwrap().stage.as_ref().unwrap().as_str(), "circuit-breaker");
-    let again = verdict.attach_to(&producer(0), 1, None).attributes;
-    assert_eq!(read(text(&again)), Some(FailureDocument::Verdict(verdict)));
+    let attributes = verdict.attach_to(&producer_attributes(0), 1, None).attributes;
+    assert_eq!(read_failure(failure_text(&attributes)), Some(FailureDocument::Verdict(verdict)));
 }
 
 #[test]
-fn unknown_value_is_cut_to_64_bytes() {
-    let of = |bytes: usize| {
-        let words = format!(r#"{{"kind":"{}"}}"#, "k".repeat(bytes));
-        let Some(FailureDocument::HandOff(hand_off)) = read(&words) else { panic!("a hand-off") };
-        hand_off.answer.kind.as_str().to_owned()
+fn an_unknown_kind_is_truncated_to_64_bytes() {
+    let parse_kind = |bytes: usize| {
+        let json = format!(r#"{{"kind":"{}"}}"#, "k".repeat(bytes));
+        let Some(FailureDocument::HandOff(hand_off)) = read_failure(&json) else { panic!("a hand-off") };
+        hand_off.classification.kind.as_str().to_owned()
     };
-    assert_eq!((of(64), of(65)), ("k".repeat(64), format!("{}…", "k".repeat(61))));
+    assert_eq!((parse_kind(64), parse_kind(65)), ("k".repeat(64), format!("{}…", "k".repeat(61))));
 }
 
-/// The document may come from any writer, and lacks members that this version would have written.
+/// A document of unknown origin may lack members that this version always writes.
 #[test]
 fn a_verdict_without_a_stage_keeps_its_reason() {
-    let without = concat!(
+    let text_without_stage = concat!(
         r#"{"type":"T","details":"d","failed_at":"2026-07-25T17:20:05.000000Z","source_message_id":"m","source_queue_arn":"q","#,
         r#""first_sent_time":"2026-07-25T17:20:00.000000Z","attempts":3,"verdict":"MESSAGE_EXPIRED","explanation":"too late","since":1}"#
     );
-    let Some(FailureDocument::Verdict(verdict)) = read(without) else { panic!("a verdict") };
+    let Some(FailureDocument::Verdict(verdict)) = read_failure(text_without_stage) else {
+        panic!("a verdict")
+    };
     let case = verdict.case.as_ref().unwrap();
     assert_eq!((case.explanation.as_str(), case.failure.attempts), ("too late", Some(3)));
     assert_eq!(case.failure.error, LastError::new("T", "d"));
-    assert_eq!(text(&verdict.attach_to(&producer(0), 1, None).attributes), without);
+    assert_eq!(
+        failure_text(&verdict.attach_to(&producer_attributes(0), 1, None).attributes),
+        text_without_stage
+    );
 }
 
-/// The members survive from the hand-off through several hops to the verdict.
+/// Unknown members are preserved from the hand-off through several hops to the verdict.
 #[test]
-fn members_of_a_later_version_are_kept_as_they_stand() {
+fn members_of_a_later_version_are_kept_unchanged() {
     let members = r#""since":"2026-07-25","deep":{"n":1.50e400,"$serde_json::private::Number":"1"},"\u0061b":[ "\ud800" ]"#;
-    let written = text(&hand_off().attach_to(&producer(0), 1, None).attributes).replacen(
+    let written = failure_text(&hand_off().attach_to(&producer_attributes(0), 1, None).attributes).replacen(
         '{',
         &format!("{{{members},"),
         1,
     );
-    let Some(FailureDocument::HandOff(hand_off)) = read(&written) else { panic!("a hand-off: {written}") };
+    let Some(FailureDocument::HandOff(hand_off)) = read_failure(&written) else {
+        panic!("a hand-off: {written}")
+    };
     let kept = members.replace(r"\u0061b", "ab");
     assert_eq!(hand_off.error, self::hand_off().error);
-    let first = Hop { hand_off, due_at: at(5000) }.attach_to(&producer(10), 1, None).attributes;
-    assert!(text(&first).contains(&kept), "{first:?}");
-    let Some(FailureDocument::Hop(hop)) = read(text(&first)) else { panic!("a hop") };
-    let second = hop.attach_to(&producer(0), 1, None).attributes;
-    assert!(text(&second).contains(&kept), "{second:?}");
-    let verdict = verdict_on(hop.hand_off.into()).attach_to(&producer(0), 1, None).attributes;
-    assert!(text(&verdict).contains(&kept), "{verdict:?}");
+    let first = Hop { hand_off, due_at: at(5000) }.attach_to(&producer_attributes(10), 1, None).attributes;
+    assert!(failure_text(&first).contains(&kept), "{first:?}");
+    let Some(FailureDocument::Hop(hop)) = read_failure(failure_text(&first)) else { panic!("a hop") };
+    let second = hop.attach_to(&producer_attributes(0), 1, None).attributes;
+    assert!(failure_text(&second).contains(&kept), "{second:?}");
+    let verdict = verdict_on(hop.hand_off.into()).attach_to(&producer_attributes(0), 1, None).attributes;
+    assert!(failure_text(&verdict).contains(&kept), "{verdict:?}");
 }
 
 #[test]
-fn members_of_a_later_version_outlive_a_second_decision() {
-    let Some(FailureDocument::HandOff(kept)) = read(r#"{"since":[1.50],"kind":"held"}"#) else {
+fn members_of_a_later_version_survive_a_second_decision() {
+    let Some(FailureDocument::HandOff(kept)) = read_failure(r#"{"since":[1.50],"kind":"held"}"#) else {
         panic!("a hand-off")
     };
-    let HandedOffFailure { hand_off: again, due_at } =
+    let HandedOffFailure { hand_off: parsed, due_at } =
         FailureDocument::Verdict(verdict_on(kept.clone().into())).into_hand_off().unwrap();
-    assert_eq!((&again, due_at), (&kept, None), "a verdict that was moved to the intermediate DLQ");
+    assert_eq!((&parsed, due_at), (&kept, None), "a verdict whose message was moved to the intermediate DLQ");
     let invalid =
-        Failure::from(again).into_invalid_message(DeadLetterReason::InvalidMessageFormat, &"no object");
+        Failure::from(parsed).into_invalid_message(DeadLetterReason::InvalidMessageFormat, &"no object");
     let error = LastError::new("INVALID_MESSAGE_FORMAT", "no object");
     assert_eq!(invalid, Failure { error, ..kept.into() });
 }
 
-/// Unknown members may be the message's state, while the details are only text for humans.
+/// Unknown members may be part of the message's state, whereas the details are only for people.
 #[test]
-fn details_give_way_to_members_of_a_later_version() {
+fn details_are_cut_before_members_of_a_later_version() {
     let since = r#""since":"2026-07-25T17:00:00Z""#;
     let written = format!(r#"{{"type":"T","details":"{}","kind":"held",{since}}}"#, "d".repeat(2000));
-    let Some(FailureDocument::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(hand_off)) = read_failure(&written) else { panic!("a hand-off") };
     let kept = r#""kind":"held","failed_at":"2026-07-25T17:20:09.000000Z","source_message_id":"n","#;
     let kept = format!(
         r#"{kept}"source_queue_arn":"{}","first_sent_time":"2026-07-25T17:19:00.000000Z",{since}}}"#,
         received(None).queue_arn
     );
-    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
+    let attributes = hand_off.attach_to(&producer_attributes(0), 1, None).attributes;
     let details = "d".repeat(FAILURE_BYTES_MAX - kept.len() - r#"{"type":"T","details":"…","#.len());
-    assert_eq!(text(&attributes), format!(r#"{{"type":"T","details":"{details}…",{kept}"#));
+    assert_eq!(failure_text(&attributes), format!(r#"{{"type":"T","details":"{details}…",{kept}"#));
 
     let bare = format!(r#"{{"type":"T",{kept}"#);
     let left = bare.len() + FAILURE.len() + "String".len();
-    let attributes = hand_off.attach_to(&producer(0), MESSAGE_BYTES_MAX - left, None).attributes;
-    assert_eq!(text(&attributes), bare, "what a later version wrote is the last to give way");
-    let attributes = hand_off.attach_to(&producer(0), MESSAGE_BYTES_MAX - left + 1, None).attributes;
+    let attributes = hand_off.attach_to(&producer_attributes(0), MESSAGE_BYTES_MAX - left, None).attributes;
+    assert_eq!(failure_text(&attributes), bare, "a later version's members are dropped last");
+    let attributes =
+        hand_off.attach_to(&producer_attributes(0), MESSAGE_BYTES_MAX - left + 1, None).attributes;
     let details = "d".repeat(since.len() - r#""details":"…","#.len());
     let known =
         bare.replace(&format!(",{since}"), "").replace("\"T\"", &format!(r#""T","details":"{details}…""#));
-    assert_eq!(text(&attributes), known);
+    assert_eq!(failure_text(&attributes), known);
 }
 
 #[test]
-fn unknown_members_without_room_yield_to_the_details() {
+fn unknown_members_that_do_not_fit_are_dropped_before_the_details() {
     let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let written = format!(
         r#"{{"more":"{}","details":"{}","last_attempt_traceparent":"{span}"}}"#,
         "m".repeat(900),
         "d".repeat(400)
     );
-    let Some(FailureDocument::HandOff(hand_off)) = read(&written) else { panic!("a hand-off") };
+    let Some(FailureDocument::HandOff(hand_off)) = read_failure(&written) else { panic!("a hand-off") };
     assert_eq!(hand_off.delivery.last_attempt.map(|span| span.traceparent()).as_deref(), Some(span));
-    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
-    assert!(text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
-    assert!(!text(&attributes).contains("more"), "{attributes:?}");
-    assert!(!text(&attributes).contains("last_attempt"), "nor the link to its last attempt: {attributes:?}");
+    let attributes = hand_off.attach_to(&producer_attributes(0), 1, None).attributes;
+    assert!(failure_text(&attributes).starts_with(&format!(r#"{{"details":"{}","kind":"#, "d".repeat(400))));
+    assert!(!failure_text(&attributes).contains("more"), "{attributes:?}");
+    assert!(
+        !failure_text(&attributes).contains("last_attempt"),
+        "the link to the last attempt is dropped, too: {attributes:?}"
+    );
 }
 
-/// An escape in a name can hide an illegal character, and names are re-encoded.
+/// An escape sequence in a name can hide an illegal character, which re-encoding the name would reveal.
 #[test]
-fn a_later_versions_name_that_sqs_would_refuse_is_left_out() {
-    let Some(FailureDocument::HandOff(hand_off)) = read(r#"{"a\ufffe":1,"b":2}"#) else {
+fn an_unknown_member_name_that_sqs_would_refuse_is_dropped() {
+    let Some(FailureDocument::HandOff(hand_off)) = read_failure(r#"{"a\ufffe":1,"b":2}"#) else {
         panic!("a hand-off")
     };
-    let attributes = hand_off.attach_to(&producer(0), 1, None).attributes;
-    assert!(text(&attributes).ends_with(r#","b":2}"#), "{attributes:?}");
+    let attributes = hand_off.attach_to(&producer_attributes(0), 1, None).attributes;
+    assert!(failure_text(&attributes).ends_with(r#","b":2}"#), "{attributes:?}");
 }
 
-fn with_details(details: &str) -> HandOff {
+fn hand_off_with_details(details: &str) -> HandOff {
     let HandOff { error, .. } = hand_off();
     HandOff { error: LastError { details: details.to_owned(), ..error }, ..hand_off() }
 }
 
 #[test]
-fn failure_document_is_cut_to_1_kib() {
-    let attributes = with_details(&"d".repeat(5000)).attach_to(&producer(0), 1, None).attributes;
-    assert_eq!(text(&attributes).len(), 1024);
-    let Some(FailureDocument::HandOff(read)) = read(text(&attributes)) else { panic!("a hand-off") };
+fn a_failure_document_is_limited_to_1_kib() {
+    let attributes =
+        hand_off_with_details(&"d".repeat(5000)).attach_to(&producer_attributes(0), 1, None).attributes;
+    assert_eq!(failure_text(&attributes).len(), 1024);
+    let Some(FailureDocument::HandOff(read)) = read_failure(failure_text(&attributes)) else {
+        panic!("a hand-off")
+    };
     assert!(read.error.details.ends_with("ddd…"));
-    assert_eq!(with_details(&read.error.details), read);
+    assert_eq!(hand_off_with_details(&read.error.details), read);
 }
 
 #[test]
-fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
+fn texts_that_double_in_json_leave_room_for_the_other_members() {
     let quotes = "\"".repeat(500);
     let source_queue_arn = format!("arn:aws:sqs:ap-southeast-1:123456789012:{}", "q".repeat(80));
     let source_message_id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab".to_owned();
@@ -343,26 +362,31 @@ fn an_explanation_and_a_type_that_double_in_json_leave_room_for_the_rest() {
     let error = LastError::new(&quotes, &quotes);
     let mut long = verdict_on(HandOff { error, delivery: delivery.clone(), ..hand_off() }.into());
     long.case.as_mut().unwrap().explanation = quotes;
-    let attributes = long.attach_to(&producer(1), 100, None).attributes;
-    let Some(FailureDocument::Verdict(Verdict { case: Some(again), .. })) = read(text(&attributes)) else {
+    let attributes = long.attach_to(&producer_attributes(1), 100, None).attributes;
+    let Some(FailureDocument::Verdict(Verdict { case: Some(parsed), .. })) =
+        read_failure(failure_text(&attributes))
+    else {
         panic!("a verdict")
     };
-    assert_eq!(again.failure.delivery, delivery);
-    assert_eq!(again.failure.error.error_type, format!("{}…", "\"".repeat(125)));
-    // Each consists of 86 quotes and an ellipsis of 3 bytes.
-    assert_eq!((again.failure.error.details.len(), again.explanation.len()), (89, 89));
-    assert_eq!(text(&attributes).len(), 1024);
+    assert_eq!(parsed.failure.delivery, delivery);
+    assert_eq!(parsed.failure.error.error_type, format!("{}…", "\"".repeat(125)));
+    // Each text consists of 86 quotes and an ellipsis of 3 bytes.
+    assert_eq!((parsed.failure.error.details.len(), parsed.explanation.len()), (89, 89));
+    assert_eq!(failure_text(&attributes).len(), 1024);
 }
 
 #[test]
-fn short_details_of_illegal_characters_are_replaced_not_cut() {
-    let attributes = with_details("a\u{1}b").attach_to(&producer(0), 1, None).attributes;
-    assert_eq!(read(text(&attributes)), Some(FailureDocument::HandOff(with_details("a\u{FFFD}b"))));
+fn illegal_characters_in_short_details_are_replaced() {
+    let attributes = hand_off_with_details("a\u{1}b").attach_to(&producer_attributes(0), 1, None).attributes;
+    assert_eq!(
+        read_failure(failure_text(&attributes)),
+        Some(FailureDocument::HandOff(hand_off_with_details("a\u{FFFD}b")))
+    );
 }
 
 #[test]
 fn a_verdict_folds_the_smallest_of_ten_attributes() {
-    let mut attributes = producer(9);
+    let mut attributes = producer_attributes(9);
     attributes.insert("z".to_owned(), Attribute::string("x"));
     let beside = verdict().attach_to(&attributes, 100, None).attributes;
     assert_eq!(beside.len(), 10);
@@ -370,15 +394,15 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
     assert_eq!(producers_attributes(beside), ProducersAttributes { attributes, came_back: None });
 }
 
-/// An attribute that SQS may refuse the second time is not folded.
+/// An attribute that SQS might refuse when it is sent again is not folded.
 #[test]
 fn only_certainly_accepted_attributes_are_folded() {
-    let mut attributes = producer(9);
+    let mut attributes = producer_attributes(9);
     attributes.insert("ü".to_owned(), Attribute::string("x"));
     let folded = hop().attach_to(&attributes, 100, None).attributes;
     assert!(folded.contains_key("ü") && !folded.contains_key("a0"), "{folded:?}");
     let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
-    assert_eq!(hop().attach_to(&open, 100, None).attributes, open, "so it is in the trace header");
+    assert_eq!(hop().attach_to(&open, 100, None).attributes, open, "the document is in the trace header");
     assert_eq!(verdict().attach_to(&open, 100, None).attributes, open);
 }
 
@@ -386,10 +410,10 @@ fn only_certainly_accepted_attributes_are_folded() {
 fn failure_with_an_illegal_character_is_not_ours() {
     let texts = ["failed_at", "source_message_id", "source_queue_arn", "first_sent_time", "due_at"];
     for name in texts {
-        let read = |text: &str| read(&format!(r#"{{"{name}":"{text}"}}"#));
-        assert!(read("m").is_some(), "{name}");
+        let read_failure = |text: &str| read_failure(&format!(r#"{{"{name}":"{text}"}}"#));
+        assert!(read_failure("m").is_some(), "{name}");
         for escape in ["\\ufffe", "\\u0000", "m\\uffff"] {
-            assert_eq!(read(escape), None, "{name} {escape}");
+            assert_eq!(read_failure(escape), None, "{name} {escape}");
         }
     }
 }
@@ -413,7 +437,7 @@ proptest! {
         prop_assert_eq!(OutgoingMessage::new(content).err(), None);
         match attributes.get(FAILURE) {
             Some(attribute) => {
-                let Some(FailureDocument::Verdict(read)) = read(attribute.text().unwrap()) else { panic!("a verdict") };
+                let Some(FailureDocument::Verdict(read)) = read_failure(attribute.text().unwrap()) else { panic!("a verdict") };
                 prop_assert_eq!(read.code, verdict.code);
                 let mut wire = Wire::from_json(attribute.text().unwrap()).unwrap();
                 wire.folded_attributes = None;
@@ -426,7 +450,7 @@ proptest! {
 }
 
 #[test]
-fn held_message_has_the_reason_and_the_delay_of_its_hold() {
+fn a_held_message_has_the_reason_and_the_delay_of_its_hold() {
     let outage = Outage { since: at(-600), first_failures: 12 };
     let hold = |reason| Hold { reason, outage, delay: Duration::from_millis(7001) };
     for (reason, error_type, details) in [
@@ -444,7 +468,7 @@ fn held_message_has_the_reason_and_the_delay_of_its_hold() {
         let held = HandOff::for_hold(hold(reason), delivery());
         assert_eq!((&*held.error.error_type, &*held.error.details), (error_type, details));
         assert_eq!(
-            (held.answer.known_class(), held.answer.retry_after_seconds),
+            (held.classification.known_class(), held.classification.retry_after_seconds),
             (FailureClass::Held, Some(8)),
             "rounded up"
         );
@@ -454,7 +478,7 @@ fn held_message_has_the_reason_and_the_delay_of_its_hold() {
     let probed = HandOff::for_hold_after_call(&error, hold(HoldReason::RateLimited), delivery());
     assert_eq!(probed.error, LastError::from_handler_error(&error));
     assert_eq!(
-        (probed.answer.known_class(), probed.answer.retry_after_seconds),
+        (probed.classification.known_class(), probed.classification.retry_after_seconds),
         (FailureClass::Held, Some(8)),
         "the hold's delay"
     );

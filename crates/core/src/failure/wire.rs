@@ -24,7 +24,7 @@ use crate::truncate;
 
 /// Size limit of the document before folding, without the location of the log lines.
 pub const FAILURE_BYTES_MAX: usize = 1024;
-/// Size limit of texts when reading: four times that of the documents that we write, for later versions.
+/// Size limit of texts that we read: four times the limit of the documents that we write, for later versions.
 const DETAILS_BYTES_MAX: usize = 4 * FAILURE_BYTES_MAX;
 
 /// The members of a document; absent ones are not serialised.
@@ -84,7 +84,7 @@ pub(super) struct Wire<'a> {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum WireTime {
     At(Timestamp),
-    /// From a later version, or invalid.
+    /// Invalid, or in the format of a later version.
     Unreadable,
 }
 
@@ -95,8 +95,8 @@ impl Wire<'_> {
 }
 
 impl Wire<'static> {
-    /// `None` if the text is not one of our documents. Illegal characters are replaced in texts that are truncated. The
-    /// two ids remain unchanged, since every version writes only characters there that SQS accepts.
+    /// Parses a document; `None` if it is not one of ours. Illegal characters in texts are replaced when the texts are
+    /// truncated. The two ids must be legal, since every version writes only characters there that SQS accepts.
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];
@@ -178,7 +178,7 @@ impl<'de> Visitor<'de> for WireVisitor {
     }
 }
 
-/// Reads a member, and refuses a duplicate: either of the two might be the intended one.
+/// Reads a member, and refuses a duplicate, since either of the two might be the intended one.
 fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
     member: &mut Option<T>,
     map: &mut A,
@@ -194,7 +194,7 @@ fn read_once<'de, T: Deserialize<'de>, A: MapAccess<'de>>(
 pub(crate) struct RawFailure(Wire<'static>);
 
 impl RawFailure {
-    /// Parses the attribute; `None` if it does not hold one of our documents.
+    /// Parses an attribute; `None` if it does not contain one of our documents.
     pub(crate) fn from_attribute(attribute: &Attribute) -> Option<Self> {
         Self::from_text(attribute.text()?)
     }
@@ -203,8 +203,8 @@ impl RawFailure {
         Wire::from_json(text).map(Self)
     }
 
-    /// Removes and returns the producer's folded attributes. In a document with neither a verdict nor a due time they
-    /// are forged, and therefore dropped.
+    /// Takes the producer's folded attributes. In a document with neither a verdict nor a due time they are forged, and
+    /// therefore dropped.
     pub(crate) fn take_folded(&mut self) -> FoldedAttributes {
         let Self(wire) = self;
         let folds = wire.verdict.is_some() || wire.due_at.is_some();
@@ -212,8 +212,8 @@ impl RawFailure {
         folded.map(Cow::into_owned).unwrap_or_default()
     }
 
-    /// True if the document has a verdict, or a kind of this version: every function writes one of the two. Otherwise
-    /// it may be any JSON object, which is read as a document without members.
+    /// True if the document has a verdict, or a kind that this version knows: every function writes one of the two. Any
+    /// other JSON object is read as a document without members.
     pub(crate) fn has_function_members(&self) -> bool {
         let Self(wire) = self;
         wire.verdict.is_some() || wire.kind.as_ref().is_some_and(|kind| kind.known().is_some())
@@ -238,12 +238,14 @@ impl Wire<'static> {
         let first_failures = self.outage_failures.unwrap_or(0);
         let outage =
             readable_time(self.held_since).map(|since| Outage { since: since.min(now), first_failures });
-        let Failure { error, answer, delivery, unknown, .. } = self.into_failure(record, now);
-        let answer = answer.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
-        HandOff { error, answer, delivery, outage, unknown }
+        let Failure { error, classification, delivery, unknown, .. } = self.into_failure(record, now);
+        let classification =
+            classification.unwrap_or_else(|| Classification::without_delay(FailureClass::Transient));
+        HandOff { error, classification, delivery, outage, unknown }
     }
 
-    /// `None` if the document has only the code. A later version may omit any member, so a single other one is enough.
+    /// Returns the details; `None` if the document has only the code. A later version may omit any member, so a single
+    /// other member is enough.
     fn into_details(mut self, record: &ReceivedMessage, now: Timestamp) -> Option<VerdictDetails> {
         let unknown = self.unknown.clone();
         if self == (Wire { unknown, ..Wire::default() }) {
@@ -254,8 +256,8 @@ impl Wire<'static> {
         Some(VerdictDetails { stage, explanation, failure: self.into_failure(record, now) })
     }
 
-    /// Cuts the texts first: a forged document can be as long as a message, and a final record cuts its texts
-    /// repeatedly until they fit.
+    /// Cuts the texts first: a forged document can be as large as a message, and a final record would then cut the
+    /// texts repeatedly until they fit.
     fn into_failure(self, record: &ReceivedMessage, now: Timestamp) -> Failure {
         let retry_after_seconds = self.retry_after_seconds;
         Failure {
@@ -264,16 +266,16 @@ impl Wire<'static> {
                 details: cut_text(self.details, DETAILS_BYTES_MAX),
                 function: self.function.map(|name| cut_text(Some(name), truncate::FUNCTION_BYTES_MAX)),
             },
-            answer: self.kind.map(|kind| Classification { kind, retry_after_seconds }),
+            classification: self.kind.map(|kind| Classification { kind, retry_after_seconds }),
             delivery: Delivery {
-                // The time must be the same for every copy and every receive, since delays are counted from it.
+                // Delays are counted from this time, so it must be the same for every copy and every receive.
                 failed_at: readable_time(self.failed_at).or(record.first_received_at).unwrap_or(now),
-                source_message_id: text_or(self.source_message_id, &record.sqs_message_id),
-                source_queue_arn: text_or(self.source_queue_arn, &record.queue_arn),
+                source_message_id: text_or_fallback(self.source_message_id, &record.sqs_message_id),
+                source_queue_arn: text_or_fallback(self.source_queue_arn, &record.queue_arn),
                 sent_at: readable_time(self.first_sent_time).unwrap_or(record.sent_at),
                 came_back: (self.new_generation == Some(true))
                     .then_some(DlqReturn { generation_before: self.generation_before, last_attempt: None }),
-                // Absent if the origin was unknown.
+                // The member is absent if the origin is unknown.
                 origin: if self.from_producer == Some(true) { Origin::Producer } else { Origin::Unknown },
                 last_attempt: self.last_attempt,
                 last_attempt_logs: self.last_attempt_logs.map(Cow::into_owned),
@@ -292,8 +294,8 @@ fn cut_text(text: Option<Cow<'static, str>>, bytes_max: usize) -> String {
     text.map(cut).unwrap_or_default()
 }
 
-fn text_or(text: Option<Cow<'static, str>>, unsaid: &str) -> String {
-    text.map_or_else(|| unsaid.to_owned(), Cow::into_owned)
+fn text_or_fallback(text: Option<Cow<'static, str>>, fallback: &str) -> String {
+    text.map_or_else(|| fallback.to_owned(), Cow::into_owned)
 }
 
 fn readable_time(time: Option<WireTime>) -> Option<Timestamp> {

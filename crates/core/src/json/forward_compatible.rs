@@ -1,6 +1,6 @@
 //! Forward compatibility with documents of later versions. Versions run side by side: an update replaces writers and
-//! readers in any order, a message hops for hours, and a rollback reverses the versions. A reader therefore preserves
-//! the members that it does not know.
+//! readers in any order, a message hops for hours, and a rollback brings back an older version. A reader therefore
+//! preserves the members that it does not recognize.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,20 +16,20 @@ use crate::truncate;
 /// Size limit of an unknown value.
 const UNKNOWN_BYTES_MAX: usize = 64;
 
-/// Members unknown to this version, as raw text.
+/// Members that this version does not recognize, as raw text.
 #[derive(Clone, Debug, Default)]
 pub struct UnknownMembers(Vec<(String, Box<RawValue>)>);
 
 impl UnknownMembers {
-    /// Keeps the value's text unchanged. The name is re-encoded, so a member is dropped if its name contains an escaped
-    /// character that SQS refuses.
+    /// Adds a member. Its value keeps its original text. Its name is re-encoded, so the member is dropped if the name
+    /// contains an escaped character that SQS refuses.
     pub(crate) fn push_member(&mut self, name: &str, value: &RawValue) {
         if first_illegal(name).is_none() {
             self.0.push((name.to_owned(), value.to_owned()));
         }
     }
 
-    /// The members of an object, except those that are `known`.
+    /// Returns the members of an object, except those that are `known`.
     pub(crate) fn all_except(known: &[&str], object: &str) -> Self {
         let members: BTreeMap<BorrowedText<'_>, &RawValue> = serde_json::from_str(object).unwrap_or_default();
         let mut unknown = Self::default();
@@ -40,7 +40,7 @@ impl UnknownMembers {
         unknown
     }
 
-    /// True if the document has no unknown members.
+    /// Returns true if the document has no unknown members.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
@@ -71,19 +71,19 @@ pub(crate) struct BorrowedText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// The values of an [`OpenEnum`] in this version.
 pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
-    /// The name of the value in documents.
+    /// Returns the name of the value in documents.
     fn wire_name(self) -> &'static str {
         self.into()
     }
 
-    /// True if an unknown value may come from a later version.
+    /// Returns true if an unknown value may come from a later version.
     fn admits_unknown(unknown: &str) -> bool {
         let _ = unknown;
         true
     }
 }
 
-/// An enum to which later versions may add values. Their text is preserved, cut to 64 bytes.
+/// An enum to which later versions may add values. The text of an unknown value is preserved, truncated to 64 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenEnum<T> {
     /// A value of this version.
@@ -93,7 +93,7 @@ pub enum OpenEnum<T> {
 }
 
 impl<T: OpenVariants> OpenEnum<T> {
-    /// Parses a value; `None` if no version can have written it.
+    /// Parses a value. Returns `None` if no version can have written it.
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         let known = T::VARIANTS.iter().copied().find(|known| known.wire_name() == text).map(Self::Known);
@@ -102,7 +102,7 @@ impl<T: OpenVariants> OpenEnum<T> {
         known.or_else(unknown)
     }
 
-    /// The name of the value in documents.
+    /// Returns the name of the value in documents.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -111,7 +111,7 @@ impl<T: OpenVariants> OpenEnum<T> {
         }
     }
 
-    /// The value in this version; `None` for a value of a later version.
+    /// Returns the value in this version, or `None` for a value of a later version.
     #[must_use]
     pub fn known(&self) -> Option<T> {
         match self {

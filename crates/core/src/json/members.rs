@@ -1,4 +1,4 @@
-//! The members of a JSON object with their ranges in the text, and the limit on its nesting depth.
+//! The members of a JSON object with their ranges in the text, and a limit on nesting depth.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -13,24 +13,25 @@ use thiserror::Error;
 /// Limit on nested objects and arrays, including the body's own object.
 pub const NESTING_MAX: usize = 128;
 
-/// The reason why a body cannot be parsed as a message: `INVALID_MESSAGE_FORMAT`. Never contains a value of the body.
+/// The reason why a body cannot be parsed as a message (`INVALID_MESSAGE_FORMAT`). Never contains a value from the
+/// body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// The JSON parser's message, with line and column.
+    /// The JSON parser's error message, with line and column.
     #[error("not JSON: {0}")]
     NotJson(String),
     /// An array, a string, a number…
     #[error("not a JSON object")]
     NotAnObject,
-    /// A duplicate at the top level or in `metadata`, compared by unescaped names. Either of the two might be the
-    /// intended one.
+    /// A duplicate at the top level or in `metadata`. Names are compared unescaped. Either of the two members might be
+    /// the intended one.
     #[error("duplicate member {0}")]
     DuplicateMember(String),
     #[error("nested deeper than {NESTING_MAX} levels at byte {0}")]
     TooDeep(usize),
 }
 
-/// One member of an object. Offsets are relative to the whole body.
+/// A member of an object. Offsets are relative to the start of the body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Member<'a> {
     /// The unescaped name, as bytes because JSON can escape a lone surrogate, which UTF-8 cannot encode.
@@ -40,11 +41,12 @@ pub struct Member<'a> {
     pub value: Range<usize>,
 }
 
-/// The members of the object at `at` in `body`, in order. `pointer` locates the object in errors. The depth is not
-/// checked.
+/// Parses the members of the object at `at` in `body`, in order. `pointer` locates the object in errors. The nesting
+/// depth is not checked.
 ///
 /// # Errors
-/// The text at `at` is not an object, or the object has a duplicate member or a control character in a name.
+/// Returns an error if the text at `at` is not an object, or if the object has a duplicate member or a control
+/// character in a name.
 pub fn parse_members<'a>(
     body: &'a str,
     at: Range<usize>,
@@ -81,7 +83,7 @@ struct SeenNames<'b>(HashSet<&'b [u8]>);
 const COMPARED_MAX: usize = 16;
 
 impl<'b> SeenNames<'b> {
-    /// True if one of the names `before` it equals `name`.
+    /// Returns true if one of the names in `before` equals `name`.
     fn is_repeated(&mut self, before: &'b [NameAndValue<'_>], name: &'b [u8]) -> bool {
         if before.len() < COMPARED_MAX {
             return before.iter().any(|(other, _)| **other == *name);
@@ -93,8 +95,8 @@ impl<'b> SeenNames<'b> {
     }
 }
 
-/// Refuses control characters in a name; `at` covers the member up to its value. `serde_json` accepts them in a string
-/// that is read as bytes, but JSON requires escapes, and the next parser would refuse the message.
+/// Refuses control characters in a name. `at` covers the member up to its value. `serde_json` accepts them in a string
+/// that is read as bytes, but JSON requires them to be escaped, and the next parser would refuse the message.
 fn check_member_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
@@ -108,7 +110,7 @@ fn check_member_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
     }
 }
 
-/// The names and values of an object, including duplicates.
+/// Returns the names and values of an object, including duplicates.
 pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
     serde_json::from_str(text).map(|RawObject(members)| members)
 }
@@ -164,7 +166,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for NameBytes<'a> {
     }
 }
 
-/// Refuses a body that nests deeper than [`NESTING_MAX`]. `serde_json` does not check this for values that it skips.
+/// Refuses a body that is nested more deeply than [`NESTING_MAX`]. `serde_json` does not check this for values that it
+/// skips.
 pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     if opening_brackets(body) <= NESTING_MAX {
         return Ok(());
@@ -183,11 +186,12 @@ pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     Ok(())
 }
 
-/// Counts opening brackets, including those in strings: even so, most small bodies stay below the limit. Each block is
-/// small enough to count in one byte, so that the compiler vectorises the loop.
+/// Counts opening brackets, including those in strings. Even so, most small bodies stay below the limit. Each block is
+/// small enough for its count to fit in a byte, so that the compiler vectorizes the loop.
 fn opening_brackets(body: &str) -> usize {
-    let of_block = |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
-    body.as_bytes().chunks(128).map(|block| usize::from(of_block(block))).sum()
+    let brackets_in_block =
+        |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
+    body.as_bytes().chunks(128).map(|block| usize::from(brackets_in_block(block))).sum()
 }
 
 /// Skips past the closing quote; escaped quotes do not close the string.

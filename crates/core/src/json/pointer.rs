@@ -9,7 +9,7 @@ use crate::json::members::{NameAndValue, unchecked_members};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(Vec<String>);
 
-/// The error for a text that is not such a pointer.
+/// The error for a string that is not such a pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "is not a JSON Pointer to a member, such as /detail/id: begin it with `/`, and in a name write `~` as ~0 and `/` as ~1"
@@ -17,17 +17,17 @@ pub struct Pointer(Vec<String>);
 pub struct PointerError;
 
 impl Pointer {
-    /// Parses the pointer.
+    /// Parses a pointer.
     ///
     /// # Errors
-    /// The text is not a JSON Pointer, or it points to the whole document.
+    /// Returns an error if the string is not a JSON Pointer, or if it points to the whole document.
     pub fn new(text: &str) -> Result<Self, PointerError> {
         let names = text.strip_prefix('/').ok_or(PointerError)?;
         names.split('/').map(unescape_name).collect::<Option<_>>().map(Self).ok_or(PointerError)
     }
 
-    /// The string or number at the pointer, with all digits of a number as written; `None` for any other value, an
-    /// empty string, or a document that is not JSON. Of duplicate members the last one counts.
+    /// Returns the string or number at the pointer, with all digits of a number as written. Returns `None` for any
+    /// other value, an empty string, or a document that is not JSON. If a member is duplicated, the last one counts.
     #[must_use]
     pub fn find_text(&self, document: &str) -> Option<String> {
         let value = self.find_last(serde_json::from_str(document).ok()?)?.get();
@@ -40,14 +40,15 @@ impl Pointer {
         }
     }
 
-    /// The value at the pointer. Of several members with the same name the last one counts, as in most parsers.
+    /// Returns the value at the pointer. If several members have the same name, the last one counts, as in most
+    /// parsers.
     fn find_last<'a>(&self, document: &'a RawValue) -> Option<&'a RawValue> {
         let Self(names) = self;
         names.iter().try_fold(document, |value, name| child_values(value, name)?.pop())
     }
 
-    /// All values at the pointer, including those of duplicate members. `None` if the document cannot be parsed that
-    /// far.
+    /// Returns all values at the pointer, including those of duplicate members. Returns `None` if the document cannot
+    /// be parsed that far.
     pub(crate) fn find_all<'a>(&self, document: &'a RawValue) -> Option<Vec<&'a RawValue>> {
         let Self(names) = self;
         names.iter().try_fold(vec![document], |values, name| {
@@ -57,14 +58,14 @@ impl Pointer {
     }
 }
 
-/// Unescapes one name in a pointer; `None` if a `~` is not followed by 0 or 1.
+/// Unescapes one name in a pointer. Returns `None` if a `~` is not followed by 0 or 1.
 fn unescape_name(name: &str) -> Option<String> {
     let is_sound = name.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
     // `~1` must be replaced first, or `~01` would become `/`.
     is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
 }
 
-/// The values of an object's members with this name, or the element of an array.
+/// Returns the values of an object's members with this name, or the element of an array.
 fn child_values<'a>(value: &'a RawValue, name: &str) -> Option<Vec<&'a RawValue>> {
     let text = value.get();
     if text.starts_with('{') {

@@ -1,4 +1,4 @@
-//! JSON as a value, for validation against a schema or for comparing a document before and after an edit.
+//! Parses JSON to a value, to validate it against a schema or to compare a document before and after an edit.
 
 use std::fmt;
 
@@ -6,18 +6,19 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-/// Prefix of the member names that `serde_json` reserves: it turns an object with such a member into a number or into
+/// Prefix of the member names that `serde_json` reserves. It turns an object with such a member into a number or into
 /// the text inside.
 const PRIVATE: &str = "$serde_json::private::";
 
-/// Parses a text. `serde_json` alone misreads the two objects that it uses internally for numbers and raw text, so a
-/// text with such a name takes a slower path. Of duplicate members the last one counts.
+/// Parses a JSON text. By itself, `serde_json` misreads the two kinds of objects that it uses internally for numbers
+/// and raw text, so a text with such a name takes a slower path. If a member is duplicated, the last one counts.
 ///
 /// # Errors
-/// The JSON is invalid, nested too deep, or has a lone surrogate, which a Rust string cannot hold.
+/// Returns an error if the JSON is invalid, is nested too deeply, or has a lone surrogate, which a Rust string cannot
+/// hold.
 pub fn parse_value(text: &str) -> serde_json::Result<Value> {
     if may_have_private_name(text) {
-        // Skimmed first, since `serde_json` accepts control characters in names that are read as bytes.
+        // Skimmed first, because `serde_json` accepts control characters in names that are read as bytes.
         serde_json::from_str::<&RawValue>(text)?;
         serde_json::from_str(text).map(|PlainValue(value)| value)
     } else {
@@ -25,7 +26,7 @@ pub fn parse_value(text: &str) -> serde_json::Result<Value> {
     }
 }
 
-/// True if a text is one JSON value. The text is only skimmed.
+/// Returns true if a text is a single JSON value. The text is only skimmed.
 #[must_use]
 pub fn is_json(text: &str) -> bool {
     serde_json::from_str::<&RawValue>(text).is_ok()
@@ -38,14 +39,15 @@ pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     T::deserialize(from).map(Some)
 }
 
-/// True if a text may contain a reserved name, even a partly or fully escaped one: it starts with a `$` or its escape,
-/// and all characters are ASCII. Other escapes do not take the slow path, since many encoders write `\u003c`.
+/// Returns true if a text may contain a reserved name, even a partly or fully escaped one: such a name starts with `$`
+/// or its escape, and all its characters are ASCII. Other escapes do not take the slow path, because many encoders
+/// write `\u003c`.
 pub(crate) fn may_have_private_name(text: &str) -> bool {
     text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
-/// A value whose objects keep their names as written. For the two objects that `serde_json` makes up, names arrive as
-/// strings, while a name in a document can be requested as bytes.
+/// A value whose objects keep their names as written. In the two kinds of objects that `serde_json` makes up, names
+/// arrive as strings, while a name in a document can be requested as bytes.
 struct PlainValue(Value);
 
 impl<'de> Deserialize<'de> for PlainValue {
@@ -103,7 +105,7 @@ impl<'de> Visitor<'de> for PlainValueVisitor {
                     let digits: String = members.next_value()?;
                     return serde_json::from_str(&digits).map_err(A::Error::custom);
                 }
-                ParsedName::Standing(name) => {
+                ParsedName::InDocument(name) => {
                     let PlainValue(value) = members.next_value()?;
                     object.insert(name, value);
                 }
@@ -114,9 +116,9 @@ impl<'de> Visitor<'de> for PlainValueVisitor {
 }
 
 enum ParsedName {
-    /// An object that `serde_json` made up for a number.
+    /// The name in an object that `serde_json` makes up for a number.
     MadeUp,
-    Standing(String),
+    InDocument(String),
 }
 
 impl<'de> Deserialize<'de> for ParsedName {
@@ -136,7 +138,7 @@ impl<'de> Deserialize<'de> for ParsedName {
             fn visit_bytes<E: Error>(self, name: &[u8]) -> Result<ParsedName, E> {
                 let name =
                     std::str::from_utf8(name).map_err(|_| E::custom("lone surrogate in a member's name"))?;
-                Ok(ParsedName::Standing(name.to_owned()))
+                Ok(ParsedName::InDocument(name.to_owned()))
             }
         }
         deserializer.deserialize_bytes(ParsedNameVisitor)
@@ -148,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn parser_of_private_names_refuses_the_same_texts() {
+    fn slow_path_refuses_the_same_texts() {
         for wrong in ["", "{", "{\"a\tb\":1}", "[1,]", "{\"\\ud800\":1}", "[\"\\ud800\"]", "1 2", "\u{c}1"] {
             assert!(parse_value(wrong).is_err(), "{wrong:?}");
             assert!(parse_value(&format!(" [\"\\u0024\",{wrong}]")).is_err(), "{wrong:?}");
@@ -163,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn parser_of_private_names_reads_the_same_values() {
+    fn slow_path_reads_the_same_values() {
         for text in
             [r#" {"a" : [1e400, -0, {"b":1,"b":2}], "":{}, "e":[], "t":true} "#, "null", "\"x\"", " 1.50\n"]
         {

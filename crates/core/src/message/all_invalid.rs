@@ -1,10 +1,10 @@
-//! Detects that all messages are invalid, which points to a wrong setting rather than to bad messages.
+//! Detects that all messages are invalid, which suggests a wrong setting rather than bad messages.
 
 use std::fmt::Display;
 
 use super::reason::DeadLetterReason;
 
-/// Minimum number of messages before "all invalid" is blamed on the setting.
+/// Minimum number of invalid messages for which the setting is blamed.
 const MESSAGES_MIN: u64 = 10;
 
 /// The codes of invalid messages.
@@ -14,13 +14,13 @@ pub const INVALID: [&str; 2] =
 /// The setting to check in a deployment.
 pub const DEPLOYED_SETTING: &str = "envelope: Envelope.OPTIONAL in the construct (ENVELOPE=optional)";
 
-/// True if there are at least 10 messages, and all of them are invalid.
+/// Returns true if there are at least 10 messages, all of them invalid.
 #[must_use]
 pub fn are_all_invalid(invalid: u64, all: u64) -> bool {
     invalid == all && all >= MESSAGES_MIN
 }
 
-/// The message that names the setting to check.
+/// Returns a description of the problem that names the setting to check.
 #[must_use]
 pub fn all_invalid(messages: impl Display, setting: &str) -> String {
     format!(
@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ten_invalid_messages_and_no_other_show_a_wrong_setting() {
+    fn ten_messages_that_are_all_invalid_suggest_a_wrong_setting() {
         let counts = [(9, 9), (10, 10), (10, 11), (0, 0), (1_000, 1_000)];
         assert_eq!(
             counts.map(|(invalid, all)| are_all_invalid(invalid, all)),

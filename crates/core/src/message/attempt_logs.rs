@@ -10,21 +10,22 @@ use super::metadata::{format_rfc3339, parse_rfc3339};
 use crate::json::forward_compatible::UnknownMembers;
 use crate::log_location::LogLocation;
 
-/// The member's name in our documents.
+/// The name of the member in our documents.
 pub(crate) const LAST_ATTEMPT_LOGS: &str = "last_attempt_logs";
 
-/// The log lines of the attempt that failed, with its times.
+/// The location of the failed attempt's log lines, with its start and end times.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptLogs {
     location: LogLocation,
     started_at: Timestamp,
     ended_at: Timestamp,
-    /// Preserved unchanged.
+    /// Unknown members, preserved unchanged.
     unknown: UnknownMembers,
 }
 
 impl AttemptLogs {
-    /// The log lines of a call; `None` without any part of a location, or if the call ends before it starts.
+    /// Creates the location of a call's log lines. Returns `None` if no part of the location is known, or if the call
+    /// ends before it starts.
     #[must_use]
     pub fn new(location: LogLocation, started_at: Timestamp, ended_at: Timestamp) -> Option<Self> {
         let logs = Self { location, started_at, ended_at, unknown: UnknownMembers::default() };
@@ -46,24 +47,26 @@ impl AttemptLogs {
         self.ended_at
     }
 
-    /// Appends the log lines to one of our documents, a non-empty object, as its last member if they fit.
+    /// Appends the location as the last member of one of our documents, a non-empty object, if it fits.
     pub(crate) fn append_to(&self, document: String, has_room: impl Fn(usize) -> bool) -> String {
-        let logs = serde_json::to_string(self).expect("strings and maps with string keys always serialise");
+        let logs =
+            serde_json::to_string(self).expect("strings and maps with string keys can always be serialized");
         let Some(open) = document.strip_suffix('}') else { return document };
         let with_logs = format!("{open},\"{LAST_ATTEMPT_LOGS}\":{logs}}}");
         if has_room(with_logs.len()) { with_logs } else { document }
     }
 
-    /// The document without the member that [`Self::append_to`] added; `None` if it has none.
+    /// Returns the document without the member that [`Self::append_to`] added, or `None` if the document does not have
+    /// one.
     pub(crate) fn remove_from(document: &str) -> Option<String> {
-        // Quotation marks inside strings are escaped, so this cannot match inside one.
+        // Quotation marks in strings are escaped, so this cannot match inside a string.
         let (without, logs) = document.rsplit_once(&format!(",\"{LAST_ATTEMPT_LOGS}\":"))?;
-        // A producer's attribute may have the same name, in a nested map.
+        // A producer's attribute in a nested map may have the same name.
         serde_json::from_str::<IgnoredAny>(logs.strip_suffix('}')?).ok()?;
         Some(format!("{without}}}"))
     }
 
-    /// Parses the member of a document. A value that no version writes counts as absent: a broken location must not
+    /// Parses the member of a document. A value that no version writes counts as absent: an invalid location must not
     /// make the message fail.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
@@ -139,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_last_member_is_removed_and_no_attribute_of_the_same_name() {
+    fn only_the_appended_member_is_removed_not_an_attribute_with_its_name() {
         let document = r#"{"code":"A","attributes":{"last_attempt_logs":{"String":"x"}}}"#.to_owned();
         assert_eq!(AttemptLogs::remove_from(&document), None);
         let document = r#"{"code":"A","attributes":{"a":1,"last_attempt_logs":{"String":"x"}}}"#.to_owned();

@@ -10,9 +10,9 @@ use crate::message::metadata::{DlqReturn, Metadata, OurMembers, RetryMetadata, f
 #[derive(Clone, Debug, PartialEq)]
 pub struct Envelope<'a> {
     body: &'a str,
-    /// The parsed members of `metadata`.
+    /// The parsed `metadata`.
     pub metadata: Metadata,
-    /// Range of the `metadata` object's inside in the body: after `{`, before `}`.
+    /// Range in the body between the braces of the `metadata` object.
     inside: Range<usize>,
 }
 
@@ -22,21 +22,21 @@ impl<'a> Envelope<'a> {
         Self { body, metadata, inside }
     }
 
-    /// The body, unchanged.
+    /// Returns the body, unchanged.
     #[must_use]
     pub fn body(&self) -> &'a str {
         self.body
     }
 
-    /// The body with our metadata members set or removed, and every other byte unchanged. An existing member keeps its
-    /// place; a new one comes last.
+    /// Returns the body with our metadata members set or removed, and every other byte unchanged. Existing members keep
+    /// their positions; new ones are added at the end.
     #[must_use]
     pub fn with_retry_metadata(&self, retry: &RetryMetadata) -> String {
         with_metadata(self.body, &self.inside, retry.json_members())
     }
 
-    /// The body for sending the message back from the final DLQ: reset, with a generation after both its own and its
-    /// final record's. Every other byte is unchanged.
+    /// Returns the body for sending the message back from the final DLQ: reset, with a higher generation than both the
+    /// body and the final record have. Every other byte is unchanged.
     #[must_use]
     pub fn with_next_generation(&self, came_back: DlqReturn) -> String {
         let fresh = self.metadata.clone().into_next_generation(came_back);
@@ -48,8 +48,8 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// The body with our metadata members set or removed, and every other byte unchanged. `inside` is the range of the
-/// `metadata` object's inside in a parsed body.
+/// Returns the body with our metadata members set or removed, and every other byte unchanged. `inside` is the range
+/// between the braces of the `metadata` object in a parsed body.
 pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers) -> String {
     let object = inside.start - 1..inside.end + 1;
     let members =
@@ -60,16 +60,17 @@ pub(crate) fn with_metadata(body: &str, inside: &Range<usize>, ours: OurMembers)
 /// A parsed body, not yet validated.
 pub(crate) struct SkimmedBody<'a> {
     pub(crate) body: &'a str,
-    /// The members of `metadata`, if that is an object.
+    /// The members of `metadata`, if it is an object.
     pub(crate) metadata: Vec<Member<'a>>,
     pub(crate) inside: Range<usize>,
-    /// The text of `metadata`.
+    /// The JSON text of `metadata`.
     pub(crate) metadata_text: Option<&'a str>,
-    /// The text of `data`.
+    /// The JSON text of `data`.
     pub(crate) data_text: Option<&'a str>,
 }
 
-/// Parses a body: a JSON object, not nested too deep, without duplicate members at the top level or in `metadata`.
+/// Parses a body: a JSON object that is not nested too deeply and has no duplicate members at the top level or in
+/// `metadata`.
 pub(crate) fn skim_body(body: &str) -> Result<SkimmedBody<'_>, Malformed> {
     check_nesting(body)?;
     let top = parse_members(body, 0..body.len(), "")?;
@@ -86,8 +87,9 @@ pub(crate) fn skim_body(body: &str) -> Result<SkimmedBody<'_>, Malformed> {
     Ok(SkimmedBody { body, metadata, inside, metadata_text, data_text })
 }
 
-/// The text with these members set, or removed if they have no value. An existing member keeps its place; a new one
-/// comes last. `inside` is the range of the object's inside, and `members` are its members.
+/// Returns the text with these members set, or removed if they have no value. Existing members keep their positions;
+/// new ones are added at the end. `inside` is the range between the braces of the object, and `members` are its
+/// members.
 pub(crate) fn splice_members<const N: usize>(
     text: &str,
     inside: &Range<usize>,
@@ -121,7 +123,7 @@ pub(crate) fn splice_members<const N: usize>(
     written
 }
 
-/// Appends a member, after a comma unless it is the first one.
+/// Appends a member, preceded by a comma unless it is the first.
 fn push_parts<const N: usize>(written: &mut String, first: usize, parts: [&str; N]) {
     if written.len() > first {
         written.push(',');

@@ -11,8 +11,8 @@ use crate::limits::ATTRIBUTES_MAX;
 use crate::message::reserved::FAILURE;
 use crate::message::{Attribute, AttributeValue, Attributes, is_certainly_accepted};
 
-/// A producer's attribute that did not fit beside ours (the SQS limit is ten), stored inside one of our JSON documents:
-/// its type, and its value as text or base64.
+/// A producer's attribute that did not fit alongside ours (the SQS limit is ten), as stored in one of our JSON
+/// documents: its type, and its value as text or base64.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FoldedAttribute {
     data_type: String,
@@ -25,12 +25,12 @@ pub struct FoldedAttribute {
 /// Folded attributes by name.
 pub type FoldedAttributes = BTreeMap<String, FoldedAttribute>;
 
-/// The attributes beside one of our documents, plus those folded into it. `None` if the folded ones are forged: SQS
-/// might refuse one, a name is used twice, or the total exceeds ten.
+/// Returns the attributes that accompany one of our documents, plus the attributes folded into it. Returns `None` if
+/// the folded attributes are forged: SQS might refuse one, a name is used twice, or the total exceeds ten.
 #[must_use]
 pub(crate) fn unfold_attributes(others: Attributes, folded: &FoldedAttributes) -> Option<Attributes> {
     let mut whole = others;
-    // Checked before anything is restored: a forged document must not produce a message that SQS refuses.
+    // Checked before anything is restored: a forged document must not result in a message that SQS refuses.
     if whole.len() + folded.len() > ATTRIBUTES_MAX || folded.contains_key(FAILURE) {
         return None;
     }
@@ -43,14 +43,14 @@ pub(crate) fn unfold_attributes(others: Attributes, folded: &FoldedAttributes) -
     Some(whole)
 }
 
-/// A message's attributes, split into those kept and those folded.
+/// A message's attributes, split into kept and folded ones.
 pub(crate) struct Folding {
     pub(crate) kept: Attributes,
     pub(crate) folded: FoldedAttributes,
 }
 
-/// Folds attributes until at most `places` remain: those with one of the `taken` names first, then the smallest. Only
-/// attributes that [`unfold_attributes`] can restore are folded; `None` if there are not enough of these.
+/// Folds attributes until at most `places` remain: first those with one of the `taken` names, then the smallest. Folds
+/// only attributes that [`unfold_attributes`] can restore. Returns `None` if there are not enough of them.
 pub(crate) fn fold_attributes(attributes: &Attributes, taken: &[&str], places: usize) -> Option<Folding> {
     let (collisions, others): (Vec<_>, Vec<_>) =
         attributes.iter().partition(|(name, _)| taken.contains(&name.as_str()));
@@ -58,11 +58,11 @@ pub(crate) fn fold_attributes(attributes: &Attributes, taken: &[&str], places: u
         return None;
     }
     // Smallest first: folded attributes are written as JSON, and binary values grow by a third. Ties are broken by
-    // name, so that every copy of a message folds the same ones.
+    // name, so that every copy of a message folds the same attributes.
     let mut foldable: Vec<_> =
         others.into_iter().filter(|(name, attribute)| is_certainly_accepted(name, attribute)).collect();
     foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
-    // Colliding attributes are folded in any case, which reduces the number still to fold.
+    // Attributes with a taken name are folded in any case, so fewer of the others need to be.
     let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());
     let to_fold = collisions.into_iter().chain(foldable.get(..more)?.iter().copied());
     let mut kept = attributes.clone();
@@ -83,7 +83,7 @@ impl FoldedAttribute {
         Self { data_type: data_type.clone(), text, base64 }
     }
 
-    /// `None` unless it has exactly one value that can be decoded.
+    /// Returns `None` unless the attribute has exactly one value that can be decoded.
     fn to_attribute(&self) -> Option<Attribute> {
         let value = match (&self.text, &self.base64) {
             (Some(text), None) => AttributeValue::Text(text.clone()),

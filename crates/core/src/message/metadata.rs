@@ -1,4 +1,4 @@
-//! The `metadata` of a message: the members that we read and write.
+//! The `metadata` of a message: the members that redeliver reads and writes.
 
 mod holds;
 
@@ -29,69 +29,69 @@ pub const OUR_MEMBERS: [&str; 12] = [
     LAST_ATTEMPT,
 ];
 
-/// The member that holds the span of the last attempt as a W3C `traceparent`, here and in redeliver's documents. Any
-/// other value counts as absent.
+/// The member for the span of the last attempt, a W3C `traceparent`. It has the same name in `Failure` and
+/// `DeadLetter`. Any other value counts as absent.
 pub(crate) const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
-/// Number of failures kept in `retry_history`: less than 5 KB in total, out of a message's 1 MiB.
+/// Number of failures kept in `retry_history`. They use less than 5 KB of a message's 1 MiB.
 pub const HISTORY_MAX: usize = 5;
 /// Size limit of `error_details` in `retry_history`.
 pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
-/// Limit on re-sends that spend no attempt. It also stops a handler that always snoozes: 100 snoozes of 900 s are 25
+/// Limit on re-sends that spend no attempt. It also stops a handler that always snoozes: 100 snoozes of 900 s take 25
 /// hours.
 pub const SNOOZES_MAX: u32 = 100;
-/// The highest `redrive_generation`, which is also the message schema's limit. The count saturates: a script that keeps
-/// sending the same message back must not produce an invalid body.
+/// The highest `redrive_generation`, which is also the limit in the message schema. The count saturates: a script that
+/// keeps sending the same message back must not produce an invalid body.
 pub const GENERATION_MAX: u32 = 100;
-/// The longest `hold_seconds_max`, plus a delay that began before its end.
+/// The longest `hold_seconds_max`, plus a delay that started before its end.
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
 /// The highest `outage_failures`.
 pub const OUTAGE_FAILURES_MAX: u32 = 65_535;
-/// The highest `max_redrives`, and the highest `redrive_count`.
+/// The highest `max_redrives` and the highest `redrive_count`.
 pub const REDRIVES_MAX: u32 = 1000;
 
-/// A message's unchanged return from the final DLQ. Ordered by generation.
+/// The return of an unchanged message from the final DLQ. Ordered by generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct DlqReturn {
-    /// The generation in the message's final record, if present.
+    /// The generation in the message's final record, if it has one.
     pub generation_before: Option<u32>,
-    /// The span of the last attempt in the message's final record, if present.
+    /// The span of the last attempt in the message's final record, if it has one.
     pub last_attempt: Option<SpanContext>,
 }
 
 /// The parsed `metadata` of a valid message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Metadata {
-    /// The producer's id of the message, the same on every copy.
+    /// The producer's id for the message, the same in every copy.
     pub message_id: Uuid,
     /// The id as the producer wrote it.
     pub message_id_text: String,
-    /// Retries made so far.
+    /// Number of retries so far.
     pub retry_attempt: u32,
     /// Time of the first send, if present; see [`Metadata::first_sent`].
     pub first_sent_time: Option<Timestamp>,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Re-sends that spent no attempt.
+    /// Number of re-sends that spent no attempt.
     pub snooze_count: u32,
-    /// Number of times it was sent back from the final DLQ; `None` if the member is absent.
+    /// Number of times the message was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// The start of the outage that the message is held for, and the total seconds held.
+    /// The start of the outage for which the message is held, and its total held time.
     pub holds: Holds,
-    /// Number of times the message was sent again after SQS had moved it.
+    /// Number of times the message was re-sent after SQS had moved it.
     pub redrive_count: u32,
     /// `redrive_count` at the last answered delivery; see [`Metadata::redrives_since_answer`].
     pub redrive_count_at_answer: u32,
-    /// The span of its last attempt, if spans are written.
+    /// The span of the message's last attempt, if spans are recorded.
     pub last_attempt: Option<SpanContext>,
     /// The producer's own expiry.
     pub expires_at: Option<Timestamp>,
-    /// The producer's own limit on retries; applies if it is lower than the policy's.
+    /// The producer's own limit on retries. It applies if it is lower than the policy's.
     pub max_attempts: Option<u32>,
 }
 
 impl Metadata {
-    /// The metadata of a message that has only its id.
+    /// Creates the metadata of a message that only has an id.
     pub(crate) fn from_id(message_id: Uuid, message_id_text: String) -> Self {
         Self {
             message_id,
@@ -110,27 +110,27 @@ impl Metadata {
         }
     }
 
-    /// Time of the first send: `metadata.first_sent_time` if it is trusted (after a retry, and not later than the
-    /// delivery itself), otherwise the `SentTimestamp` of this delivery.
+    /// Returns the time of the first send: `metadata.first_sent_time` if it is trusted (after a retry, and not later
+    /// than the delivery itself), otherwise the `SentTimestamp` of this delivery.
     #[must_use]
     pub fn first_sent(&self, sent_at: Timestamp) -> Timestamp {
         match self.first_sent_time {
-            // Before the first re-send the member is the producer's own, and an old date would expire the message at
-            // once. A date after the delivery would allow the message more time than the policy does.
+            // Before the first re-send, the member is the producer's own, and an old date would make the message expire
+            // immediately. A date after the delivery would give the message more time than the policy does.
             Some(first) if self.was_sent_again() && first <= sent_at => first,
             _ => sent_at,
         }
     }
 
-    /// Number of redrives since the last answered delivery.
+    /// Returns the number of redrives since the last answered delivery.
     #[must_use]
     pub fn redrives_since_answer(&self) -> u32 {
-        // A producer may have written a larger count here than the total.
+        // A producer may have written a count that exceeds the total.
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Number of failed calls of this message: `retry_attempt`, or the number of calls in `retry_history` if that is
-    /// greater (the history keeps the last five). A delivery without a call does not count.
+    /// Returns the number of failed calls of this message: `retry_attempt`, or the number of calls in `retry_history`
+    /// if it is greater (the history keeps the last five failures). A delivery without a call does not count.
     #[must_use]
     pub fn failed_calls(&self) -> u32 {
         let not_called = [REDRIVE, NOT_STARTED];
@@ -139,17 +139,17 @@ impl Metadata {
         self.retry_attempt.max(u32::try_from(calls).unwrap_or(u32::MAX))
     }
 
-    /// True if redeliver has re-sent the message, so that its `first_sent_time` is ours.
+    /// Returns true if redeliver has re-sent the message, so that its `first_sent_time` is ours.
     fn was_sent_again(&self) -> bool {
         self.holds.are_claimed()
             || [self.retry_attempt, self.snooze_count, self.redrive_count].iter().any(|count| *count > 0)
     }
 
-    /// The metadata after a return from the final DLQ, with no retries spent. If the message was given up without a
-    /// re-send, its body does not have the latest generation, so the one in its final record counts.
+    /// Returns the metadata after a return from the final DLQ, with no retries spent. If the message was given up on
+    /// without a re-send, its body does not have the latest generation, so the generation in its final record counts.
     #[must_use]
     pub fn into_next_generation(self, DlqReturn { generation_before, last_attempt }: DlqReturn) -> Self {
-        // Copies of a message may return with different bodies. The greater number is the newer one, and a reused
+        // Copies of a message may return with different bodies. The greater number is the newer one, and reusing a
         // generation would repeat the delays of its first use.
         let before = self.generation().max(generation_before.unwrap_or(0));
         Self {
@@ -157,36 +157,36 @@ impl Metadata {
             last_attempt: last_attempt.or(self.last_attempt),
             expires_at: self.expires_at,
             max_attempts: self.max_attempts,
-            // All our other members are reset, including the age: otherwise `max_age_seconds` would expire the message
-            // at once.
+            // All our other members are reset. This includes the age: otherwise, `max_age_seconds` would make the
+            // message expire immediately.
             ..Self::from_id(self.message_id, self.message_id_text)
         }
     }
 
-    /// Number of returns from the final DLQ, at most 100; 0 if the member is absent.
+    /// Returns the number of returns from the final DLQ, at most 100, or 0 if the member is absent.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.redrive_generation.unwrap_or(0)
     }
 }
 
-/// One entry of `metadata.retry_history`.
+/// An entry of `metadata.retry_history`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PastFailure {
-    /// `retry_attempt` of the delivery that failed: 0 for the first.
+    /// `retry_attempt` of the failed delivery: 0 for the first delivery.
     pub attempt: u32,
-    /// RFC 3339 UTC, microseconds.
+    /// RFC 3339 UTC with microseconds.
     pub failed_at: String,
     pub error_type: String,
-    /// At most 256 bytes: the middle of a longer text is cut.
+    /// At most 256 bytes: a longer text is cut in the middle.
     pub error_details: String,
-    /// Preserved unchanged.
+    /// Unknown members, preserved unchanged.
     #[serde(flatten)]
     pub unknown: UnknownMembers,
 }
 
 impl PastFailure {
-    /// Creates an entry, with its texts truncated.
+    /// Creates an entry with truncated texts.
     #[must_use]
     pub fn new(attempt: u32, failed_at: Timestamp, error_type: &str, error_details: &str) -> Self {
         Self {
@@ -198,7 +198,7 @@ impl PastFailure {
         }
     }
 
-    /// Truncates the entry's texts, since a producer may have written it.
+    /// Truncates the entry's texts, because a producer may have written them.
     pub(crate) fn with_clean_texts(self) -> Self {
         Self {
             error_type: truncate::clean_text(&self.error_type, truncate::ERROR_TYPE_BYTES_MAX),
@@ -211,36 +211,36 @@ impl PastFailure {
 /// The metadata members of a re-send.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryMetadata {
-    /// Retries made, including this one.
+    /// Number of retries, including this one.
     pub retry_attempt: u32,
     /// Earliest time of the next call: now plus the delay.
     pub next_retry_time: Timestamp,
     /// Time of the first send.
     pub first_sent_time: Timestamp,
-    /// The newest comes last.
+    /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Omitted if 0.
+    /// Number of re-sends that spent no attempt. Omitted if 0.
     pub snooze_count: u32,
-    /// `None` if the message has no generation.
+    /// The message's generation, if it has one.
     pub redrive_generation: Option<u32>,
-    /// Start of the outage, if this re-send holds the message for one.
+    /// Start of the outage, if this re-send holds the message for an outage.
     pub held_since: Option<Timestamp>,
-    /// Consecutive first calls that failed in that outage. Omitted if 0.
+    /// Number of consecutive first calls that failed in that outage. Omitted if 0.
     pub outage_failures: u32,
-    /// Omitted if 0.
+    /// Total held time, in seconds. Omitted if 0.
     pub held_seconds: u32,
-    /// Omitted if 0.
+    /// Number of times the message was re-sent after SQS had moved it. Omitted if 0.
     pub redrive_count: u32,
-    /// Omitted if 0.
+    /// `redrive_count` at the last answered delivery. Omitted if 0.
     pub redrive_count_at_answer: u32,
-    /// The span of its last attempt, if spans are written.
+    /// The span of the message's last attempt, if spans are recorded.
     pub last_attempt: Option<SpanContext>,
 }
 
-/// Each of our members with its JSON text; `None` to remove it from the body.
+/// Our members, each with its JSON text, or `None` if it is to be removed from the body.
 pub(crate) type OurMembers = [(&'static str, Option<String>); OUR_MEMBERS.len()];
 
-/// The members of a reset message.
+/// Returns our members after a reset.
 pub(crate) fn fresh_members(fresh: &Metadata) -> OurMembers {
     OUR_MEMBERS.map(|name| {
         let value = match name {
@@ -253,7 +253,7 @@ pub(crate) fn fresh_members(fresh: &Metadata) -> OurMembers {
 }
 
 impl RetryMetadata {
-    /// Each of [`OUR_MEMBERS`] with its JSON text; `None` to remove it from the body.
+    /// Returns each of [`OUR_MEMBERS`] with its JSON text, or `None` if it is to be removed from the body.
     pub(crate) fn json_members(&self) -> OurMembers {
         let [
             attempt,
@@ -269,26 +269,26 @@ impl RetryMetadata {
             redrives_at_answer,
             last_attempt,
         ] = OUR_MEMBERS;
-        let unless_0 = |count: u32| (count > 0).then(|| count.to_string());
+        let nonzero_text = |count: u32| (count > 0).then(|| count.to_string());
         [
             (attempt, Some(self.retry_attempt.to_string())),
             (next, Some(quote_time(self.next_retry_time))),
             (first, Some(quote_time(self.first_sent_time))),
             (history, (!self.retry_history.is_empty()).then(|| history_text(&self.retry_history))),
-            (snoozes, unless_0(self.snooze_count)),
+            (snoozes, nonzero_text(self.snooze_count)),
             (generation, self.redrive_generation.map(|generation| generation.to_string())),
             (held_since, self.held_since.map(quote_time)),
-            (outage_failures, unless_0(self.outage_failures)),
-            (held_seconds, unless_0(self.held_seconds)),
-            (redrives, unless_0(self.redrive_count)),
-            (redrives_at_answer, unless_0(self.redrive_count_at_answer)),
+            (outage_failures, nonzero_text(self.outage_failures)),
+            (held_seconds, nonzero_text(self.held_seconds)),
+            (redrives, nonzero_text(self.redrive_count)),
+            (redrives_at_answer, nonzero_text(self.redrive_count_at_answer)),
             (last_attempt, self.last_attempt.map(quote_traceparent)),
         ]
     }
 }
 
 fn history_text(history: &[PastFailure]) -> String {
-    serde_json::to_string(history).expect("strings and numbers always serialise")
+    serde_json::to_string(history).expect("strings and numbers can always be serialized")
 }
 
 fn quote_traceparent(span: SpanContext) -> String {
@@ -299,18 +299,17 @@ fn quote_time(moment: Timestamp) -> String {
     format!("\"{}\"", format_rfc3339(moment))
 }
 
-/// RFC 3339 UTC with microseconds and `Z`, the format of all times that redeliver writes.
+/// Formats a time as RFC 3339 UTC with microseconds and `Z`, like all times that redeliver writes.
 #[must_use]
 pub fn format_rfc3339(moment: Timestamp) -> String {
     moment.to_rfc3339_opts(SecondsFormat::Micros, true)
 }
 
-/// Parses RFC 3339 with any offset, truncated to microseconds, so that formatting and parsing the result again does not
-/// change it.
+/// Parses an RFC 3339 time with any offset. The result is truncated to microseconds, so that it survives a round trip.
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let moment = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    // An offset can move a time outside the years that RFC 3339 can express: midnight of year 0 at +01:00, for example.
+    // An offset can move a time outside the years that RFC 3339 can express, such as midnight of year 0 at +01:00.
     Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
 }
 
@@ -382,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_past_failure_is_cut_to_its_limits() {
+    fn a_past_failure_is_truncated_to_its_limits() {
         let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
         let past = PastFailure::new(3, moment, &"t".repeat(500), &"d".repeat(500));
         assert_eq!(past.attempt, 3);
@@ -408,11 +407,11 @@ mod tests {
             redrive_count_at_answer: 0,
             last_attempt: None,
         };
-        let written = |retry: &RetryMetadata| {
+        let member_names = |retry: &RetryMetadata| {
             let members = retry.json_members();
             members.into_iter().filter(|(_, value)| value.is_some()).map(|(name, _)| name).collect::<Vec<_>>()
         };
-        assert_eq!(written(&retry), ["retry_attempt", "next_retry_time", "first_sent_time"]);
+        assert_eq!(member_names(&retry), ["retry_attempt", "next_retry_time", "first_sent_time"]);
         let all = RetryMetadata {
             retry_history: vec![PastFailure::new(0, moment, "T", "d")],
             snooze_count: 1,
@@ -427,22 +426,22 @@ mod tests {
             ),
             ..retry
         };
-        assert_eq!(written(&all), OUR_MEMBERS);
+        assert_eq!(member_names(&all), OUR_MEMBERS);
     }
 
-    /// A message that failed before may be the cause itself, so its next failure is not evidence of an outage.
+    /// A message that failed before may itself be the cause, so its next failure is not evidence of an outage.
     #[test]
     fn failed_calls_include_calls_that_spent_no_attempt() {
         let body = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":{}}"#;
-        let never_sent_again = MessageSchema::default().parse_envelope(body).unwrap().metadata;
+        let fresh = MessageSchema::default().parse_envelope(body).unwrap().metadata;
         let metadata = |retry_attempt, error_types: &[&str]| {
             let moment = parse_rfc3339("2026-07-25T17:20:00Z").unwrap();
             let past = |error_type: &&str| PastFailure::new(0, moment, error_type, "");
             let retry_history = error_types.iter().map(past).collect();
-            Metadata { retry_attempt, retry_history, ..never_sent_again.clone() }
+            Metadata { retry_attempt, retry_history, ..fresh.clone() }
         };
         assert_eq!(metadata(0, &[]).failed_calls(), 0);
-        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failed_calls(), 0, "as far as is known");
+        assert_eq!(metadata(0, &["Redrive", "NotStarted"]).failed_calls(), 0, "neither of these was a call");
         assert_eq!(
             metadata(0, &["RateLimited", "CircuitOpen"]).failed_calls(),
             2,

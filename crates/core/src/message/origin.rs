@@ -1,5 +1,5 @@
-//! The sender of a message to the source queue: SQS's `SenderId`, which no producer can forge ("ReceiveMessage", Amazon
-//! SQS API Reference).
+//! The sender of a message to the source queue, from SQS's `SenderId`, which producers cannot forge ("ReceiveMessage",
+//! Amazon SQS API Reference).
 
 use std::collections::BTreeSet;
 
@@ -17,11 +17,12 @@ pub enum Origin {
     Unknown,
 }
 
-/// The roles that re-send messages, by their IAM unique ids. Empty by default: every sender is [`Origin::Unknown`].
+/// The roles that re-send messages, by their unique IAM ids. By default, none are configured and every sender is
+/// [`Origin::Unknown`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resenders(Option<BTreeSet<String>>);
 
-/// The error for an invalid list of ids: the position, counted from 1, of the first entry that is not a unique id.
+/// The error for an invalid list of ids: the position, starting at 1, of the first entry that is not a unique id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "entry {0} is not the unique id of an IAM role or user (AROA… or AIDA…): `aws iam get-role --role-name NAME --query Role.RoleId` prints it"
@@ -29,10 +30,10 @@ pub struct Resenders(Option<BTreeSet<String>>);
 pub struct NotAUniqueId(pub usize);
 
 impl Resenders {
-    /// Parses a comma-separated list of ids; white space around each is ignored.
+    /// Parses a comma-separated list of ids. White space around ids is ignored.
     ///
     /// # Errors
-    /// An entry is not a unique id.
+    /// Returns the position of the first entry that is not a unique id.
     pub fn parse(text: &str) -> Result<Self, NotAUniqueId> {
         let ids: Vec<_> = text.split(',').map(|id| id.trim().to_owned()).collect();
         match ids.iter().position(|id| !is_unique_id(id)) {
@@ -41,21 +42,21 @@ impl Resenders {
         }
     }
 
-    /// An empty list, for queues where nothing is re-sent: every sender is [`Origin::Producer`].
+    /// Creates an empty list, for queues to which nothing is re-sent: every sender is [`Origin::Producer`].
     #[must_use]
     pub fn empty() -> Self {
         Self(Some(BTreeSet::new()))
     }
 
-    /// The origin of a message with this `SenderId`. Of a role's `SenderId` (its id, a colon and a session name) only
-    /// the id counts. An account id, as set by emulators, or a missing id is [`Origin::Unknown`].
+    /// Returns the origin of a message with this `SenderId`. For a role (an id, a colon and a session name), only the
+    /// id counts. A missing id, or an account id as set by emulators, is [`Origin::Unknown`].
     #[must_use]
     pub fn origin_of(&self, sender_id: Option<&str>) -> Origin {
         let Some(ids) = &self.0 else { return Origin::Unknown };
         if ids.is_empty() {
             return Origin::Producer;
         }
-        // For a role: its id, a colon, and a session name, which is chosen by the caller of `AssumeRole`.
+        // The caller of `AssumeRole` chooses the session name, so it must not count.
         let id = sender_id.map(|sender| sender.split_once(':').map_or(sender, |(id, _)| id));
         match id.filter(|id| !is_account_id(id)) {
             Some(id) if ids.contains(id) => Origin::Resent,
@@ -65,15 +66,15 @@ impl Resenders {
     }
 }
 
-/// True for a resource-type prefix followed by an immutable id ("IAM identifiers", AWS Identity and Access Management
-/// User Guide).
+/// Returns true for a resource-type prefix followed by an immutable id ("IAM identifiers", AWS Identity and Access
+/// Management User Guide).
 fn is_unique_id(text: &str) -> bool {
     (16..=128).contains(&text.len())
         && ["AROA", "AIDA"].iter().any(|prefix| text.starts_with(prefix))
         && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
 }
 
-/// True for an account id, which emulators set on every message and which does not identify a role.
+/// Returns true for an account id. Emulators set it on every message, and it does not identify a role.
 fn is_account_id(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn origin_without_a_list_is_unknown_and_with_an_empty_one_a_producer() {
+    fn origin_is_unknown_without_a_list_and_producer_with_an_empty_list() {
         for sender in [Some("AROAFAILEDMESSAGEPROC:x"), Some("000000000000"), None] {
             assert_eq!(Resenders::default().origin_of(sender), Origin::Unknown);
             assert_eq!(Resenders::empty().origin_of(sender), Origin::Producer);

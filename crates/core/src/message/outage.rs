@@ -1,12 +1,12 @@
-//! Outages of the target, as reported by messages and hand-offs.
+//! Outages of the target, as reported in messages and hand-offs.
 
 use crate::message::Timestamp;
 
-/// An outage of the target, as recorded in the messages held for it.
+/// An outage of the target, as recorded in messages held because of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Start of the outage.
     pub since: Timestamp,
-    /// Consecutive first calls that failed, at most 65,535; 0 if the target is only busy ("not now").
+    /// Number of consecutive first calls that failed, at most 65,535; 0 if the target is only busy ("not now").
     pub first_failures: u16,
 }

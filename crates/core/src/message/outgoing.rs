@@ -1,4 +1,4 @@
-//! Messages that SQS accepts.
+//! Messages that are valid for SQS.
 
 use strum::IntoStaticStr;
 use thiserror::Error;
@@ -8,7 +8,8 @@ use super::{Attributes, attributes_size};
 use crate::limits::{ATTRIBUTES_MAX, DelaySeconds, MESSAGE_BYTES_MAX};
 
 /// A message that SQS accepts, checked on creation: a non-empty body, at most 10 attributes with valid names, types and
-/// values, only legal characters, and at most 1 MiB for body and attributes together ("Amazon SQS message quotas").
+/// values, only legal characters, and at most 1 MiB for the body and the attributes together ("Amazon SQS message
+/// quotas").
 ///
 /// Most of these messages were received from SQS, so SQS has accepted them before. Where its documentation is
 /// ambiguous, this type is lenient: a rule stricter than SQS's own would strand a producer's message.
@@ -26,9 +27,9 @@ pub struct Content {
     pub message_group_id: Option<String>,
     /// `MessageDeduplicationId`: required by FIFO queues, refused by standard queues.
     pub deduplication_id: Option<String>,
-    /// The system attribute `AWSTraceHeader`; it does not count towards the size. An empty one is refused.
+    /// The system attribute `AWSTraceHeader`. It does not count towards the size, and must not be empty.
     pub trace_header: Option<String>,
-    /// `DelaySeconds`, 0 to 900: the time until the queue delivers the message.
+    /// `DelaySeconds`, 0 to 900: the time before the queue delivers the message.
     pub delay: DelaySeconds,
 }
 
@@ -46,7 +47,7 @@ pub enum NotSendable {
     #[error("the character U+{:04X} at byte {offset} of the {place} is not allowed in SQS", *.character as u32)]
     IllegalCharacter {
         character: char,
-        /// Byte offset in that text.
+        /// Byte offset in the body, attribute, type or trace header.
         offset: usize,
         /// `body`, `attribute NAME`, `type of the attribute NAME` or `trace header`.
         place: String,
@@ -75,7 +76,7 @@ pub enum NotSendable {
         data_type: String,
         /// `text` or `bytes`.
         found: &'static str,
-        /// The kind that the type requires: the other of the two.
+        /// The kind of value that the type requires: `bytes` or `text`.
         wanted: &'static str,
     },
     #[error(
@@ -99,7 +100,7 @@ pub enum NotSendable {
 }
 
 impl NotSendable {
-    /// A name for logs, without any attribute's name.
+    /// Returns a name for logs that does not contain an attribute's name.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.into_str()
@@ -107,10 +108,10 @@ impl NotSendable {
 }
 
 impl OutgoingMessage {
-    /// Checks the content against SQS's limits: first the sizes and counts, then each text.
+    /// Checks the content against the SQS limits: first the sizes and counts, then each text.
     ///
     /// # Errors
-    /// The first broken rule; the remaining rules are not checked.
+    /// Returns the first broken rule. Later rules are not checked.
     pub fn new(content: Content) -> Result<Self, NotSendable> {
         if content.body.is_empty() {
             return Err(NotSendable::EmptyBody);
@@ -135,7 +136,7 @@ impl OutgoingMessage {
         Ok(Self { content, size })
     }
 
-    /// Skips all checks, for tests of SQS's responses to invalid messages.
+    /// Skips all checks, to test SQS's responses to invalid messages.
     #[cfg(feature = "unchecked")]
     #[must_use]
     pub fn unchecked(content: Content) -> Self {
@@ -153,8 +154,8 @@ impl OutgoingMessage {
         self.content
     }
 
-    /// Bytes that count towards the 1 MiB of a message and of a batch: the body and the attributes' names, types and
-    /// values. The trace header is not included.
+    /// Returns the number of bytes that count towards the 1 MiB of a message and of a batch: the body and the
+    /// attributes' names, types and values. The trace header is not included.
     #[must_use]
     pub fn size(&self) -> usize {
         self.size

@@ -1,4 +1,4 @@
-//! Packs messages into batches within SQS's limits.
+//! Packs messages into batches within the SQS limits.
 
 use crate::limits::{BATCH_BYTES_MAX, BATCH_ENTRIES_MAX};
 use crate::message::OutgoingMessage;
@@ -10,14 +10,14 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    /// The messages, in order.
+    /// Returns the messages, in order.
     #[must_use]
     pub fn entries(&self) -> &'a [OutgoingMessage] {
         self.entries
     }
 }
 
-/// Packs all messages into batches, in order, each as full as order and limits allow.
+/// Packs all messages into batches, in order. Each batch is as full as the order and the limits allow.
 #[must_use]
 pub fn pack_batches(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     let mut batches = Vec::new();
@@ -30,7 +30,8 @@ pub fn pack_batches(messages: &[OutgoingMessage]) -> Vec<Batch<'_>> {
     batches
 }
 
-/// Number of leading messages that fit in one batch; at least one, since no message is larger than a batch.
+/// Returns the number of leading messages that fit in one batch: at least one, because no message is larger than a
+/// batch.
 fn count_fitting(messages: &[OutgoingMessage]) -> usize {
     let mut bytes = 0;
     let count = messages
@@ -41,7 +42,7 @@ fn count_fitting(messages: &[OutgoingMessage]) -> usize {
             bytes <= BATCH_BYTES_MAX
         })
         .count();
-    // Its type guarantees that a single message fits; with 0 the caller would loop forever.
+    // The type guarantees that a single message fits; 0 would make the caller loop forever.
     count.max(1)
 }
 
@@ -52,7 +53,7 @@ mod tests {
     use super::*;
     use crate::message::Content;
 
-    /// A message of this size.
+    /// Creates a message of this size.
     fn message(bytes: usize) -> OutgoingMessage {
         let body = "x".repeat(bytes);
         OutgoingMessage::new(Content { body, ..Content::default() }).unwrap()
@@ -85,7 +86,7 @@ mod tests {
                 0..40,
             ),
         ) {
-            // Each message is numbered in its group id, not in its body.
+            // Messages are numbered by group id, so that their bodies can have any size.
             let messages: Vec<_> = bytes
                 .iter()
                 .enumerate()
@@ -102,7 +103,7 @@ mod tests {
                 prop_assert!(total <= BATCH_BYTES_MAX);
                 if let Some(next) = batches.get(index + 1) {
                     let full = batch.entries().len() == BATCH_ENTRIES_MAX;
-                    prop_assert!(full || total + next.entries()[0].size() > BATCH_BYTES_MAX, "as full as it can be");
+                    prop_assert!(full || total + next.entries()[0].size() > BATCH_BYTES_MAX, "not as full as possible");
                 }
             }
             let groups: Vec<_> = batches

@@ -1,4 +1,4 @@
-//! Plain messages: the body is arbitrary, and the attribute `Redeliver` holds what an envelope has in `metadata`.
+//! Plain messages: the body is arbitrary, and the attribute `Redeliver` contains what an envelope has in `metadata`.
 
 mod document;
 mod id;
@@ -11,7 +11,7 @@ use crate::json::members::check_nesting;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::folding::{Folding, fold_attributes};
 use crate::message::metadata::{DlqReturn, Metadata, RetryMetadata, fresh_members};
-use crate::message::validation::{DataSchema, Invalid, well_formed};
+use crate::message::validation::{DataSchema, Invalid, parse_json_value};
 use crate::message::{Attribute, Attributes, BodyForm, attributes_size};
 use document::RedeliverDocument;
 pub(crate) use id::cloud_event_strings;
@@ -20,7 +20,7 @@ pub use id::{IdAttribute, IdAttributeError, IdSources, KEY_CHARACTERS_MAX, NAMES
 use crate::message::reserved::DEAD_LETTER;
 pub use crate::message::reserved::REDELIVER;
 
-/// Limit on the producer's attributes kept beside `Redeliver`; one more slot is reserved for `Failure`.
+/// Limit on the producer's attributes kept alongside `Redeliver`. One more slot is reserved for `Failure`.
 const PRODUCERS_MAX: usize = ATTRIBUTES_MAX - 2;
 /// Bytes reserved for `Failure` when a message gets its id at the first hand-off.
 const FAILURE_ROOM_BYTES: usize = 2048;
@@ -28,28 +28,28 @@ const FAILURE_ROOM_BYTES: usize = 2048;
 /// Settings for reading plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct PlainMessages {
-    /// The sources of their ids.
+    /// The sources of message ids.
     pub id: IdSources,
-    /// The schema of their bodies; if set, bodies must be JSON.
+    /// The schema for bodies. If set, bodies must be JSON.
     pub body: Option<DataSchema>,
 }
 
 impl PlainMessages {
-    /// Checks a body against the schema for bodies, if one is set.
+    /// Checks a body against the schema for bodies, if there is one.
     ///
     /// # Errors
-    /// The body is not JSON, or violates the schema.
+    /// Returns an error if the body is not JSON or violates the schema.
     pub fn check_body(&self, body: &str) -> Result<(), Invalid> {
         let Some(schema) = &self.body else { return Ok(()) };
         check_nesting(body)?;
-        let violations = schema.violations(well_formed(body)?, "");
+        let violations = schema.violations(parse_json_value(body)?, "");
         if violations.is_empty() { Ok(()) } else { Err(Invalid::Schema(violations)) }
     }
 
     /// Reads a message without an envelope. `first_id` is the SQS id of its first delivery.
     ///
     /// # Errors
-    /// The message's `Redeliver` is invalid, or its body violates the schema.
+    /// Returns an error if the message's `Redeliver` is invalid, or if its body violates the schema.
     pub(crate) fn read_message(
         &self,
         body: &str,
@@ -84,14 +84,14 @@ impl PlainMessage {
         &self.document.metadata
     }
 
-    /// The form of the body, for the handler: plain, with the idempotency key if present.
+    /// Returns the form of the body for the handler: plain, with the idempotency key if present.
     #[must_use]
     pub fn form(&self) -> BodyForm {
         BodyForm::Plain { idempotency_key: self.document.idempotency_key.clone() }
     }
 
-    /// The attributes for a hand-off, with `Redeliver`; `None` if the message arrived with one, has more than eight
-    /// attributes, or would leave less than 2 KiB for `Failure`.
+    /// Returns the attributes for a hand-off, with `Redeliver` added. Returns `None` if the message arrived with
+    /// `Redeliver`, has more than eight attributes, or would leave less than 2 KiB for `Failure`.
     #[must_use]
     pub fn with_id(&self) -> Option<Attributes> {
         let has_place = !self.has_id && self.attributes.len() <= PRODUCERS_MAX;
@@ -100,20 +100,20 @@ impl PlainMessage {
         (bytes <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// The attributes with the id, if SQS accepts them; `None` if they should remain unchanged.
+    /// Returns the attributes with the id added, if SQS accepts them. Returns `None` if they should remain unchanged.
     #[must_use]
     pub fn with_id_if_sendable(&self) -> Option<Attributes> {
         let named = self.has_id.not().then(|| self.with_document(self.document.text.clone())).flatten()?;
         (self.body_bytes + attributes_size(&named) <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// The attributes of a re-send; `None` if `Redeliver` does not fit.
+    /// Returns the attributes of a re-send, or `None` if `Redeliver` does not fit.
     #[must_use]
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Attributes> {
         self.with_document(self.document.set_members(retry.json_members()))
     }
 
-    /// The attributes for sending the message back from the final DLQ; like
+    /// Returns the attributes for sending the message back from the final DLQ, like
     /// [`crate::message::envelope::Envelope::with_next_generation`].
     #[must_use]
     pub(crate) fn with_next_generation(&self, came_back: DlqReturn) -> Option<Attributes> {
@@ -121,15 +121,15 @@ impl PlainMessage {
         self.with_document(self.document.set_members(fresh_members(&fresh)))
     }
 
-    /// The attributes with another id; `None` if `Redeliver` does not fit.
+    /// Returns the attributes with a new id, or `None` if `Redeliver` does not fit.
     #[must_use]
     pub fn with_new_id(&self, id: Uuid) -> Option<Attributes> {
         self.with_document(self.document.with_new_id(id))
     }
 
-    /// Ten attributes leave no slots for `Redeliver` and `Failure`, so two are folded. A producer's own `DeadLetter` is
-    /// folded first: with fewer attributes beside it, the ones folded into it might fit, and it would be mistaken for
-    /// ours.
+    /// Adds `Redeliver`. Ten attributes leave no slots for `Redeliver` and `Failure`, so two are folded. A producer's
+    /// own `DeadLetter` is folded first: with fewer attributes alongside it, the attributes folded into it might fit,
+    /// and it would be mistaken for ours.
     fn with_document(&self, document: String) -> Option<Attributes> {
         let fold_first = |first: &[&str]| fold_attributes(&self.attributes, first, PRODUCERS_MAX);
         let is_full = self.attributes.len() > PRODUCERS_MAX;

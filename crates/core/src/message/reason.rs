@@ -1,4 +1,4 @@
-//! The reasons for giving up on a message: the stable codes in a final record.
+//! The reasons for giving up on a message, as stable codes in the final record.
 
 use strum::{IntoStaticStr, VariantArray, VariantNames};
 
@@ -16,19 +16,19 @@ pub type ReasonCode = OpenEnum<DeadLetterReason>;
 )]
 #[strum(const_into_str, serialize_all = "SCREAMING_SNAKE_CASE")]
 pub enum DeadLetterReason {
-    /// The body is not a JSON object, has a duplicate member, or is nested too deep.
+    /// The body is not a JSON object, has a duplicate member, or is nested too deeply.
     InvalidMessageFormat,
     /// The message violates the message schema or the data schema.
     InvalidMessageSchema,
     /// The policy's `max_attempts` are used up.
     RetryAttemptExceeded,
-    /// Permanent, according to the handler or to the policy's lists.
+    /// The error is permanent, according to the handler or the policy's lists.
     NonRetryableError,
     /// The next retry would come after the policy's `max_age_seconds` or after `metadata.expires_at`.
     MessageExpired,
     /// The policy's `hold_seconds_max` is used up, and the target still responds "not now".
     HoldTimeExceeded,
-    /// With its retry metadata, the message exceeds SQS's size limit.
+    /// With its retry metadata, the message would exceed the SQS size limit.
     MessageTooLarge,
     /// SQS moved the message by redrive: the function that received it could not process it.
     OrchestrationFailed,
@@ -46,7 +46,7 @@ impl DeadLetterReason {
 }
 
 impl ReasonCode {
-    /// The code for logs and metrics: always one of a fixed set.
+    /// Returns the code for logs and metrics, which is always from a fixed set.
     #[must_use]
     pub fn log_label(&self) -> &'static str {
         self.known().map_or("OTHER", DeadLetterReason::as_str)
@@ -54,7 +54,7 @@ impl ReasonCode {
 }
 
 impl OpenVariants for DeadLetterReason {
-    /// Refuses free text, since the value becomes an `ErrorType`.
+    /// Refuses free text, because the value becomes an `ErrorType`.
     fn admits_unknown(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
         (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_versions_code_is_one_if_it_is_plain_and_short() {
+    fn an_unknown_code_is_accepted_if_it_is_plain_and_short() {
         let longest = "A".repeat(64);
         for code in ["TARGET_GONE", "X", &longest] {
             assert_eq!(ReasonCode::from_text(code), Some(ReasonCode::Unknown(code.to_owned())));
@@ -92,7 +92,7 @@ mod tests {
 pub struct GiveUp {
     /// The code of the final record.
     pub reason: DeadLetterReason,
-    /// Details beyond the last error; may be empty.
+    /// Details beyond the last error. May be empty.
     pub explanation: String,
 }
 

@@ -2,17 +2,17 @@
 
 use super::ReceivedMessage;
 
-/// The receipt of a record that is not done yet. It travels with the message to the queue or the target. If it is
-/// dropped, on purpose or by mistake, the record is received again after its visibility timeout.
+/// The receipt of a record that is not done yet. It accompanies the message to the queue or the target. If it is
+/// dropped, deliberately or by mistake, the record is received again after its visibility timeout.
 #[derive(Debug, PartialEq, Eq, Hash)]
-#[must_use = "a record that is not confirmed is received again"]
+#[must_use = "an unconfirmed record is received again"]
 pub struct Receipt {
     sqs_message_id: String,
     handle: String,
 }
 
-/// A record that is done: the target has processed its message, or SQS has confirmed the message in another queue. Only
-/// a receipt can create one, and only once:
+/// A record that is done: the target has processed its message, or SQS has confirmed the message in another queue. It
+/// can only be created from a receipt, and only once:
 ///
 /// ```compile_fail,E0382
 /// # fn twice(receipt: redeliver_core::message::Receipt) {
@@ -21,11 +21,11 @@ pub struct Receipt {
 /// # }
 /// ```
 #[derive(Debug, PartialEq, Eq)]
-#[must_use = "only the records that a function returns as confirmed are deleted"]
+#[must_use = "only records returned as confirmed are deleted"]
 pub struct Confirmed(Receipt);
 
 impl ReceivedMessage {
-    /// The receipt of this record, without the message.
+    /// Returns the receipt of this record, without the message.
     pub fn into_receipt(self) -> Receipt {
         Receipt { sqs_message_id: self.sqs_message_id, handle: self.receipt_handle }
     }
@@ -40,13 +40,13 @@ impl Receipt {
         Self { sqs_message_id, handle }
     }
 
-    /// SQS's id of the record.
+    /// Returns the record's SQS id.
     #[must_use]
     pub fn sqs_message_id(&self) -> &str {
         &self.sqs_message_id
     }
 
-    /// Marks the record as done: it may be deleted.
+    /// Marks the record as done, so that it may be deleted.
     pub fn confirm(self) -> Confirmed {
         Confirmed(self)
     }
@@ -61,7 +61,7 @@ impl Receipt {
 }
 
 impl Confirmed {
-    /// SQS's id of the record.
+    /// Returns the record's SQS id.
     #[must_use]
     pub fn sqs_message_id(&self) -> &str {
         self.0.sqs_message_id()

@@ -1,15 +1,15 @@
-//! Reserved names of message attributes and error types. Producers must not use `Failure`, or `Redeliver` on plain
+//! Reserved names of message attributes and error types. Producers must not use `Failure`, nor `Redeliver` on plain
 //! messages.
 
-/// On messages between the functions: the reason for a hand-off, a hop or a verdict.
+/// Attribute of messages between the functions: the document of a hand-off, a hop or a verdict.
 pub const FAILURE: &str = "Failure";
-/// On a plain message: the content of an envelope's `metadata`.
+/// Attribute of plain messages, with the same content as an envelope's `metadata`.
 pub const REDELIVER: &str = "Redeliver";
-/// In a final record: the reason's code.
+/// Attribute of final records: the code of the reason.
 pub const ERROR_TYPE: &str = "ErrorType";
-/// In a final record: the explanation.
+/// Attribute of final records: the explanation.
 pub const ERROR_DETAILS: &str = "ErrorDetails";
-/// In a final record: the document with all details.
+/// Attribute of final records: the document with all details.
 pub const DEAD_LETTER: &str = "DeadLetter";
 
 /// Error type of a message that SQS moved by redrive: the cause is unknown.

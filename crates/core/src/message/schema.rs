@@ -1,4 +1,4 @@
-//! Message schemas: the envelopes and plain messages that are accepted.
+//! Message schemas: rules for the envelopes and plain messages to accept.
 
 use crate::message::Attributes;
 use crate::message::envelope::Envelope;
@@ -11,11 +11,11 @@ pub use crate::message::validation::{
 };
 pub use redeliver_json_schema::{SchemaError, Violation, join_violations};
 
-/// The accepted messages: envelopes, with the user's schema for `data` if set, and optionally plain messages.
+/// The messages to accept: envelopes, with the user's schema for `data` if set, and optionally plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
     data: Option<DataSchema>,
-    /// `None`: a message without an envelope is invalid.
+    /// `None` if a message without an envelope is invalid.
     plain: Option<PlainMessages>,
 }
 
@@ -44,7 +44,7 @@ impl Parsed<'_> {
         }
     }
 
-    /// The message to send back from the final DLQ; `None` if it is plain and `Redeliver` does not fit.
+    /// Returns the message to send back from the final DLQ, or `None` if it is plain and `Redeliver` does not fit.
     #[must_use]
     pub fn with_next_generation(&self, came_back: DlqReturn) -> Option<Rewritten> {
         match self {
@@ -55,7 +55,7 @@ impl Parsed<'_> {
 }
 
 impl MessageSchema {
-    /// Accepts envelopes, with a schema for `data`.
+    /// Accepts envelopes, with a schema for `data` if given.
     #[must_use]
     pub fn new(data: Option<DataSchema>) -> Self {
         Self { data, plain: None }
@@ -67,22 +67,22 @@ impl MessageSchema {
         Self { plain: Some(plain), ..self }
     }
 
-    /// True if a message without an envelope is valid.
+    /// Returns true if a message without an envelope is valid.
     #[must_use]
     pub const fn accepts_plain(&self) -> bool {
         self.plain.is_some()
     }
 
-    /// The settings for plain messages, if they are accepted.
+    /// Returns the settings for plain messages, if they are accepted.
     #[must_use]
     pub const fn plain(&self) -> Option<&PlainMessages> {
         self.plain.as_ref()
     }
 
-    /// Validates a message. `first_id` is the SQS id of its first delivery, which may be its only id.
+    /// Validates a message. `first_id` is the SQS id of its first delivery, which may be the only id it has.
     ///
     /// # Errors
-    /// All violations, with their JSON Pointers.
+    /// Returns all violations, with their JSON Pointers.
     pub fn read_message<'a>(
         &self,
         body: &'a str,
@@ -97,11 +97,11 @@ impl MessageSchema {
         }
     }
 
-    /// Like [`MessageSchema::read_message`], for callers without the setting `ENVELOPE`: a message with a readable
-    /// `Redeliver` counts as plain.
+    /// Validates a message for callers that do not have the `ENVELOPE` setting. Like [`MessageSchema::read_message`],
+    /// but a message with a readable `Redeliver` counts as plain.
     ///
     /// # Errors
-    /// All violations.
+    /// Returns all violations, with their JSON Pointers.
     pub fn read_either<'a>(
         &self,
         body: &'a str,
@@ -119,7 +119,7 @@ impl MessageSchema {
     /// Parses and validates an envelope. `data` is skipped unless it has a schema.
     ///
     /// # Errors
-    /// All violations, with their JSON Pointers.
+    /// Returns all violations, with their JSON Pointers.
     pub fn parse_envelope<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
         validation::parse_envelope(body, self.data.as_ref())
     }

@@ -1,9 +1,9 @@
-//! SQS's rules for attributes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in
+//! The SQS rules for attributes: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in
 //! the Amazon SQS API Reference.
 //!
 //! The documentation is ambiguous in places, so there are two checks. An attribute received from SQS is sent on if SQS
-//! *may* accept it, since it has done so before: [`check_attribute`]. An attribute folded into one of our documents may
-//! be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
+//! *may* accept it, since SQS has accepted it before: [`check_attribute`]. An attribute folded into one of our
+//! documents may be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
 //! [`is_certainly_accepted`].
 
 use super::{Attribute, AttributeValue, NotSendable};
@@ -21,23 +21,23 @@ const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
 ///
 /// Anything undocumented is accepted: non-ASCII letters in a name (SQS is known to accept umlauts), any text after the
 /// three type names, and any number that some parser may accept: a leading `+`, an exponent, surrounding white space,
-/// `NaN`, more digits or a larger number than documented.
+/// `NaN`, or more digits or a larger number than documented.
 ///
 /// # Errors
-/// The broken rule.
+/// Returns the broken rule.
 pub(super) fn check_attribute(
     name: &str,
     Attribute { data_type, value }: &Attribute,
 ) -> Result<(), NotSendable> {
     check_name(name)?;
     let kind = check_type(name, data_type)?;
-    let wrong = |found, wanted| {
+    let refuse = |found, wanted| {
         let (name, data_type) = (name.to_owned(), data_type.clone());
         Err(NotSendable::AttributeValue { name, data_type, found, wanted })
     };
     let is_empty = match value {
-        AttributeValue::Text(_) if kind == ValueKind::Binary => return wrong("text", "bytes"),
-        AttributeValue::Binary(_) if kind != ValueKind::Binary => return wrong("bytes", "text"),
+        AttributeValue::Text(_) if kind == ValueKind::Binary => return refuse("text", "bytes"),
+        AttributeValue::Binary(_) if kind != ValueKind::Binary => return refuse("bytes", "text"),
         AttributeValue::Text(text) => {
             check_text(text, || format!("attribute {name}"))?;
             text.is_empty()
@@ -53,7 +53,7 @@ pub(super) fn check_attribute(
     }
 }
 
-/// True if the documentation states unambiguously that SQS accepts this attribute.
+/// Returns true if the documentation states unambiguously that SQS accepts this attribute.
 pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
     let Attribute { data_type, value } = attribute;
     let (kind, label) = match data_type.split_once('.') {
@@ -74,7 +74,7 @@ pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
 /// Checks that SQS may accept this `MessageGroupId`.
 ///
 /// # Errors
-/// The broken rule.
+/// Returns the broken rule.
 pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
     broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::MessageGroupId { rule }))
 }
@@ -82,12 +82,12 @@ pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
 /// Checks that SQS may accept this `MessageDeduplicationId`.
 ///
 /// # Errors
-/// The broken rule.
+/// Returns the broken rule.
 pub(super) fn check_deduplication_id(id: &str) -> Result<(), NotSendable> {
     broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::DeduplicationId { rule }))
 }
 
-/// The broken rule, if any. Both kinds of ids have the same rule ("SendMessage", Amazon SQS API Reference).
+/// Returns the broken rule, if any. Both kinds of ids follow the same rules ("SendMessage", Amazon SQS API Reference).
 fn broken_id_rule(id: &str) -> Option<&'static str> {
     let is_legal = |character: char| character.is_ascii_graphic() || is_letter_beyond_ascii(character);
     match id.chars().count() {
@@ -98,8 +98,10 @@ fn broken_id_rule(id: &str) -> Option<&'static str> {
     }
 }
 
+/// Checks that SQS accepts every character of this text.
+///
 /// # Errors
-/// The first character that SQS refuses in any text.
+/// Returns the first character that SQS refuses.
 pub(super) fn check_text(text: &str, place: impl Fn() -> String) -> Result<(), NotSendable> {
     match first_illegal(text) {
         Some((offset, character)) => Err(NotSendable::IllegalCharacter { character, offset, place: place() }),
@@ -140,16 +142,16 @@ enum ValueKind {
 const KINDS: [(&str, ValueKind); 3] =
     [("String", ValueKind::String), ("Number", ValueKind::Number), ("Binary", ValueKind::Binary)];
 
-/// The kind of value, from the type's prefix: "You must use only the following supported type prefixes".
+/// Determines the kind of value from the type's prefix: "You must use only the following supported type prefixes".
 fn check_type(name: &str, data_type: &str) -> Result<ValueKind, NotSendable> {
-    let wrong = |rule| {
+    let refuse = |rule| {
         Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
     };
     let Some((_, kind)) = KINDS.into_iter().find(|(prefix, _)| data_type.starts_with(prefix)) else {
-        return wrong("is not an SQS type");
+        return refuse("is not an SQS type");
     };
     if data_type.chars().count() > CHARACTERS_MAX {
-        return wrong("has more than 256 characters");
+        return refuse("has more than 256 characters");
     }
     check_text(data_type, || format!("type of the attribute {name}"))?;
     Ok(kind)
@@ -159,13 +161,13 @@ fn is_letter_beyond_ascii(character: char) -> bool {
     !character.is_ascii() && character.is_alphanumeric()
 }
 
-/// True for anything that some number parser accepts, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
+/// Returns true for anything that some number parser accepts, such as `1e5`, `+1`, `.5`, ` 1` and `NaN`.
 fn may_be_number(text: &str) -> bool {
     text.trim().parse::<f64>().is_ok()
 }
 
-/// True for an optional sign and digits, with an optional point between digits, within the documented precision and
-/// range. "Leading and trailing zeroes are trimmed", so they do not count towards the precision.
+/// Returns true for an optional sign and digits, with an optional decimal point between digits, within the documented
+/// precision and range. "Leading and trailing zeroes are trimmed", so they do not count towards the precision.
 fn is_documented_number(text: &str) -> bool {
     let text = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
@@ -175,10 +177,10 @@ fn is_documented_number(text: &str) -> bool {
     }
     let digits = format!("{whole}{fraction}");
     let trimmed = digits.trim_start_matches('0');
-    // The power of ten of the first digit.
+    // The power of ten of the first non-zero digit.
     let power = whole.len().cast_signed() - (digits.len() - trimmed.len()).cast_signed() - 1;
     let precise = trimmed.trim_end_matches('0');
-    // The largest number is 10^126, a 1 and zeros, so the power alone decides except at the end of the range.
+    // The largest number is 10^126, a 1 followed by zeros, so the power alone decides except at the end of the range.
     let is_within = NUMBER_POWERS.contains(&power) && (power < *NUMBER_POWERS.end() || precise == "1");
     precise.is_empty() || (precise.len() <= NUMBER_DIGITS_MAX && is_within)
 }

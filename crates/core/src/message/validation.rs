@@ -1,4 +1,4 @@
-//! Validation of bodies: all violations, with their JSON Pointers.
+//! Validates message bodies, and reports all violations with their JSON Pointers.
 
 mod data;
 mod fast_path;
@@ -31,10 +31,10 @@ use crate::span_context::SpanContext;
 pub use data::{DataSchema, DataSchemaError};
 pub use readable::readable_metadata;
 
-/// The schema of a message body, JSON Schema 2020-12.
+/// The schema for a message body, in JSON Schema 2020-12.
 pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
 
-/// Members of `metadata` with a rule; the values of all others are skipped.
+/// Members of `metadata` that have a rule. The values of all other members are skipped.
 const RULED_MEMBERS: [&str; 14] = [
     "message_id",
     "expires_at",
@@ -52,7 +52,7 @@ const RULED_MEMBERS: [&str; 14] = [
     "redrive_count_at_answer",
 ];
 
-/// JSON Schema counts 1.0 and 1e2 as integers; these must be written in digits.
+/// Members that must be written in digits, although JSON Schema counts 1.0 and 1e2 as integers.
 const DIGITS_MEMBERS: [&str; 8] = [
     "max_attempts",
     "retry_attempt",
@@ -68,7 +68,7 @@ const DIGITS_MEMBERS: [&str; 8] = [
 pub(crate) const ANY_ID: &str =
     ", or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which accept any id";
 
-/// The reason why a body is invalid: it is not a JSON object, or it violates a schema. Never contains a value of the
+/// The reason why a body is invalid: it is not a JSON object, or it violates a schema. Never contains a value from the
 /// body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum Invalid {
@@ -79,7 +79,7 @@ pub enum Invalid {
 }
 
 impl Invalid {
-    /// The code for the final record.
+    /// Returns the code for the final record.
     #[must_use]
     pub const fn reason(&self) -> DeadLetterReason {
         match self {
@@ -89,43 +89,43 @@ impl Invalid {
     }
 }
 
-/// The message schema, compiled only when the fast path cannot read a message: few processes receive one, and compiling
-/// would slow every start.
+/// The message schema. It is compiled only when the fast path cannot read a message: few processes receive such a
+/// message, and compiling the schema would slow down every start.
 #[cfg(feature = "validator")]
 static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
-    Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: every test compiles it")
+    Schema::with_formats(MESSAGE_SCHEMA).expect("our own schema is valid: tests compile it")
 });
 
 /// Parses and validates an envelope. `data` is skipped unless it has a schema.
 ///
 /// # Errors
-/// All violations, with their JSON Pointers.
+/// Returns all violations, with their JSON Pointers.
 pub(crate) fn parse_envelope<'a>(body: &'a str, data: Option<&DataSchema>) -> Result<Envelope<'a>, Invalid> {
     let skimmed = skim_body(body)?;
-    let by_user = violations_of_data(&skimmed, data);
-    if by_user.is_empty()
+    let data_violations = check_data(&skimmed, data);
+    if data_violations.is_empty()
         && let Some(metadata) = fast_path::parse_metadata(&skimmed)
     {
         return Ok(Envelope::new(skimmed, metadata));
     }
-    let metadata = validate_body(&skimmed, by_user)?;
+    let metadata = validate_body(&skimmed, data_violations)?;
     Ok(Envelope::new(skimmed, metadata))
 }
 
-/// Violations of the user's schema; none if `data` is not an object.
-fn violations_of_data(skimmed: &SkimmedBody<'_>, data: Option<&DataSchema>) -> Vec<Violation> {
+/// Returns the violations of the user's schema, or none if `data` is not an object.
+fn check_data(skimmed: &SkimmedBody<'_>, data: Option<&DataSchema>) -> Vec<Violation> {
     match (data, skimmed.data_text.filter(|text| text.starts_with('{'))) {
         (Some(schema), Some(text)) => schema.violations(text, "/data"),
         _ => Vec::new(),
     }
 }
 
-/// True if a body is intended as an envelope: an object with `data`, and with a `metadata` whose `message_id` is a
-/// hyphenated UUID. Such a body is never read as a plain message, even if invalid. A body with any other id is a
-/// producer's own envelope format: refusing it would dead-letter all of that producer's messages.
+/// Returns true if a body is meant to be an envelope: an object with `data`, and with a `metadata` whose `message_id`
+/// is a hyphenated UUID. Such a body is never read as a plain message, even if it is invalid. A body with any other id
+/// is in a producer's own envelope format: refusing it would dead-letter all of that producer's messages.
 pub(crate) fn looks_like_envelope(body: &str) -> bool {
-    // `serde_json` accepts control characters in names read as bytes, but they are not valid JSON.
-    let top = well_formed(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
+    // `serde_json` accepts control characters in names that are read as bytes, but they are not valid JSON.
+    let top = parse_json_value(body).ok().and_then(|text| unchecked_members(text).ok()).unwrap_or_default();
     let values = |wanted: &'static [u8]| top.iter().filter(move |(name, _)| **name == *wanted);
     let has_id = |metadata: &RawValue| {
         let members = unchecked_members(metadata.get()).unwrap_or_default();
@@ -134,46 +134,47 @@ pub(crate) fn looks_like_envelope(body: &str) -> bool {
     values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
 }
 
-/// True for the JSON string of a hyphenated UUID, the only form of that length.
+/// Returns true for the JSON string of a hyphenated UUID, the only form of that length.
 fn is_uuid(id: &RawValue) -> bool {
     let text: Option<Cow<'_, str>> = serde_json::from_str(id.get()).ok();
     text.is_some_and(|text| text.len() == Hyphenated::LENGTH && Uuid::parse_str(&text).is_ok())
 }
 
-/// The text of the body's single JSON value.
-pub(crate) fn well_formed(body: &str) -> Result<&str, Malformed> {
+/// Returns the text of the body's single JSON value.
+pub(crate) fn parse_json_value(body: &str) -> Result<&str, Malformed> {
     let value: &RawValue =
         serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
     Ok(value.get())
 }
 
 /// Checks the body against the message schema, and then against the rules that a schema cannot express.
-fn validate_body(skimmed: &SkimmedBody<'_>, by_user: Vec<Violation>) -> Result<Metadata, Invalid> {
-    let (instance, mut found) = instance_of(skimmed);
-    found.extend(by_schema(&instance));
-    found.extend(by_user);
-    if !found.is_empty() {
-        return Err(Invalid::Schema(found));
+fn validate_body(skimmed: &SkimmedBody<'_>, data_violations: Vec<Violation>) -> Result<Metadata, Invalid> {
+    let (instance, mut violations) = build_instance(skimmed);
+    violations.extend(check_schema(&instance));
+    violations.extend(data_violations);
+    if !violations.is_empty() {
+        return Err(Invalid::Schema(violations));
     }
     parse_metadata(&instance["metadata"], skimmed).map_err(|violation| Invalid::Schema(vec![violation]))
 }
 
 #[cfg(feature = "validator")]
-fn by_schema(instance: &Value) -> Vec<Violation> {
-    let found = MESSAGE.violations(instance, "").into_iter();
-    found.map(|violation| named::describe_form(violation, instance)).collect()
+fn check_schema(instance: &Value) -> Vec<Violation> {
+    let violations = MESSAGE.violations(instance, "").into_iter();
+    violations.map(|violation| named::describe_format(violation, instance)).collect()
 }
 
-/// Without the validator, violations cannot be explained.
+/// Reports only that the schema is violated: without the validator, violations cannot be explained.
 #[cfg(not(feature = "validator"))]
-fn by_schema(instance: &Value) -> Vec<Violation> {
+fn check_schema(instance: &Value) -> Vec<Violation> {
     let is_wrong = !readable::is_message(instance);
     is_wrong.then(|| Violation::new("", "violates the message schema")).into_iter().collect()
 }
 
-/// The part of the body with rules in the message schema, and the violations that only its text shows.
-fn instance_of(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
-    let mut found = Vec::new();
+/// Returns the part of the body that has rules in the message schema, and the violations that can only be seen in its
+/// text.
+fn build_instance(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
+    let mut violations = Vec::new();
     let mut body = Map::new();
     if let Some(text) = skimmed.metadata_text {
         let metadata = if text.starts_with('{') {
@@ -188,12 +189,11 @@ fn instance_of(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
                     Ok(value) => {
                         metadata.insert(name.to_owned(), value);
                     }
-                    Err(_) => {
-                        found.push(Violation::new(pointer.clone(), "is text or a number that cannot be read"))
-                    }
+                    Err(_) => violations
+                        .push(Violation::new(pointer.clone(), "is a string or number that cannot be parsed")),
                 }
                 if DIGITS_MEMBERS.contains(&name) && !text.bytes().all(|byte| byte.is_ascii_digit()) {
-                    found.push(Violation::new(pointer, "is not an integer written in digits"));
+                    violations.push(Violation::new(pointer, "is not an integer written in digits"));
                 }
             }
             Value::Object(metadata)
@@ -205,14 +205,14 @@ fn instance_of(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
     if let Some(text) = skimmed.data_text {
         body.insert("data".to_owned(), empty_value(text));
     }
-    (Value::Object(body), found)
+    (Value::Object(body), violations)
 }
 
 fn find_member<'b, 'a>(members: &'b [Member<'a>], name: &str) -> Option<&'b Member<'a>> {
     members.iter().find(|member| *member.name == *name.as_bytes())
 }
 
-/// An empty value of the same type: the message schema checks only the type of `data`.
+/// Returns an empty value of the same type: the message schema checks only the type of `data`.
 fn empty_value(text: &str) -> Value {
     match text.as_bytes().first() {
         Some(b'{') => Value::Object(Map::new()),
@@ -224,14 +224,14 @@ fn empty_value(text: &str) -> Value {
     }
 }
 
-/// Reads metadata that is valid by the schema. Fails only for a value that is well-formed but meaningless.
+/// Reads metadata that is valid according to the schema. Fails only for values that are well-formed but meaningless.
 fn parse_metadata(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadata, Violation> {
     let text =
         |name: &str| find_member(&skimmed.metadata, name).map(|member| &skimmed.body[member.value.clone()]);
     let number = |name: &str| metadata[name].as_u64().and_then(|number| u32::try_from(number).ok());
     let time = |name: &str| {
         let text = metadata[name].as_str();
-        text.map(|text| time_of(text, || format!("/metadata/{name}"))).transpose()
+        text.map(|text| parse_time(text, || format!("/metadata/{name}"))).transpose()
     };
     let message_id_text = metadata["message_id"].as_str().unwrap_or_default().to_owned();
     let message_id = Uuid::parse_str(&message_id_text)
@@ -243,7 +243,7 @@ fn parse_metadata(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadat
         message_id_text,
         retry_attempt: number("retry_attempt").unwrap_or(0),
         first_sent_time: time("first_sent_time")?,
-        retry_history: history_of(&metadata["retry_history"], text("retry_history"))?,
+        retry_history: parse_history(&metadata["retry_history"], text("retry_history"))?,
         snooze_count: number("snooze_count").unwrap_or(0),
         redrive_generation: number("redrive_generation"),
         holds: Holds::from_members(time("held_since")?, outage_failures, number("held_seconds").unwrap_or(0)),
@@ -255,8 +255,8 @@ fn parse_metadata(metadata: &Value, skimmed: &SkimmedBody<'_>) -> Result<Metadat
     })
 }
 
-/// The history's entries, parsed from their text so that members from a later version are preserved.
-fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
+/// Parses the history's entries from their text, so that members from a later version are preserved.
+fn parse_history(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, Violation> {
     #[derive(Deserialize)]
     struct HistoryEntryMembers {
         attempt: u32,
@@ -273,7 +273,7 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
             let HistoryEntryMembers { attempt, failed_at, error_type, error_details } =
                 HistoryEntryMembers::deserialize(entry)
                     .map_err(|_| Violation::new(pointer("attempt"), "is not an integer written in digits"))?;
-            time_of(&failed_at, || pointer("failed_at"))?;
+            parse_time(&failed_at, || pointer("failed_at"))?;
             let unknown = UnknownMembers::all_except(
                 &["attempt", "failed_at", "error_type", "error_details"],
                 text.get(),
@@ -283,8 +283,8 @@ fn history_of(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>, V
         .collect()
 }
 
-/// Parses a time, since the validator's `date-time` accepts texts that are not times: `202--07-25T17:20:00Z`.
-fn time_of(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
+/// Parses a time. The validator's `date-time` also accepts texts that are not times, such as `202--07-25T17:20:00Z`.
+fn parse_time(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
     parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
 }
 

@@ -1,11 +1,11 @@
-//! A notice, as text for humans and as a JSON document for machines. It contains no payload, no attribute value and no
+//! Notices, as text for people and as JSON documents for machines. They contain no payload, no attribute value and no
 //! text from a target.
 
 use serde::Serialize;
 
 use crate::message::Timestamp;
 use crate::message::metadata::format_rfc3339;
-use crate::policy::status_alone;
+use crate::policy::status_without_code;
 
 /// SNS's limit on a subject, which must be ASCII ("Publish", Amazon SNS API Reference).
 pub const SUBJECT_CHARACTERS_MAX: usize = 100;
@@ -15,7 +15,7 @@ pub const SUBJECT_CHARACTERS_MAX: usize = 100;
 pub struct Notice {
     /// The name of the final DLQ.
     pub deployment: String,
-    /// The argument of the commands that show the dead letters.
+    /// The argument of commands that show the dead letters.
     pub source: String,
     /// The cause, as an argument of `redeliver audit --group`.
     pub fingerprint: String,
@@ -23,16 +23,17 @@ pub struct Notice {
     pub error_type: String,
     /// The last error, if its name is one of redeliver's own, such as `HttpStatus.503`.
     pub last_error: Option<String>,
-    /// Number of deaths in this environment since its last notice of the cause; other environments may have recorded
+    /// Number of deaths in this environment since its last notice about the cause; other environments may have recorded
     /// more.
     pub count: u64,
     /// Time of the first of these deaths.
     pub first_at: Timestamp,
-    /// Time of the last one.
+    /// Time of the last of these deaths.
     pub last_at: Timestamp,
 }
 
-/// The error type if it is one of redeliver's own names, such as `HttpStatus.503`, and not a target's text.
+/// Returns the error type if it is one of redeliver's own names, such as `HttpStatus.503`, and `None` if it is a
+/// target's text.
 #[must_use]
 pub fn own_error_name(error_type: &str) -> Option<&str> {
     const NAMES: [&str; 28] = [
@@ -66,7 +67,7 @@ pub fn own_error_name(error_type: &str) -> Option<&str> {
         "Timeout",
     ];
     let is_status = |digits: &str| digits.len() == 3 && digits.bytes().all(|byte| byte.is_ascii_digit());
-    let name = status_alone(error_type);
+    let name = status_without_code(error_type);
     let is_ours = NAMES.contains(&name) || name.strip_prefix("HttpStatus.").is_some_and(is_status);
     is_ours.then_some(name)
 }
@@ -88,7 +89,7 @@ struct NoticeDocument<'a> {
 }
 
 impl Notice {
-    /// The command that shows the cause's dead letters.
+    /// Returns the command that shows the cause's dead letters.
     #[must_use]
     pub fn audit_command(&self) -> String {
         let Self { source, fingerprint, first_at, .. } = self;
@@ -101,12 +102,13 @@ impl Notice {
         }
     }
 
-    /// The JSON document for machines, `redeliver.notice/1`. The number changes when the meaning of a member changes.
+    /// Returns the JSON document for machines, `redeliver.notice/1`. The number changes when the meaning of a member
+    /// changes.
     #[must_use]
     pub fn to_json(&self) -> String {
         let document = NoticeDocument {
             schema: "redeliver.notice/1",
-            // The only kind so far, for rules and subscribers to match.
+            // The only kind so far; event rules and subscribers can match it.
             kind: "appeared",
             deployment: &self.deployment,
             fingerprint: &self.fingerprint,
@@ -120,8 +122,8 @@ impl Notice {
         serde_json::to_string(&document).expect("strings and numbers always serialise")
     }
 
-    /// The subject for humans, at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters. If it would be longer, the
-    /// deployment's name is truncated.
+    /// Returns the subject for people, of at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters. The deployment's name is
+    /// truncated if necessary.
     #[must_use]
     pub fn subject(&self) -> String {
         let rest = format!(": new dead letters: {}", self.describe_error());
@@ -134,7 +136,7 @@ impl Notice {
             .collect()
     }
 
-    /// The text for humans.
+    /// Returns the text for people.
     #[must_use]
     pub fn text(&self) -> String {
         let Self { deployment, source, count, .. } = self;

@@ -31,7 +31,7 @@ fn a_notice_has_a_subject_and_a_text_for_people() {
 }
 
 #[test]
-fn a_notice_document_has_the_facts_of_its_text() {
+fn a_notice_document_contains_the_facts_of_the_text() {
     assert_eq!(
         notice(2).to_json(),
         concat!(
@@ -55,7 +55,7 @@ fn a_subject_is_ascii_and_has_at_most_a_hundred_characters() {
 }
 
 #[test]
-fn only_names_of_our_own_errors_are_shown() {
+fn only_redelivers_own_error_names_are_shown() {
     let lost = ["Http.Reset", "Http.Tls", "Lambda.ConnectionLost"];
     for ours in
         ["HttpStatus.503", "Http.Timeout", "Lambda.Throttled", "Timeout", "Panic"].into_iter().chain(lost)
@@ -82,10 +82,10 @@ impl Notifier for Topic {
     }
 }
 
-/// A clock that the test sets.
-struct Hands(Timestamp);
+/// A clock that always shows the same time.
+struct FixedClock(Timestamp);
 
-impl Clock for Hands {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         self.0
     }
@@ -110,13 +110,13 @@ impl Observer for Seen {
 
 impl Notices<Topic> {
     fn with_topic() -> Self {
-        let about =
+        let deployment_info =
             DeploymentInfo { deployment: "final-dlq".to_owned(), source: "--queue final-dlq".to_owned() };
-        Self::new(Topic::default(), about)
+        Self::new(Topic::default(), deployment_info)
     }
 
-    /// Notifies of a death of each cause, at this second; returns the events.
-    fn notify_of(&self, causes: impl Iterator<Item = usize>, second: i64) -> Vec<String> {
+    /// Reports one death per cause at this second. Returns the events.
+    fn publish_causes(&self, causes: impl Iterator<Item = usize>, second: i64) -> Vec<String> {
         let deaths: Vec<_> = causes
             .map(|n| DeathNotice {
                 death: Death::new(at(second), &format!("cause-{n:05}"), "id"),
@@ -124,9 +124,9 @@ impl Notices<Topic> {
                 last_error: None,
             })
             .collect();
-        let (clock, seen) = (Hands(at(second)), Seen::default());
+        let (clock, seen) = (FixedClock(at(second)), Seen::default());
         let notified = self.notify(&deaths, &clock, &seen, at(second + 5));
-        futures_util::FutureExt::now_or_never(notified).expect("the topic answers at once");
+        futures_util::FutureExt::now_or_never(notified).expect("the topic responds immediately");
         seen.0.into_inner().unwrap()
     }
 }
@@ -134,30 +134,30 @@ impl Notices<Topic> {
 #[test]
 fn a_new_cause_replaces_the_cause_with_the_oldest_notice() {
     let notices = Notices::with_topic();
-    assert_eq!(notices.notify_of(1..2, 0), ["cause-00001 published"]);
-    assert_eq!(notices.notify_of((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);
-    assert_eq!(notices.notify_of(CAUSES_MAX..CAUSES_MAX + 1, 2), ["cause-10000 published"]);
+    assert_eq!(notices.publish_causes(1..2, 0), ["cause-00001 published"]);
+    assert_eq!(notices.publish_causes((0..1).chain(2..CAUSES_MAX), 1).len(), CAUSES_MAX - 1);
+    assert_eq!(notices.publish_causes(CAUSES_MAX..CAUSES_MAX + 1, 2), ["cause-10000 published"]);
     assert_eq!(lock(&notices.memory).causes.len(), CAUSES_MAX);
-    // All but the oldest are still silent for an hour.
-    assert_eq!(notices.notify_of((0..1).chain(2..=CAUSES_MAX), 3), [""; 0]);
+    // All causes except the oldest remain silent for an hour.
+    assert_eq!(notices.publish_causes((0..1).chain(2..=CAUSES_MAX), 3), [""; 0]);
     assert!(!lock(&notices.memory).causes.contains_key("cause-00001"));
 }
 
 #[test]
-fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_bound() {
+fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_limit() {
     let notices = Notices::with_topic();
     notices.notifier.is_closed.store(true, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(notices.notify_of(0..CAUSES_MAX, 0), ["cause-00000 refused: NotFound"]);
+    assert_eq!(notices.publish_causes(0..CAUSES_MAX, 0), ["cause-00000 refused: NotFound"]);
     let beyond = CAUSES_MAX..CAUSES_MAX + 2;
     let refused = ["cause-10000 refused: TooManyCauses", "cause-10001 refused: TooManyCauses"];
-    assert_eq!(notices.notify_of(beyond, 1), refused);
+    assert_eq!(notices.publish_causes(beyond, 1), refused);
     notices.notifier.is_closed.store(false, std::sync::atomic::Ordering::Relaxed);
-    assert_eq!(notices.notify_of(0..1, 60).len(), CAUSES_MAX, "all that wait");
+    assert_eq!(notices.publish_causes(0..1, 60).len(), CAUSES_MAX, "all waiting notices are published");
 }
 
 /// Another batch may have filled the memory while the notice was being published.
 #[test]
-fn a_refused_notice_of_a_cause_that_was_forgotten_meanwhile_is_due_again() {
+fn a_refused_notice_about_a_forgotten_cause_is_due_again() {
     let notices = Notices::with_topic();
     lock(&notices.memory).requeue_notices([notice(1)].into_iter());
     assert_eq!(lock(&notices.memory).take_due(at(2)), [notice(1)]);

@@ -1,4 +1,4 @@
-//! A policy's backoffs, with the document's member names. [`crate::decide::backoff`] computes the delays; the JSON
+//! The kinds of backoff in a policy, as serde reads them. [`crate::decide::backoff`] computes the delays; the JSON
 //! Schema explains violations.
 
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::limits::RetryDelay;
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Backoff {
-    /// A random delay in 0..=max, the same range for every attempt.
+    /// A random delay in 0..=`max_delay`; the range is the same for every attempt.
     Uniform {
         #[serde(rename = "max_delay_seconds", default = "RetryDelay::short_max")]
         max_delay: RetryDelay,
@@ -19,10 +19,10 @@ pub enum Backoff {
     /// `initial_delay * rate^(n-1) + offset`, rounded up, at most `max_delay`: with 5 s and the default rate of 2, the
     /// delays 5, 10, 20, 40 s … before jitter.
     Exponential {
-        #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::not_zero")]
+        #[serde(rename = "initial_delay_seconds", deserialize_with = "numbers::parse_nonzero_delay")]
         initial_delay: RetryDelay,
         /// 1..=100.
-        #[serde(default = "twice", deserialize_with = "numbers::rate")]
+        #[serde(default = "default_rate", deserialize_with = "numbers::parse_rate")]
         rate: f64,
         #[serde(rename = "offset_seconds", default)]
         offset: RetryDelay,
@@ -40,7 +40,7 @@ pub enum Backoff {
         #[serde(default)]
         jitter: Jitter,
     },
-    /// One delay per retry; the last one repeats.
+    /// One delay per retry; the last delay repeats.
     Schedule {
         #[serde(rename = "delays_seconds")]
         delays: DelaySchedule,
@@ -49,12 +49,12 @@ pub enum Backoff {
     },
 }
 
-const fn twice() -> f64 {
+const fn default_rate() -> f64 {
     2.0
 }
 
 impl Backoff {
-    /// The longest delay of this backoff, including jitter; at most `limit`, the policy's own limit.
+    /// Returns the longest delay of this backoff, including jitter, capped at `limit`, the policy's limit.
     #[must_use]
     pub fn longest_delay(&self, limit: RetryDelay) -> RetryDelay {
         let (base, jitter) = match self {
@@ -76,14 +76,14 @@ pub struct DelaySchedule {
 }
 
 impl DelaySchedule {
-    /// The delay before retry `attempt`, 1 for the first: the last one repeats.
+    /// Returns the delay before retry number `attempt`, counted from 1; the last delay repeats.
     #[must_use]
     pub fn delay_before(&self, attempt: u32) -> RetryDelay {
         let index = usize::try_from(attempt.saturating_sub(1)).unwrap_or(usize::MAX);
         *self.first.get(index).unwrap_or(&self.last)
     }
 
-    /// All delays, in order.
+    /// Returns all delays, in order.
     pub fn iter(&self) -> impl Iterator<Item = RetryDelay> {
         self.first.iter().chain([&self.last]).copied()
     }
@@ -104,18 +104,18 @@ impl TryFrom<Vec<RetryDelay>> for DelaySchedule {
     }
 }
 
-/// The random spread of a delay. It only shortens the delay, except for the additive one, and never exceeds the cap.
+/// The random spread of a delay. Only additive jitter can lengthen the delay, and no jitter exceeds the cap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Value")]
 pub enum Jitter {
     /// The exact delay.
     None,
-    /// From half of the delay to all of it.
+    /// From half of the delay to the full delay.
     Half,
-    /// From 0 to the whole delay ("Exponential Backoff And Jitter", AWS Architecture Blog).
+    /// From 0 to the full delay ("Exponential Backoff And Jitter", AWS Architecture Blog).
     #[default]
     Full,
-    /// Adds up to `max`. The cap applies to the sum: near the cap, the base delay shrinks rather than the spread.
+    /// Adds up to `max`. The cap applies to the sum: near the cap, the base delay is reduced rather than the spread.
     Additive { max: RetryDelay },
 }
 
@@ -132,7 +132,7 @@ impl TryFrom<Value> for Jitter {
             Some("none") => Ok(Self::None),
             Some("half") => Ok(Self::Half),
             Some("full") => Ok(Self::Full),
-            _ => wire::object(&written)
+            _ => wire::parse_object(&written)
                 .map(|WithNumbers::Additive { max_seconds }| Self::Additive { max: max_seconds }),
         }
     }

@@ -10,22 +10,22 @@ use super::{Globs, numbers, wire};
 use crate::json::value::not_null;
 use crate::message::{Attribute, Attributes};
 
-/// Controls which errors count as an outage, which messages an outage holds, and for how long. By default each message
-/// group has its own circuit, and a message is held for at most 24 hours in total.
+/// Settings for the errors that count as an outage, the messages that an outage holds, and the time limit on holds. By
+/// default, each message group has its own circuit, and a message is held for at most 24 hours in total.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CircuitBreaker {
-    /// The messages that share a circuit. An open circuit holds only its own messages.
+    /// The scope of a circuit. An open circuit holds only its own messages.
     pub per: CircuitScope,
     /// Your own error types that mean "not now", in addition to those in [`crate::decide::call_outcome`].
     #[serde(deserialize_with = "not_null")]
     pub opens_on: Option<Globs>,
-    /// Limit on the total time that a message is held: 1 minute to 14 days.
-    #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::seconds::<_, 60, 1_209_600>")]
+    /// Limit on the total time for which a message is held: 1 minute to 14 days.
+    #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::parse_seconds::<_, 60, 1_209_600>")]
     pub hold_max: Duration,
 }
 
-/// The key of a message's circuit.
+/// The choice of messages that share a circuit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum CircuitScope {
@@ -58,10 +58,10 @@ fn is_name(text: &str) -> bool {
 }
 
 impl CircuitScope {
-    /// The accepted values, worded as the rule in an error message.
+    /// The accepted values, as a rule for error messages.
     pub(super) const RULE: &'static str = "must be \"group\", \"target\", or \"attribute:\" and an attribute's name (up to 256 of A-Z a-z 0-9 _ - .)";
 
-    /// The text hashed into the message's key; `None` if the message has no key.
+    /// Returns the string that is hashed into the message's key; `None` if the message has no key.
     #[must_use]
     pub fn key_of<'a>(&self, group: Option<&'a str>, attributes: &'a Attributes) -> Option<&'a str> {
         match self {
@@ -78,11 +78,11 @@ impl Default for CircuitBreaker {
     }
 }
 
-/// Parses the settings, or `false` for no breaker.
+/// Parses the settings; `false` disables the breaker.
 pub(super) fn or_false<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CircuitBreaker>, D::Error> {
     match Value::deserialize(from)? {
         Value::Bool(false) => Ok(None),
-        written => wire::object(written)
+        written => wire::parse_object(written)
             .map(Some)
             .map_err(|error: serde_json::Error| serde::de::Error::custom(error)),
     }

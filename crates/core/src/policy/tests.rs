@@ -9,15 +9,15 @@ fn parse(text: &str) -> Policy {
     Policy::from_json(text).unwrap()
 }
 
-/// The pointers of all wrong members, sorted.
-fn culprits(text: &str) -> Vec<String> {
+/// The pointers of all invalid members, sorted.
+fn violation_pointers(text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Err(PolicyError::Refused(violations)) => {
             let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
             pointers.sort();
             pointers
         }
-        other => panic!("{text} gives {other:?}"),
+        other => panic!("{text}: {other:?}"),
     }
 }
 
@@ -29,12 +29,12 @@ fn seconds(seconds: u64) -> RetryDelay {
     RetryDelay::new(seconds).unwrap()
 }
 
-fn delays(of: &[u64]) -> DelaySchedule {
-    of.iter().copied().map(seconds).collect::<Vec<_>>().try_into().unwrap()
+fn delays(list: &[u64]) -> DelaySchedule {
+    list.iter().copied().map(seconds).collect::<Vec<_>>().try_into().unwrap()
 }
 
 #[test]
-fn empty_policy_is_five_retries_with_uniform_delays_up_to_900_s() {
+fn an_empty_policy_means_five_retries_with_uniform_delays_up_to_900_s() {
     let expected = Policy {
         max_attempts: 5,
         backoff: Backoff::Uniform { max_delay: RetryDelay::SHORT_MAX },
@@ -107,7 +107,7 @@ fn each_kind_of_backoff_is_read_with_its_defaults() {
 }
 
 #[test]
-fn whole_numbers_may_be_written_as_5_0_or_5e0() {
+fn integers_can_be_written_as_5_0_or_5e0() {
     assert_eq!(parse(r#"{"max_attempts":5.0}"#).max_attempts, 5);
     assert_eq!(parse(r#"{"max_attempts":7e0}"#).max_attempts, 7);
     assert_eq!(parse(r#"{"max_age_seconds":1.2e3}"#).max_age_seconds, Some(1200));
@@ -122,7 +122,7 @@ fn max_attempts_is_0_to_1000_and_0_turns_retries_off() {
     assert_eq!(parse(r#"{"max_attempts":0}"#).max_attempts, 0);
     assert_eq!(parse(r#"{"max_attempts":1000}"#).max_attempts, 1000);
     for wrong in ["1001", "-1", "1.5", "\"5\"", "null", "1e400", "99999999999999999999"] {
-        let culprits = culprits(&format!(r#"{{"max_attempts":{wrong}}}"#));
+        let culprits = violation_pointers(&format!(r#"{{"max_attempts":{wrong}}}"#));
         assert!(
             !culprits.is_empty() && culprits.iter().all(|pointer| pointer == "/max_attempts"),
             "{wrong}: {culprits:?}"
@@ -131,7 +131,7 @@ fn max_attempts_is_0_to_1000_and_0_turns_retries_off() {
 }
 
 #[test]
-fn a_delay_of_901_seconds_is_refused_wherever_it_stands() {
+fn a_delay_of_901_seconds_is_refused_in_every_member() {
     for (backoff, culprit) in [
         (r#"{"kind":"uniform","max_delay_seconds":901}"#, "/backoff/max_delay_seconds"),
         (r#"{"kind":"exponential","initial_delay_seconds":901}"#, "/backoff/initial_delay_seconds"),
@@ -142,26 +142,29 @@ fn a_delay_of_901_seconds_is_refused_wherever_it_stands() {
         (r#"{"kind":"fixed","delay_seconds":901}"#, "/backoff/delay_seconds"),
         (r#"{"kind":"schedule","delays_seconds":[900,901]}"#, "/backoff/delays_seconds/1"),
     ] {
-        assert_eq!(culprits(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
+        assert_eq!(violation_pointers(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
     }
 }
 
 #[test]
 fn unknown_members_are_named_by_json_pointer() {
-    assert_eq!(culprits(r#"{"max_atempts":3,"max_attempts":3,"a/b~c":1}"#), ["/a~1b~0c", "/max_atempts"]);
+    assert_eq!(
+        violation_pointers(r#"{"max_atempts":3,"max_attempts":3,"a/b~c":1}"#),
+        ["/a~1b~0c", "/max_atempts"]
+    );
     for (backoff, culprit) in [
         (r#"{"kind":"uniform","rate":2}"#, "/backoff/rate"),
         (r#"{"kind":"fixed","delay_seconds":1,"rate":2}"#, "/backoff/rate"),
         (r#"{"kind":"exponential","initial_delay_seconds":1,"delay_seconds":2}"#, "/backoff/delay_seconds"),
         (r#"{"kind":"schedule","delays_seconds":[1],"max_delay_seconds":2}"#, "/backoff/max_delay_seconds"),
     ] {
-        assert_eq!(culprits(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
+        assert_eq!(violation_pointers(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
     }
 }
 
 #[test]
 fn uniform_backoff_refuses_jitter() {
-    assert_eq!(culprits(r#"{"backoff":{"kind":"uniform","jitter":"half"}}"#), ["/backoff/jitter"]);
+    assert_eq!(violation_pointers(r#"{"backoff":{"kind":"uniform","jitter":"half"}}"#), ["/backoff/jitter"]);
 }
 
 #[test]
@@ -172,12 +175,12 @@ fn a_missing_member_is_named_by_json_pointer() {
         (r#"{"kind":"fixed"}"#, "/backoff/delay_seconds"),
         (r#"{"kind":"schedule"}"#, "/backoff/delays_seconds"),
     ] {
-        assert_eq!(culprits(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
+        assert_eq!(violation_pointers(&format!(r#"{{"backoff":{backoff}}}"#)), [culprit]);
     }
 }
 
 #[test]
-fn wrong_values_are_named_by_json_pointer() {
+fn invalid_values_are_named_by_json_pointer() {
     for (document, culprit) in [
         ("[]", ""),
         ("5", ""),
@@ -195,7 +198,7 @@ fn wrong_values_are_named_by_json_pointer() {
         (r#"{"non_retryable":"A"}"#, "/non_retryable"),
         (r#"{"non_retryable":["A","A"]}"#, "/non_retryable"),
     ] {
-        assert_eq!(culprits(document), [culprit], "{document}");
+        assert_eq!(violation_pointers(document), [culprit], "{document}");
     }
 }
 
@@ -208,30 +211,32 @@ fn misspelt_backoff_kind_lists_all_kinds() {
 }
 
 #[test]
-fn contradictions_are_refused_with_the_pointer_of_the_culprit() {
+fn contradictions_are_refused_with_the_pointer_of_the_invalid_member() {
     assert_eq!(
-        culprits(r#"{"backoff":{"kind":"exponential","initial_delay_seconds":61,"max_delay_seconds":60}}"#),
+        violation_pointers(
+            r#"{"backoff":{"kind":"exponential","initial_delay_seconds":61,"max_delay_seconds":60}}"#
+        ),
         ["/backoff/initial_delay_seconds"]
     );
     assert_eq!(
-        culprits(r#"{"retryable":["A","HttpStatus.4*"],"non_retryable":["B","HttpStatus.4*"]}"#),
+        violation_pointers(r#"{"retryable":["A","HttpStatus.4*"],"non_retryable":["B","HttpStatus.4*"]}"#),
         ["/non_retryable/1"]
     );
 }
 
 #[test]
 fn duplicate_policy_member_is_refused() {
-    assert_eq!(culprits(r#"{"max_attempts":0,"max_attempts":5}"#), ["/max_attempts"]);
+    assert_eq!(violation_pointers(r#"{"max_attempts":0,"max_attempts":5}"#), ["/max_attempts"]);
     assert_eq!(
-        culprits(r#"{"backoff":{"kind":"uniform","k\u0069nd":"fixed","delay_seconds":1}}"#),
+        violation_pointers(r#"{"backoff":{"kind":"uniform","k\u0069nd":"fixed","delay_seconds":1}}"#),
         ["/backoff/kind"]
     );
     assert_eq!(
-        culprits(r#"{"immediate":{"max_attempts":1,"max_attempts":9,"delay_ms":1}}"#),
+        violation_pointers(r#"{"immediate":{"max_attempts":1,"max_attempts":9,"delay_ms":1}}"#),
         ["/immediate/max_attempts"]
     );
     assert_eq!(
-        culprits(
+        violation_pointers(
             r#"{"backoff":{"kind":"fixed","delay_seconds":1,"jitter":{"kind":"additive","max_seconds":1,"max_seconds":9}}}"#
         ),
         ["/backoff/jitter/max_seconds"]
@@ -253,9 +258,9 @@ fn all_culprits_are_named_in_one_message() {
 #[test]
 fn policy_object_with_a_name_reserved_by_serde_json_is_not_a_number() {
     let three = r#"{"$serde_json::private::Number":"3"}"#;
-    assert_eq!(culprits(&format!(r#"{{"max_attempts":{three}}}"#)), ["/max_attempts"]);
-    let whole = r#"{"$serde_json::private::RawValue":"{\"max_attempts\":3}"}"#;
-    assert_eq!(culprits(whole), ["/$serde_json::private::RawValue"]);
+    assert_eq!(violation_pointers(&format!(r#"{{"max_attempts":{three}}}"#)), ["/max_attempts"]);
+    let document = r#"{"$serde_json::private::RawValue":"{\"max_attempts\":3}"}"#;
+    assert_eq!(violation_pointers(document), ["/$serde_json::private::RawValue"]);
 }
 
 #[test]
@@ -266,7 +271,7 @@ fn policy_that_is_not_json_is_refused() {
 }
 
 #[test]
-fn globs_match_whole_names_with_any_text_and_any_one_character() {
+fn globs_match_complete_names_with_wildcards() {
     let globs = parse(r#"{"retryable":["HttpStatus.4*","Db.?","Exact"]}"#).retryable.unwrap();
     for matching in ["HttpStatus.4", "HttpStatus.429", "Db.x", "Exact"] {
         assert!(globs.matches(matching), "{matching}");
@@ -277,16 +282,16 @@ fn globs_match_whole_names_with_any_text_and_any_one_character() {
 }
 
 #[test]
-fn the_longest_policy_delay_is_one_that_sqs_can_express() {
+fn the_longest_policy_delay_is_the_longest_that_sqs_accepts() {
     let key = JitterKey { message_id: uuid::Uuid::nil(), generation: 0, attempt: 1 };
     let policy = parse(r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#);
     assert_eq!(retry_delay(&policy, key).get(), 900);
 }
 
-/// A policy may be in a template that few people can read; more people can read the log of a function that fails to
+/// A policy may be in a template that few people can read, but more people can read the log of a function that fails to
 /// start.
 #[test]
-fn a_refusal_never_shows_a_value() {
+fn a_refusal_never_contains_a_value() {
     for document in [
         "CANARY",
         r#""CANARY""#,
@@ -312,11 +317,11 @@ fn a_refusal_never_shows_a_value() {
 
 #[test]
 #[cfg(feature = "validator")]
-fn a_misspelt_member_has_a_suggestion_and_another_word_has_none() {
-    let refused = |policy: &str| Policy::from_json(policy).unwrap_err().to_string();
-    let attempts = refused(r#"{"max_atempts":3}"#);
+fn only_a_misspelt_member_gets_a_suggestion() {
+    let refusal_text = |policy: &str| Policy::from_json(policy).unwrap_err().to_string();
+    let attempts = refusal_text(r#"{"max_atempts":3}"#);
     assert_eq!(attempts, "is refused: /max_atempts is not a known member: did you mean max_attempts?");
-    let delay = refused(r#"{"backoff":{"kind":"fixed","delay_second":1,"delay_seconds":1}}"#);
+    let delay = refusal_text(r#"{"backoff":{"kind":"fixed","delay_second":1,"delay_seconds":1}}"#);
     assert_eq!(delay, "is refused: /backoff/delay_second is not a known member: did you mean delay_seconds?");
-    assert_eq!(refused(r#"{"retries":3}"#), "is refused: /retries is not a known member");
+    assert_eq!(refusal_text(r#"{"retries":3}"#), "is refused: /retries is not a known member");
 }

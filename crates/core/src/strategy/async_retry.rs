@@ -1,5 +1,5 @@
-//! `async-retry`: the record of a failed asynchronous Lambda invocation goes to the retry queue. The async-retry
-//! handler invokes the function again.
+//! `async-retry`: Lambda sends the record of a failed asynchronous invocation to the retry queue, and the
+//! async-retry-handler invokes the function again.
 
 use super::queues::{RECEIVES, RETENTION, Role, with_dead_letter_queues};
 use super::{StrategyDefinition, refuse_redrives};

@@ -11,11 +11,11 @@ use crate::policy::{OnGiveUp, Policy, PolicyError};
 pub struct StrategyDefinition {
     /// The name in settings and on the command line.
     pub name: &'static str,
-    /// One line for humans.
+    /// A summary in one line, for people.
     pub summary: &'static str,
     /// Defaults for members that a policy omits, as JSON.
     pub default_policy: &'static str,
-    /// Checks, each of which returns an unsupported policy member if the policy has it.
+    /// Checks of a policy, each of which returns an unsupported member if the policy has it.
     pub(super) refusals: &'static [fn(&Policy) -> Option<Violation>],
     pub(super) queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
     /// True if a failed message remains on the source queue, neither changed nor re-sent.
@@ -28,38 +28,39 @@ impl StrategyDefinition {
     /// Parses a policy for this strategy, with the strategy's defaults.
     ///
     /// # Errors
-    /// As [`Policy::from_json`] and [`StrategyDefinition::check_policy`].
+    /// Same as [`Policy::from_json`] and [`StrategyDefinition::check_policy`].
     pub fn parse_policy(&self, text: &str) -> Result<Policy, PolicyError> {
         let policy = Policy::from_json_over(self.default_policy, text)?;
         self.check_policy(&policy).map(|()| policy)
     }
 
-    /// Checks that the strategy supports a policy. Does not check the longest time for which SQS can hide a message,
-    /// which depends on the queue.
+    /// Checks that the strategy supports a policy. Delays are not compared with the longest time for which SQS can hide
+    /// a message, which depends on the queue.
     ///
     /// # Errors
-    /// All unsupported members.
+    /// The policy has unsupported members. The error lists all of them.
     pub fn check_policy(&self, policy: &Policy) -> Result<(), PolicyError> {
-        let wrong = self.refusals.iter().filter_map(|refusal| refusal(policy));
-        let wrong: Vec<_> = wrong.chain(self.refuse_block(policy)).collect();
-        if wrong.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(wrong)) }
+        let unsupported = self.refusals.iter().filter_map(|refusal| refusal(policy));
+        let unsupported: Vec<_> = unsupported.chain(self.refuse_block(policy)).collect();
+        if unsupported.is_empty() { Ok(()) } else { Err(PolicyError::NotForStrategy(unsupported)) }
     }
 
-    /// Only a group of a FIFO queue can be blocked.
+    /// Refuses blocking without a FIFO queue, since only such queues have ordered groups.
     fn refuse_block(&self, policy: &Policy) -> Option<Violation> {
         let is_refused = policy.on_give_up == OnGiveUp::Block && !self.is_fifo;
         let rule = "which is block: only the strategy ordered supports it; remove it";
         is_refused.then(|| Violation::new("/on_give_up", rule))
     }
 
-    /// The retention of the source queue: 7 days, or 14 for an ordered or a retry queue.
+    /// Returns the retention of the source queue: 7 days, or 14 days for an ordered queue or a retry queue.
     #[must_use]
     pub fn source_retention(&self) -> Duration {
         let source = self.queues(0).into_iter().find(|queue| queue.role == Role::Source);
         source.map_or(SOURCE_RETENTION, |queue| queue.retention)
     }
 
-    /// The queues for a policy with `max_attempts`; a dead-letter queue precedes the queues that it serves.
+    /// Returns the queues for a policy with `max_attempts`. A dead-letter queue precedes the queues whose messages SQS
+    /// moves to it.
     #[must_use]
     pub fn queues(&self, max_attempts: u32) -> Vec<NeededQueue> {
         (self.queues)(max_attempts)

@@ -1,4 +1,4 @@
-//! `delayed-resend` hands failed messages off to the intermediate DLQ, from which they are sent again with a delay.
+//! `delayed-resend`: failed messages are handed off to the intermediate DLQ and sent again with a delay.
 
 use futures_util::join;
 
@@ -32,15 +32,15 @@ fn needed_queues(_: u32) -> Vec<NeededQueue> {
         role: Role::Source,
         name: "source",
         retention: SOURCE_RETENTION,
-        // One receive, so that a message that the message-processor could not hand off is retried by the policy, not
-        // immediately.
+        // One receive, so that the policy's delay applies even to a message that the message-processor could not hand
+        // off.
         redrive: Some(RedriveEdge { to: Role::IntermediateDlq, receives: 1 }),
     });
     queues
 }
 
-/// The failed-message-processor receives each failed message with its reason, and decides. A message that was not
-/// called needs no decision: it is sent directly back to the source queue.
+/// Hands failed messages off to the failed-message-processor, which decides how to proceed. A message whose target was
+/// not called needs no decision, and is sent directly back to the source queue.
 #[derive(Debug)]
 pub struct DelayedResend<Q>(pub Redelivery<Q>);
 
@@ -82,13 +82,13 @@ impl<Q: QueueSender> DelayedResend<Q> {
 
     fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
-        let kind = hand_off.answer.known_class();
-        // A message may be held a hundred times, so a single event reports all holds of a batch.
-        let handed_off = (kind != FailureClass::Held).then(|| Event::HandedOff {
+        let class = hand_off.classification.known_class();
+        // A message may be held a hundred times, so one event reports all holds of a batch.
+        let handed_off = (class != FailureClass::Held).then(|| Event::HandedOff {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: self.retries_made(&accepted),
             error_type: error_type.unwrap_or_default(),
-            kind: kind.as_str(),
+            kind: class.as_str(),
             request_id: hand_off.delivery.request_id(),
             age_seconds: time_until(accepted.first_sent(), now).as_secs_f64(),
         });

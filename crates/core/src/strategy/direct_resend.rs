@@ -29,7 +29,7 @@ impl<Q> Redelivery<Q> {
 }
 
 impl<Q: QueueSender> Redelivery<Q> {
-    /// Decides by the same rules as the failed-message-processor.
+    /// Decides according to the same rules as the failed-message-processor.
     pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,

@@ -1,4 +1,4 @@
-//! The next step of messages that failed or could not be called, by strategy.
+//! Each strategy's next step for messages that failed or were not called.
 
 use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
@@ -9,7 +9,7 @@ use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 use crate::redelivery::Redelivery;
 use crate::strategy::{DelayedResend, Ordered, Role, Strategy, Visibility};
 
-/// A strategy with the queues that it needs, initially as URLs from the settings, later as open queues.
+/// A strategy with the queues that it needs: first as URLs from the settings, later as opened queues.
 #[derive(Debug)]
 pub enum OnFailure<Q> {
     /// The message is handed off to the failed-message-processor, which sends it again with a delay.
@@ -23,7 +23,7 @@ pub enum OnFailure<Q> {
     Ordered(Ordered<Q>),
 }
 
-/// The rules of a strategy for a message. The defaults suit a strategy that re-sends messages.
+/// A strategy's rules for a message. The defaults suit strategies that re-send messages.
 pub(super) trait StrategyRules {
     fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         accepted.metadata().retry_attempt
@@ -79,7 +79,7 @@ pub struct Unsent {
 
 /// A message to give up, with the times of its record.
 #[derive(Debug)]
-#[must_use = "its record is received again unless it is sent on"]
+#[must_use = "its record is received again unless the verdict is sent"]
 pub struct GivenUp {
     pub verdict: Outgoing,
     pub received: ReceiveTimes,
@@ -127,43 +127,44 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Retries made so far, as counted by the queue or in the message.
+    /// Returns the number of retries made so far, as counted by the queue or in the message.
     #[must_use]
     pub fn retries_made(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().retries_made(accepted)
     }
 
-    /// Failed calls of a message, for the circuit breaker: with 0, the message is evidence of an outage.
+    /// Returns the number of failed calls of a message. A failing message with 0 earlier failures is evidence of an
+    /// outage for the circuit breaker.
     #[must_use]
     pub fn failed_calls(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().failed_calls(accepted)
     }
 
-    /// Seconds for which the message was held before. On an ordered queue, the time since the first receive, or since
-    /// the first failed call that the environment remembers.
+    /// Returns the total seconds for which the message was held. On an ordered queue, the time since the first receive,
+    /// or since the first failed call that the environment remembers.
     #[must_use]
     pub fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         self.rules().held_seconds(accepted, now)
     }
 
-    /// Earlier calls of the message, which limit its next hold. On an ordered queue, its receives: there holds grow
-    /// with the time since the first receive.
+    /// Returns the number of earlier calls of the message, which limits its next hold. On an ordered queue, the number
+    /// of earlier receives: holds there grow with the time since the first receive.
     #[must_use]
     pub fn calls_before(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().calls_before(accepted)
     }
 
-    /// True if the message is called in any state of the breaker because its holds, or its age, are at their limit.
+    /// True if the message is called in any state of the breaker because its holds or its age have reached their limit.
     #[must_use]
     pub fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         self.rules().is_overdue(policy, accepted, now)
     }
 
-    /// Checks that the target may be called for this receive. A queue that counts attempts also counts receives whose
-    /// outcome is unknown.
+    /// Checks that the target may be called for this receive. A queue that counts attempts also counts receives with an
+    /// unknown outcome.
     ///
     /// # Errors
-    /// The verdict on the message.
+    /// The target must not be called. The error is the verdict on the message.
     pub fn check_receives(
         &self,
         policy: &Policy,
@@ -173,25 +174,26 @@ impl<Q> OnFailure<Q> {
         self.rules().check_receives(policy, accepted, now)
     }
 
-    /// The group whose messages are called one after another; `None` if order does not matter.
+    /// Returns the group whose messages must be processed one after another; `None` if order does not matter.
     #[must_use]
     pub fn ordering_group<'a>(&self, accepted: &'a AcceptedMessage) -> Option<&'a str> {
         self.rules().ordering_group(accepted)
     }
 
-    /// Removes the remembered attempts of a message that was processed or given up. No effect if they are counted by
-    /// the queue or in the message.
+    /// Forgets the attempts of a message that was processed or given up. Has no effect if the queue or the message
+    /// counts them.
     pub fn forget_attempts(&self, sqs_message_id: &str) {
         self.rules().forget_attempts(sqs_message_id);
     }
 
-    /// The largest batch that permits counting the attempts: 10, or 1 on an ordered queue where receives are counted.
+    /// Returns the largest batch for which attempts can be counted: 10, or 1 on an ordered queue whose receives are
+    /// counted.
     #[must_use]
     pub fn batch_size_max(&self) -> u8 {
         self.rules().batch_size_max()
     }
 
-    /// The times of the queue on which failed messages remain; `None` for other strategies.
+    /// Returns the times of the queue on which failed messages remain; `None` if the strategy re-sends messages.
     #[must_use]
     pub fn queue_times(&self) -> Option<QueueTimes> {
         self.rules().queue_times()
@@ -209,7 +211,7 @@ impl<Q> OnFailure<Q> {
         self.strategy().definition().is_fifo
     }
 
-    /// The strategy, without its queues.
+    /// Returns the strategy, without its queues.
     #[must_use]
     pub const fn strategy(&self) -> Strategy {
         match self {
@@ -220,8 +222,8 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Collects everything that the strategy needs, even after something was found missing. `None` if anything is
-    /// missing.
+    /// Collects all that the strategy needs; `None` if anything is missing. Continues after a missing setting, so that
+    /// all of them are recorded.
     pub fn from_wiring(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
         match strategy {
             Strategy::DelayedResend => DelayedResend::from_wiring(&mut wiring).map(Self::DelayedResend),
@@ -231,7 +233,7 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Converts each queue.
+    /// Converts every queue.
     pub fn map_queues<R>(self, queue: impl Fn(Q) -> R) -> OnFailure<R> {
         match self {
             Self::DelayedResend(strategy) => OnFailure::DelayedResend(strategy.map_queues(queue)),
@@ -246,7 +248,8 @@ impl<Q> OnFailure<Q> {
 pub trait Wiring {
     type Queue;
 
-    /// The queue with this role; `None` if it is missing, which settings record.
+    /// Returns the queue with this role; `None` if it is missing. An implementation that reads settings records what is
+    /// missing.
     fn queue(&mut self, role: Role) -> Option<Self::Queue>;
 
     /// Like [`Self::queue`], for a FIFO queue.
@@ -254,21 +257,22 @@ pub trait Wiring {
         self.queue(role)
     }
 
-    /// The times of the source queue.
+    /// Returns the times of the source queue.
     fn queue_times(&mut self) -> Option<QueueTimes>;
 
-    /// The largest batch from an ordered source queue.
+    /// Returns the batch size of an ordered source queue.
     fn batch_size(&mut self) -> Option<u16>;
 
-    /// The queue for notices of blocked groups; `None` if groups are never blocked.
+    /// Returns the queue for notices of blocked groups; `None` if groups are never blocked.
     ///
     /// # Errors
-    /// The queue is missing, or the batch size does not permit blocking. Settings record the cause.
+    /// The queue is missing, or the batch size does not permit blocking. An implementation that reads settings records
+    /// the cause.
     fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Self::Queue>, MissingSetting> {
         Ok(None)
     }
 }
 
-/// A setting that the strategy needs is missing, which has been recorded.
+/// A setting that the strategy needs is missing, and this has been recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MissingSetting;

@@ -1,5 +1,5 @@
-//! The shared parts of `visibility` and `ordered`: a failed message remains on its queue, where no other function
-//! receives it, so the message-processor decides.
+//! The common parts of `visibility` and `ordered`. The message-processor decides, since a failed message remains on its
+//! queue, from which no other function receives.
 
 use super::on_failure::{GivenUp, StrategyRules, Unsent};
 use crate::accepted::FailedMessage;
@@ -13,7 +13,7 @@ use crate::policy::Policy;
 
 /// A strategy whose failed messages remain on their queue.
 pub(super) trait StaysOnQueue: StrategyRules {
-    /// The message's next visibility timeout, or the reason why it is given up.
+    /// Returns the message's next visibility timeout, or the reason why it is given up.
     fn decide_message(
         &self,
         policy: &Policy,
@@ -27,36 +27,36 @@ pub(super) trait StaysOnQueue: StrategyRules {
     }
 }
 
-/// The decisions on the messages of a batch: to hide them, or to give them up.
+/// The messages of a batch to hide, and those to give up.
 #[derive(Debug)]
 pub(super) struct QueueDecisions {
     pub(super) hidings: Vec<Hiding>,
     pub(super) given_up: Vec<GivenUp>,
 }
 
-/// Decides on each failed message.
+/// Decides what happens to each failed message.
 pub(super) fn decide_all(
     strategy: &impl StaysOnQueue,
     policy: &Policy,
     Unsent { failed, given_up }: Unsent,
     now: Timestamp,
 ) -> QueueDecisions {
-    let mut decided = QueueDecisions { hidings: Vec::with_capacity(failed.len()), given_up };
+    let mut decisions = QueueDecisions { hidings: Vec::with_capacity(failed.len()), given_up };
     for message in failed {
         let retries_made = strategy.retries_made(&message.accepted);
         match strategy.decide_message(policy, &message, now) {
             Ok(visibility) => {
                 let spends_attempt = strategy.spends_attempt(&message.hand_off);
-                decided.hidings.push(hide_message(message, visibility, retries_made, spends_attempt, now));
+                decisions.hidings.push(hide_message(message, visibility, retries_made, spends_attempt, now));
             }
             Err(give_up) => {
                 let received = ReceiveTimes::new(message.accepted.record(), now);
                 let verdict = message.give_up(Some(retries_made), give_up);
-                decided.given_up.push(GivenUp { verdict, received });
+                decisions.given_up.push(GivenUp { verdict, received });
             }
         }
     }
-    decided
+    decisions
 }
 
 fn hide_message(
@@ -68,8 +68,8 @@ fn hide_message(
 ) -> Hiding {
     let FailedMessage { accepted, hand_off, error_type, .. } = message;
     let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
-    // Nothing has happened to a message that was not called, so it causes no event.
-    let is_retry = spends_attempt || hand_off.answer.known_class() == FailureClass::Held;
+    // A message that was not called has no event, since nothing has happened to it.
+    let is_retry = spends_attempt || hand_off.classification.known_class() == FailureClass::Held;
     let confirmed = is_retry.then(|| Event::RetryScheduled {
         message_id: accepted.metadata().message_id_text.clone(),
         retry_attempt: retries_made + u32::from(spends_attempt),

@@ -1,5 +1,5 @@
-//! `ordered`: the source queue is a FIFO queue, where a failed message remains hidden for the delay, and the rest of
-//! its group waits behind it.
+//! `ordered`: the source queue is a FIFO queue, on which a failed message remains hidden for the delay while the rest
+//! of its group waits behind it.
 
 mod attempt_counter;
 
@@ -13,7 +13,7 @@ use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::blocked::{block_notice, hiding_time};
 use crate::decide::{
     ARRIVAL_MARGIN, AgeLimit, Attempts, QueueTimes, check_age, check_holds, decide_on_queue, may_be_held,
-    not_retained,
+    retention_give_up,
 };
 use crate::deliver::{Outgoing, time_until};
 use crate::failure::{FailureClass, HandOff};
@@ -25,16 +25,16 @@ use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 pub use attempt_counter::AttemptCounter;
 
-/// `maxReceiveCount` of the source queue: the maximum of SQS ("CreateQueue", Amazon SQS API Reference), since a receive
-/// need not be a call.
+/// `maxReceiveCount` of the source queue: SQS's maximum ("CreateQueue", Amazon SQS API Reference), since not every
+/// receive leads to a call.
 const FIFO_RECEIVES: u16 = 1000;
-/// Receives that are not retries: the first one, crashes and holds.
+/// Receives reserved for the first call, crashes and holds, which are not retries.
 const NOT_RETRIES: u16 = 20;
 
 pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "ordered",
     summary: "It stays on the FIFO source queue, hidden for the delay, and the rest of its group waits behind it",
-    // Limited by age, since a receive need not be a call.
+    // Limited by age, since not every receive leads to a call.
     default_policy: r#"{"max_attempts":980,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":5}}"#,
     refusals: &[refuse_uncountable, refuse_redrives],
     queues: needed_queues,
@@ -44,17 +44,17 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
 
 fn needed_queues(_: u32) -> Vec<NeededQueue> {
     let mut queues = dead_letter_queues(RECEIVES);
-    // A FIFO queue's DLQ must be a FIFO queue ("Amazon SQS dead-letter queues"). The annotator reads it, too. It has no
-    // DLQ, which would have to be the final DLQ.
+    // A FIFO queue's DLQ must be a FIFO queue ("Amazon SQS dead-letter queues"), so the annotator reads this queue,
+    // too. It has no DLQ itself: that would have to be the final DLQ.
     let (role, name) = (Role::SourceDlq, "source-dlq.fifo");
     queues.push(NeededQueue { role, name, retention: RETENTION, redrive: None });
     let redrive = Some(RedriveEdge { to: Role::SourceDlq, receives: FIFO_RECEIVES });
-    // SQS's maximum, since messages wait behind a failed one.
+    // SQS's maximum retention, since messages wait behind a failed one.
     queues.push(NeededQueue { role: Role::Source, name: "source.fifo", retention: RETENTION, redrive });
     queues
 }
 
-/// With more attempts, SQS would move the message before the last retry.
+/// Refuses more attempts than the queue can count: SQS would move the message before its last retry.
 fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = FIFO_RECEIVES - NOT_RETRIES;
     let rule = format!(
@@ -64,7 +64,7 @@ fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
 
-/// Hides a failed message on its FIFO queue, where its group waits behind it.
+/// Hides failed messages on their FIFO queue, where their groups wait behind them.
 #[derive(Debug)]
 pub struct Ordered<Q> {
     /// The queue on which failed messages remain.
@@ -75,8 +75,7 @@ pub struct Ordered<Q> {
     pub blocked: Option<Q>,
 }
 
-/// The messages of a batch to give up, separated into those with a verdict and those that remain and block their
-/// groups.
+/// The messages of a batch to give up: some get a verdict, others remain on the queue and block their groups.
 #[derive(Debug, Default)]
 struct BatchEnds {
     verdicts: Vec<GivenUp>,
@@ -103,18 +102,18 @@ impl<Q> Ordered<Q> {
         Ordered { source_queue, queue_times, attempts, blocked }
     }
 
-    /// Separates the messages that block their groups, if the policy requires it, and as long as the queue can retain
-    /// them.
+    /// If the policy requires it, separates out the messages that block their groups, except those whose retention is
+    /// over and those too large for a notice.
     fn separate_blocked(&self, given_up: Vec<GivenUp>, now: Timestamp) -> BatchEnds {
         let mut ends = BatchEnds::default();
         for GivenUp { verdict, received } in given_up {
-            let hidden = self.blocked.as_ref().and_then(|_| hiding_time(self.queue_times, received, now));
-            let Some(hidden) = hidden else {
+            let visibility = self.blocked.as_ref().and_then(|_| hiding_time(self.queue_times, received, now));
+            let Some(visibility) = visibility else {
                 ends.verdicts.push(GivenUp { verdict, received });
                 continue;
             };
             match block_notice(verdict, received) {
-                Ok(notice) => ends.notices.push((notice, hidden)),
+                Ok(notice) => ends.notices.push((notice, visibility)),
                 Err(verdict) => ends.verdicts.push(GivenUp { verdict: *verdict, received }),
             }
         }
@@ -141,14 +140,15 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
             block,
             context.send_verdicts(verdicts)
         );
-        // Only now: a message whose verdict was refused is received again, and its attempts must not restart at zero.
+        // Attempts are forgotten only now: a message whose verdict was refused is received again, and its attempts must
+        // not restart at zero.
         verdicts.iter().for_each(|given_up| self.forget_attempts(given_up.sqs_message_id()));
         verdicts
     }
 }
 
 impl<Q> StaysOnQueue for Ordered<Q> {
-    /// Counts the call, if one was made, and decides.
+    /// Records the call, if one was made, and decides.
     fn decide_message(
         &self,
         policy: &Policy,
@@ -166,9 +166,9 @@ impl<Q> StaysOnQueue for Ordered<Q> {
         decide_ordered(policy, message, attempts, self.queue_times, now)
     }
 
-    /// False for a message that was not called, or was held.
+    /// False for a message that was held or not called.
     fn spends_attempt(&self, hand_off: &HandOff) -> bool {
-        !matches!(hand_off.answer.known_class(), FailureClass::NotStarted | FailureClass::Held)
+        !matches!(hand_off.classification.known_class(), FailureClass::NotStarted | FailureClass::Held)
     }
 }
 
@@ -177,12 +177,12 @@ impl<Q> StrategyRules for Ordered<Q> {
         self.attempts.retries_made(accepted.record())
     }
 
-    /// Always 0: during an outage only the first messages of their groups are called, so each of them is evidence.
+    /// Always 0: during an outage, only the first message of each group is called, so every failure is evidence.
     fn failed_calls(&self, _: &AcceptedMessage) -> u32 {
         0
     }
 
-    /// The time since the first failed call or the first receive, which is limited instead of the holds.
+    /// Returns the time since the first failed call or the first receive. Its limit replaces the limit on holds.
     fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         seconds_between(self.attempts.held_since(accepted.record(), now), now)
     }
@@ -220,8 +220,8 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
     u32::try_from(time_until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Decides on a message of an ordered queue: its next visibility timeout, or a verdict. Pure. A message that was not
-/// called is given up only at the end of its retention.
+/// Returns the next visibility timeout of a message on an ordered queue. Pure. A message that was not called is given
+/// up only at the end of its retention.
 ///
 /// # Errors
 /// The message is given up, with the reason.
@@ -232,13 +232,13 @@ fn decide_ordered(
     queue_times: QueueTimes,
     now: Timestamp,
 ) -> Result<VisibilitySeconds, GiveUp> {
-    let HandOff { error, answer, delivery, .. } = &failed.hand_off;
+    let HandOff { error, classification, delivery, .. } = &failed.hand_off;
     let metadata = failed.accepted.metadata();
-    match answer.known_class() {
-        // Visible at once: SQS delivers it when the messages before it are completed.
+    match classification.known_class() {
+        // Visible immediately: SQS delivers it once the messages before it are completed.
         FailureClass::NotStarted => Ok(VisibilitySeconds::ZERO),
         FailureClass::Held => {
-            // A message that was not called is called before these limits apply.
+            // These limits do not apply to a message that was not called, since it must be called first.
             if !error.was_not_called() {
                 check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
@@ -247,15 +247,15 @@ fn decide_ordered(
             let retained_until = queue_times.retained_until(delivery.sent_at);
             let left = time_until(now, retained_until).as_secs();
             if left == 0 {
-                return Err(not_retained(queue_times, delivery.sent_at, now));
+                return Err(retention_give_up(queue_times, delivery.sent_at, now));
             }
-            // With little time left, the message becomes visible early enough for a last call. Beyond its age limit
-            // only a `Retry-After` holds it: a single receive after that suffices.
+            // With little time left, the message becomes visible early enough for a last call. Beyond its age limit,
+            // only a `Retry-After` can hold it, and a single receive after that suffices.
             let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
             let age_left =
                 age_limit.map(|limit| time_until(now, limit.at).as_secs()).filter(|left| *left > 0);
             let left = age_left.map_or(left, |age_left| left.min(age_left));
-            let delay = answer.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
+            let delay = classification.retry_after_seconds.unwrap_or(0).min(left / 2).max(1);
             Ok(VisibilitySeconds::saturating(delay))
         }
         _ => decide_on_queue(policy, failed, attempts, queue_times, now),

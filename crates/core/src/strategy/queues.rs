@@ -1,4 +1,4 @@
-//! The queues of a strategy.
+//! The queues that strategies need.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ pub enum Role {
     IntermediateDlq,
     /// Holds messages of an ordered source queue that SQS moved, for the annotator.
     SourceDlq,
-    /// Holds a notice for each group of an ordered source queue that is blocked.
+    /// Holds a notice for each blocked group of an ordered source queue.
     Blocked,
     /// Holds verdicts for the annotator.
     Annotation,
@@ -22,10 +22,10 @@ pub enum Role {
 }
 
 impl Role {
-    /// In the order of the loop.
+    /// All roles, in the order in which messages pass through the queues.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// The name for humans, such as `intermediate DLQ`.
+    /// Returns the name for people, such as `intermediate DLQ`.
     #[must_use]
     pub const fn display_name(self) -> &'static str {
         match self {
@@ -38,7 +38,7 @@ impl Role {
         }
     }
 
-    /// The setting that names the queue.
+    /// Returns the name of the setting for the queue's URL.
     #[must_use]
     pub const fn setting_name(self) -> &'static str {
         match self {
@@ -55,11 +55,11 @@ impl Role {
 /// A queue that a strategy needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NeededQueue {
-    /// Its role.
+    /// The queue's role.
     pub role: Role,
     /// Suffix of the queue's name.
     pub name: &'static str,
-    /// Its retention.
+    /// The queue's retention.
     pub retention: Duration,
     /// The redrive policy; `None` for the final DLQ.
     pub redrive: Option<RedriveEdge>,
@@ -78,17 +78,17 @@ pub struct RedriveEdge {
 pub const SOURCE_RETENTION: Duration = Duration::from_secs(7 * 24 * 3600);
 pub(super) const RETENTION: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// `maxReceiveCount` of a queue whose function does not count receives: a deployment that is broken for an hour must
-/// neither end all retries nor dead-letter everything.
+/// `maxReceiveCount` of a queue whose function does not count receives: an hour with a broken deployment must neither
+/// end all retries nor dead-letter all messages.
 pub(super) const RECEIVES: u16 = 100;
-/// Spare receives for errors, in addition to the attempts of a policy and to the receive count that a moved message
-/// keeps.
+/// Spare receives for errors, on top of a policy's attempts or of the receive count that a moved message keeps.
 pub(super) const SPARE_RECEIVES: u16 = 10;
-/// Limit on `maxReceiveCount`, which is 1..=1000 ("CreateQueue", Amazon SQS API Reference); the annotation queue has
-/// ten more.
+/// Limit on `maxReceiveCount`. SQS allows 1..=1000 ("CreateQueue", Amazon SQS API Reference), and the annotation
+/// queue's is ten higher.
 pub(super) const RECEIVES_MAX: u16 = 990;
 
-/// The final DLQ, the annotation queue, and the queue whose messages SQS moves there after `receives`.
+/// Returns the final DLQ, the annotation queue, and a queue whose messages SQS moves to the annotation queue after
+/// `receives` receives.
 pub(super) fn with_dead_letter_queues(
     role: Role,
     name: &'static str,
@@ -101,10 +101,11 @@ pub(super) fn with_dead_letter_queues(
     queues
 }
 
-/// The final DLQ and the annotation queue, whose messages arrive with a receive count of up to `brought`.
-pub(super) fn dead_letter_queues(brought: u16) -> Vec<NeededQueue> {
-    // After ten more receives, a raw message in the final DLQ is better than none.
-    let redrive = Some(RedriveEdge { to: Role::FinalDlq, receives: brought + SPARE_RECEIVES });
+/// Returns the final DLQ and the annotation queue. Messages arrive on the latter with a receive count of up to
+/// `receives_before`.
+pub(super) fn dead_letter_queues(receives_before: u16) -> Vec<NeededQueue> {
+    // After ten more receives, a message without an annotation in the final DLQ is better than no dead letter.
+    let redrive = Some(RedriveEdge { to: Role::FinalDlq, receives: receives_before + SPARE_RECEIVES });
     vec![
         NeededQueue { role: Role::FinalDlq, name: "final-dlq", retention: RETENTION, redrive: None },
         NeededQueue { role: Role::Annotation, name: "annotation", retention: RETENTION, redrive },

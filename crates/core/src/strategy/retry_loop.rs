@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{ASYNC_RETRY, Strategy, StrategyDefinition};
 
-/// A retry loop, as named by `--strategy`. The loops differ in what calls the target first.
+/// A retry loop, as named by `--strategy`. The loops differ in the first caller of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryLoop {
     /// The message-processor reads the source queue and calls the target; its strategy retries failed messages.
@@ -15,12 +15,12 @@ pub enum RetryLoop {
 }
 
 impl RetryLoop {
-    /// All loops, in the order of `--help`.
+    /// Returns all loops, in the order of `--help`.
     pub fn all() -> impl Iterator<Item = Self> {
         Strategy::ALL.iter().copied().map(Self::MessageProcessor).chain([Self::AsyncRetry])
     }
 
-    /// Its queues, its default policy, and the policies that it rejects.
+    /// Returns the loop's queues, its default policy, and the policies that it rejects.
     #[must_use]
     pub const fn definition(self) -> &'static StrategyDefinition {
         match self {
@@ -29,7 +29,7 @@ impl RetryLoop {
         }
     }
 
-    /// The message-processor's strategy, if the loop has one.
+    /// Returns the message-processor's strategy, if the loop has one.
     #[must_use]
     pub const fn strategy(self) -> Option<Strategy> {
         match self {
@@ -38,7 +38,7 @@ impl RetryLoop {
         }
     }
 
-    /// The loop with this name.
+    /// Returns the loop with this name, if any.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|retry_loop| retry_loop.definition().name == name)

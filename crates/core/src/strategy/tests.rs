@@ -8,10 +8,11 @@ use crate::decide::QueueTimes;
 use crate::limits::VisibilitySeconds;
 use crate::policy::PolicyError;
 
-/// `NAME → NAME of the next queue after this many receives`, from the source on.
-fn way(definition: &StrategyDefinition, max_attempts: u32) -> String {
+/// Lists the queues from the source onwards, each as `NAME -RECEIVES-> NEXT`.
+fn queue_path(definition: &StrategyDefinition, max_attempts: u32) -> String {
     let queues = definition.queues(max_attempts);
-    let name = |role| queues.iter().find(|queue| queue.role == role).expect("it is needed").name;
+    let name =
+        |role| queues.iter().find(|queue| queue.role == role).expect("the strategy needs the queue").name;
     let steps = queues.iter().rev().map(|queue| match queue.redrive {
         Some(RedriveEdge { to, receives }) => format!("{} -{receives}-> {}", queue.name, name(to)),
         None => queue.name.to_owned(),
@@ -21,22 +22,25 @@ fn way(definition: &StrategyDefinition, max_attempts: u32) -> String {
 
 #[test]
 fn a_moved_message_has_receives_left_in_the_next_queue() {
-    let way_of = |strategy: Strategy| way(strategy.definition(), 5);
+    let strategy_path = |strategy: Strategy| queue_path(strategy.definition(), 5);
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         assert_eq!(
-            way_of(strategy),
+            strategy_path(strategy),
             "source -1-> intermediate-dlq, intermediate-dlq -100-> annotation, annotation -110-> final-dlq, final-dlq"
         );
     }
     assert_eq!(
-        way_of(Strategy::Visibility),
+        strategy_path(Strategy::Visibility),
         "source -15-> annotation, annotation -25-> final-dlq, final-dlq"
     );
     assert_eq!(
-        way_of(Strategy::Ordered),
+        strategy_path(Strategy::Ordered),
         "source.fifo -1000-> source-dlq.fifo, source-dlq.fifo, annotation -110-> final-dlq, final-dlq"
     );
-    assert_eq!(way(&ASYNC_RETRY, 5), "retry -100-> annotation, annotation -110-> final-dlq, final-dlq");
+    assert_eq!(
+        queue_path(&ASYNC_RETRY, 5),
+        "retry -100-> annotation, annotation -110-> final-dlq, final-dlq"
+    );
 }
 
 #[derive(Deserialize)]
@@ -48,7 +52,7 @@ struct Vector {
 }
 
 #[test]
-fn each_strategy_accepts_and_refuses_the_policies_of_the_vectors() {
+fn each_strategy_accepts_or_refuses_policies_as_listed() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../schemas/vectors/strategies.json")).unwrap();
     for Vector { name, strategy, policy, refused } in vectors {
@@ -66,12 +70,12 @@ fn each_strategy_accepts_and_refuses_the_policies_of_the_vectors() {
 
 #[test]
 fn a_refused_policy_member_is_explained_with_its_fix() {
-    let refused =
+    let refusal_text =
         |definition: &StrategyDefinition, text| definition.parse_policy(text).unwrap_err().to_string();
     let redriven =
         "has /max_redrives, which only the strategies delayed-resend and direct-resend support: remove it";
     assert_eq!(
-        refused(&visibility::DEFINITION, r#"{"max_attempts":981,"max_redrives":5}"#),
+        refusal_text(&visibility::DEFINITION, r#"{"max_attempts":981,"max_redrives":5}"#),
         format!(
             "has /max_attempts, which is 981: use at most 980 with the strategy visibility, since each retry is a \
              receive, the source queue and the annotation queue need ten spare ones each, and the SQS limit is \
@@ -79,7 +83,7 @@ fn a_refused_policy_member_is_explained_with_its_fix() {
         )
     );
     assert_eq!(
-        refused(&ASYNC_RETRY, r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redrives":5}"#),
+        refusal_text(&ASYNC_RETRY, r#"{"immediate":{"max_attempts":1,"delay_ms":5},"max_redrives":5}"#),
         format!(
             "has /immediate, but an asynchronous invocation has no outcome yet when it is made: remove \
              it; {redriven}"
@@ -88,10 +92,10 @@ fn a_refused_policy_member_is_explained_with_its_fix() {
 }
 
 #[test]
-fn no_queue_counts_further_than_sqs_does() {
+fn no_queue_exceeds_the_receive_limit_of_sqs() {
     for max_attempts in [980, 981, 1000, 100_000, u32::MAX] {
         assert_eq!(
-            way(&visibility::DEFINITION, max_attempts),
+            queue_path(&visibility::DEFINITION, max_attempts),
             "source -990-> annotation, annotation -1000-> final-dlq, final-dlq",
             "{max_attempts}"
         );
@@ -99,7 +103,7 @@ fn no_queue_counts_further_than_sqs_does() {
 }
 
 #[test]
-fn the_source_queue_keeps_a_week_and_the_others_two() {
+fn the_source_queue_retains_messages_for_a_week_and_the_others_for_two() {
     for retry_loop in RetryLoop::all() {
         for NeededQueue { role, name, retention, .. } in retry_loop.definition().queues(5) {
             let days = if role == Role::Source && name == "source" { 7 } else { 14 };
@@ -108,7 +112,7 @@ fn the_source_queue_keeps_a_week_and_the_others_two() {
     }
 }
 
-/// Provides everything that a strategy may need.
+/// Provides every queue and setting that a strategy may need.
 struct Everything;
 
 impl Wiring for Everything {
@@ -131,33 +135,33 @@ impl Wiring for Everything {
 fn each_strategy_is_wired_to_its_queues() {
     for &strategy in Strategy::ALL {
         assert_eq!(
-            OnFailure::from_wiring(strategy, Everything).map(|wired| wired.strategy()),
+            OnFailure::from_wiring(strategy, Everything).map(|wire_queues| wire_queues.strategy()),
             Some(strategy)
         );
     }
 }
 
 #[test]
-fn other_queues_take_the_places_of_those_that_were_wired() {
-    let wired =
+fn map_queues_converts_every_queue() {
+    let wire_queues =
         |strategy| OnFailure::from_wiring(strategy, Everything).unwrap().map_queues(Role::setting_name);
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let (OnFailure::DelayedResend(DelayedResend(redelivery)) | OnFailure::DirectResend(redelivery)) =
-            wired(strategy)
+            wire_queues(strategy)
         else {
             panic!()
         };
         let both = (redelivery.source_queue, redelivery.intermediate_dlq);
         assert_eq!(both, ("SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL"));
     }
-    let OnFailure::Visibility(Visibility { source_queue, .. }) = wired(Strategy::Visibility) else {
+    let OnFailure::Visibility(Visibility { source_queue, .. }) = wire_queues(Strategy::Visibility) else {
         panic!()
     };
     assert_eq!(source_queue, "SOURCE_QUEUE_URL");
 }
 
 #[test]
-fn a_strategy_is_found_by_its_exact_name_only() {
+fn a_strategy_is_found_only_by_its_exact_name() {
     for retry_loop in RetryLoop::all() {
         assert_eq!(RetryLoop::from_name(retry_loop.definition().name), Some(retry_loop));
         assert_eq!(Strategy::from_name(retry_loop.definition().name), retry_loop.strategy());

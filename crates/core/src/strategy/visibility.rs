@@ -1,4 +1,4 @@
-//! `visibility`: failed messages remain on the source queue, hidden for the delay. Each retry is a receive.
+//! `visibility`: failed messages remain hidden on the source queue for the delay. Each retry is a receive.
 
 use futures_util::join;
 
@@ -20,7 +20,7 @@ use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 
-/// The error of a message whose receives are attempts, if the outcome of the previous receive is unknown.
+/// The error details of a message whose previous receive, which counts as an attempt, has an unknown outcome.
 const RECEIVED_AGAIN: &str = "SQS delivered the message again: the function crashed, timed out, ran out of memory or was throttled, and the outcome of the call is unknown";
 
 pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
@@ -35,14 +35,14 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
 };
 
 fn needed_queues(max_attempts: u32) -> Vec<NeededQueue> {
-    // Ten more receives than the policy can spend.
+    // Ten more receives than the policy's attempts.
     let receives =
         u16::try_from(max_attempts).unwrap_or(u16::MAX).saturating_add(SPARE_RECEIVES).min(RECEIVES_MAX);
     with_dead_letter_queues(Role::Source, "source", SOURCE_RETENTION, receives)
 }
 
-/// Each retry is a receive. With more attempts, SQS would move the message before the last one, and its verdict would
-/// be lost.
+/// Refuses more attempts than the queue can count, since each retry is a receive: SQS would move the message before its
+/// last retry, and its verdict would be lost.
 fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = RECEIVES_MAX - SPARE_RECEIVES;
     let rule = format!(
@@ -52,7 +52,7 @@ fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
 
-/// Hides a failed message on its queue, which counts its retries.
+/// Hides failed messages on their queue, which counts their retries.
 #[derive(Debug)]
 pub struct Visibility<Q> {
     /// The queue on which failed messages remain.
@@ -108,7 +108,8 @@ impl<Q> StrategyRules for Visibility<Q> {
         accepted: AcceptedMessage,
         now: Timestamp,
     ) -> Result<AcceptedMessage, Box<Outgoing>> {
-        let Err(give_up) = may_be_called(policy, accepted.metadata(), accepted.record().receive_count) else {
+        let Err(give_up) = check_call_allowed(policy, accepted.metadata(), accepted.record().receive_count)
+        else {
             return Ok(accepted);
         };
         let attempts = self.retries_made(&accepted);
@@ -123,13 +124,13 @@ impl<Q> StrategyRules for Visibility<Q> {
     }
 }
 
-/// Checks that the target may be called for this receive. If the previous receive was the last one allowed and its
-/// outcome is unknown, the message is given up: a crash must not cause more calls than the policy allows.
+/// Checks that the target may be called for this receive. It must not be called if the previous receive was the last
+/// one allowed: its outcome is unknown, and a crash must not cause more calls than the policy allows.
 ///
 /// # Errors
 /// The message is given up, with the reason.
-fn may_be_called(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
-    // The first receive was not a retry, and this one has not been used yet.
+fn check_call_allowed(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
+    // The first receive was not a retry, and the call of this receive has not been made yet.
     match receive_count.checked_sub(2) {
         Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
         None => Ok(()),

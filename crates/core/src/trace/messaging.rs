@@ -10,9 +10,9 @@ use crate::message::{ReceivedMessage, Timestamp};
 /// The version of the semantic conventions.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.37.0";
 
-/// The attributes of an operation on a queue. For SQS, the operation's name and type are the same.
+/// Creates the attributes of an operation on a queue. For SQS, the operation's name and type are the same.
 fn queue_attributes<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'static str, SpanValue<'a>)> {
-    // Capacity for the attributes that callers add.
+    // Leaves room for the attributes that callers add.
     let mut attributes = Vec::with_capacity(10);
     attributes.extend([
         ("messaging.system", "aws_sqs".into()),
@@ -23,10 +23,10 @@ fn queue_attributes<'a>(operation: &'static str, queue: &'a str) -> Vec<(&'stati
     attributes
 }
 
-/// The queue's name from this ARN.
+/// Returns the queue's name from its ARN.
 fn queue_name(arn: &str) -> &str {
-    let begin = arn.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
-    &arn[begin..]
+    let start_index = arn.bytes().rposition(|byte| byte == b':').map_or(0, |colon| colon + 1);
+    &arn[start_index..]
 }
 
 /// The span of sending one message.
@@ -71,7 +71,7 @@ impl<'a> SendSpan<'a> {
     }
 }
 
-/// The span of receiving a batch from the queue with this ARN.
+/// Creates the span of receiving a batch from the queue with this ARN.
 #[must_use]
 pub fn receive_span(
     context: SpanContext,
@@ -110,7 +110,7 @@ pub struct ProcessSpan<'a> {
 }
 
 impl<'a> ProcessSpan<'a> {
-    /// The span, without an outcome yet.
+    /// Converts to a span, without an outcome yet.
     #[must_use]
     pub fn into_span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);

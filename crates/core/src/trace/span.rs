@@ -16,7 +16,8 @@ pub struct Span<'a> {
     pub kind: SpanKind,
     pub start: Timestamp,
     pub end: Timestamp,
-    /// Attributes, with names from the semantic conventions or `redeliver.…`. No payload, no text from a target.
+    /// Attributes, with names from the semantic conventions or `redeliver.…`. They contain no payload and no text from
+    /// a target.
     pub attributes: Vec<(&'static str, SpanValue<'a>)>,
     pub events: Vec<SpanEvent>,
     /// `error.type`, if the operation failed.
@@ -24,7 +25,7 @@ pub struct Span<'a> {
 }
 
 impl Span<'_> {
-    /// Converts the span to one with owned copies of its texts.
+    /// Converts to a span that owns its strings.
     #[must_use]
     pub fn into_owned(self) -> Span<'static> {
         let Self { context, parent, links, name, kind, start, end, attributes, events, error } = self;
@@ -40,7 +41,7 @@ impl Span<'_> {
             kind,
             start,
             end,
-            attributes: attributes.into_iter().map(|(name, of)| (name, value(of))).collect(),
+            attributes: attributes.into_iter().map(|(name, borrowed)| (name, value(borrowed))).collect(),
             events,
             error: error.map(|error| Cow::Owned(error.into_owned())),
         }
@@ -97,7 +98,7 @@ impl From<u32> for SpanValue<'_> {
     }
 }
 
-/// The properties that the spans of all of a handler's calls share.
+/// The properties shared by the spans of all of a handler's calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallSpan<'a> {
     pub name: Cow<'a, str>,

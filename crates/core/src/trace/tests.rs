@@ -9,8 +9,8 @@ const PARENT: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
 const XRAY: &str = "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0;Lineage=a87bd80c:0|68fd508a:5";
 const CLOUD_EVENT: &str = r#"{"specversion":"1.0","traceparent":"00-0000000000000000000000000000000a-000000000000000b-00","tracestate":"x=1"}"#;
 
-/// The context of a message with these attributes, this body and this header.
-fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<TraceContext> {
+/// The context of a message with these attributes, this body, and this X-Ray header.
+fn read_context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<TraceContext> {
     let attributes =
         attributes.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect();
     let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..received(None) };
@@ -31,28 +31,28 @@ fn context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) 
         .trace_context()
 }
 
-fn parent(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<String> {
-    context(attributes, body, trace_header).map(|context| context.traceparent())
+fn read_parent(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<String> {
+    read_context(attributes, body, trace_header).map(|context| context.traceparent())
 }
 
 #[test]
-fn trace_context_comes_from_attribute_then_cloud_event_then_x_ray() {
-    let of_event = "00-0000000000000000000000000000000a-000000000000000b-00";
-    let of_xray = "00-00000001000000000000000000000002-0000000000000003-00";
-    let own = [(TRACEPARENT, PARENT)];
-    assert_eq!(parent(&own, CLOUD_EVENT, Some(XRAY)).as_deref(), Some(PARENT));
-    assert_eq!(parent(&[], CLOUD_EVENT, Some(XRAY)).as_deref(), Some(of_event));
-    assert_eq!(parent(&[], "", Some(XRAY)).as_deref(), Some(of_xray));
-    assert_eq!(parent(&[], "", None), None);
+fn the_trace_context_is_read_from_attribute_then_cloud_event_then_x_ray() {
+    let event_parent = "00-0000000000000000000000000000000a-000000000000000b-00";
+    let xray_parent = "00-00000001000000000000000000000002-0000000000000003-00";
+    let attribute = [(TRACEPARENT, PARENT)];
+    assert_eq!(read_parent(&attribute, CLOUD_EVENT, Some(XRAY)).as_deref(), Some(PARENT));
+    assert_eq!(read_parent(&[], CLOUD_EVENT, Some(XRAY)).as_deref(), Some(event_parent));
+    assert_eq!(read_parent(&[], "", Some(XRAY)).as_deref(), Some(xray_parent));
+    assert_eq!(read_parent(&[], "", None), None);
     let wrong = [(TRACEPARENT, "00-5759E988BD862E3FE1BE46A994272793-53995c3f42cd8ad8-01")];
     assert_eq!(
-        parent(&wrong, CLOUD_EVENT, Some(XRAY)).as_deref(),
-        Some(of_event),
-        "an invalid one does nothing"
+        read_parent(&wrong, CLOUD_EVENT, Some(XRAY)).as_deref(),
+        Some(event_parent),
+        "an invalid attribute is ignored"
     );
-    assert_eq!(context(&[], CLOUD_EVENT, None).unwrap().tracestate(), Some("x=1"));
+    assert_eq!(read_context(&[], CLOUD_EVENT, None).unwrap().tracestate(), Some("x=1"));
     let not_an_event = CLOUD_EVENT.replace("specversion", "version");
-    assert_eq!(parent(&[], &not_an_event, None), None);
+    assert_eq!(read_parent(&[], &not_an_event, None), None);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn an_envelope_with_a_traceparent_is_not_a_cloud_event() {
 }
 
 #[test]
-fn only_a_valid_traceparent_counts() {
+fn only_a_valid_traceparent_is_accepted() {
     for (text, written) in [
         (PARENT, Some(PARENT)),
         (
@@ -90,12 +90,12 @@ fn only_a_valid_traceparent_counts() {
         ("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-1", None),
         ("", None),
     ] {
-        assert_eq!(parent(&[(TRACEPARENT, text)], "", None).as_deref(), written, "{text}");
+        assert_eq!(read_parent(&[(TRACEPARENT, text)], "", None).as_deref(), written, "{text}");
     }
 }
 
 #[test]
-fn an_x_ray_header_needs_a_parent() {
+fn an_x_ray_header_requires_a_parent() {
     for text in [
         "Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1",
         "Root=1-5759e988bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
@@ -104,60 +104,60 @@ fn an_x_ray_header_needs_a_parent() {
         "Root=2-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8",
         "Parent=53995c3f42cd8ad8",
     ] {
-        assert_eq!(parent(&[], "", Some(text)), None, "{text}");
+        assert_eq!(read_parent(&[], "", Some(text)), None, "{text}");
     }
     let header = "Self=1-1-1; Root=1-5759e988-bd862e3fe1be46a994272793; Parent=53995c3f42cd8ad8;Sampled=1";
-    assert_eq!(parent(&[], "", Some(header)).as_deref(), Some(PARENT));
+    assert_eq!(read_parent(&[], "", Some(header)).as_deref(), Some(PARENT));
     let undecided = header.replace("Sampled=1", "Sampled=?");
-    assert_eq!(parent(&[], "", Some(&undecided)), Some(PARENT.replace("-01", "-00")));
+    assert_eq!(read_parent(&[], "", Some(&undecided)), Some(PARENT.replace("-01", "-00")));
 }
 
 #[test]
 fn lambda_gets_the_lineage_of_the_invocation_or_else_of_the_message() {
-    let of_parent = context(&[(TRACEPARENT, PARENT)], "", Some(XRAY)).unwrap();
+    let context_with_parent = read_context(&[(TRACEPARENT, PARENT)], "", Some(XRAY)).unwrap();
     let start = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
-    assert_eq!(of_parent.xray_header(), start);
-    let lineage = |current| of_parent.xray_header_for_lambda(current);
-    assert_eq!(lineage(None), format!("{start};Lineage=a87bd80c:0|68fd508a:5"));
-    assert_eq!(lineage(Some("Root=1;Lineage=25:7")), format!("{start};Lineage=25:7"));
+    assert_eq!(context_with_parent.xray_header(), start);
+    let xray_header = |current| context_with_parent.xray_header_for_lambda(current);
+    assert_eq!(xray_header(None), format!("{start};Lineage=a87bd80c:0|68fd508a:5"));
+    assert_eq!(xray_header(Some("Root=1;Lineage=25:7")), format!("{start};Lineage=25:7"));
     for forged in ["a\u{e9}", ""] {
-        let forged = context(&[], "", Some(&format!("{start};Lineage={forged}"))).unwrap();
+        let forged = read_context(&[], "", Some(&format!("{start};Lineage={forged}"))).unwrap();
         assert_eq!(forged.xray_header_for_lambda(None), start);
     }
 }
 
-fn tracestate(state: &str) -> Option<String> {
+fn read_tracestate(state: &str) -> Option<String> {
     let both = [(TRACEPARENT, PARENT), (TRACESTATE, state)];
-    context(&both, "", None).unwrap().tracestate().map(str::to_owned)
+    read_context(&both, "", None).unwrap().tracestate().map(str::to_owned)
 }
 
 #[test]
 fn a_tracestate_above_512_characters_is_dropped() {
     let member = format!("vendor={}", "v".repeat(505));
     assert_eq!(member.len(), 512);
-    assert_eq!(tracestate(&member), Some(member.clone()));
-    assert_eq!(tracestate(&format!("{member}v")), None);
-    assert_eq!(tracestate(&"v".repeat(900 << 10)), None);
-    assert_eq!(tracestate(""), None);
+    assert_eq!(read_tracestate(&member), Some(member.clone()));
+    assert_eq!(read_tracestate(&format!("{member}v")), None);
+    assert_eq!(read_tracestate(&"v".repeat(900 << 10)), None);
+    assert_eq!(read_tracestate(""), None);
 }
 
-/// Its members are a matter between the producer and the target.
+/// Only the producer and the target interpret the members of a `tracestate`.
 #[test]
-fn a_tracestate_is_passed_on_unchanged() {
+fn a_tracestate_is_propagated_unchanged() {
     for state in ["rojo=00f067aa0ba902b7, congo=t61rcWkgMzE ,,", "a=1,\ta=2", "no member", "A=b=c~"] {
-        assert_eq!(tracestate(state).as_deref(), Some(state));
+        assert_eq!(read_tracestate(state).as_deref(), Some(state));
     }
 }
 
-/// An HTTP client would reject such a header, and with it the call.
+/// An HTTP client would reject the header, and the call would fail.
 #[test]
 fn a_tracestate_that_cannot_be_a_header_is_dropped() {
     for state in ["a=1\r\nX-Admin: 1", "a=1\n", "a=\u{e9}", "a=\u{7f}", "a=\u{1}"] {
-        assert_eq!(tracestate(state), None, "{state:?}");
+        assert_eq!(read_tracestate(state), None, "{state:?}");
     }
 }
 
-/// A link to an attempt that was not recorded would be dangling.
+/// A link to an attempt that was not recorded would dangle.
 #[test]
 fn attempts_on_a_queue_are_linked_to_the_previous_receive() {
     let producer = SpanContext::from_traceparent(PARENT).map(TraceContext::from_span);
@@ -165,13 +165,13 @@ fn attempts_on_a_queue_are_linked_to_the_previous_receive() {
         [(false, None), (false, producer.clone()), (true, None), (true, producer.clone())]
     {
         let tracer = Tracer::new(|| [0; 32], continues);
-        let attempt = |receive_count| {
+        let begin_attempt = |receive_count| {
             let record = ReceivedMessage { receive_count, ..received(None) };
             tracer.begin_attempt_on_queue(producer.clone(), None, &record)
         };
         for receive_count in 2..=4 {
-            let last = attempt(receive_count - 1).context.span;
-            let attempt = attempt(receive_count);
+            let last = begin_attempt(receive_count - 1).context.span;
+            let attempt = begin_attempt(receive_count);
             let (context, parent, links) = (&attempt.context, attempt.parent, attempt.links());
             let is_linked = links.contains(&TraceLink { to: last, role: "last_attempt" });
             assert!(is_linked || parent == Some(last), "{continues} {producer:?} {links:?}");
@@ -183,7 +183,7 @@ fn attempts_on_a_queue_are_linked_to_the_previous_receive() {
 
 #[test]
 fn tracestate_stays_in_its_trace_and_the_lineage_is_kept() {
-    let producer = context(&[(TRACEPARENT, PARENT), (TRACESTATE, "x=1")], "", Some(XRAY)).unwrap();
+    let producer = read_context(&[(TRACEPARENT, PARENT), (TRACESTATE, "x=1")], "", Some(XRAY)).unwrap();
     let child = producer.with_span(SpanContext { span_id: 5, ..producer.span });
     assert_eq!((child.span.span_id, child.tracestate()), (5, Some("x=1")));
     let other = producer.with_span(SpanContext { trace_id: 5, ..producer.span });
@@ -194,7 +194,7 @@ fn tracestate_stays_in_its_trace_and_the_lineage_is_kept() {
 }
 
 #[test]
-fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
+fn the_target_gets_the_call_span_instead_of_the_producers_context() {
     let attributes = Attributes::from([(TRACEPARENT.to_owned(), Attribute::string(PARENT))]);
     let message = Message {
         body: "",
@@ -212,22 +212,22 @@ fn the_target_gets_the_span_of_its_call_before_the_messages_own() {
 }
 
 proptest! {
-    /// No input yields a header with characters other than printable ASCII and, in a `tracestate`, tabs.
+    /// For any input, headers contain only printable ASCII and, in a `tracestate`, tabs.
     #[test]
-    fn trace_headers_of_any_input_are_valid_and_printable_ascii(
+    fn trace_headers_from_any_input_are_valid_printable_ascii(
         parent in "(00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}|\\PC{0,60}|[0-9a-fA-F-]{50,60})",
         state in "([a-z]{1,3}=[ -~\t]{0,9},){0,4}[\\PC\r\n]{0,9}",
         xray in "(Root=1-[0-9a-f]{8}-[0-9a-f]{24};Parent=[0-9a-f]{16};Sampled=[01?])?;?\\PC{0,40}",
     ) {
         let attributes = [(TRACEPARENT, &*parent), (TRACESTATE, &*state)];
-        let Some(context) = context(&attributes, "", Some(&xray)) else { return Ok(()) };
-        let printable = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+        let Some(context) = read_context(&attributes, "", Some(&xray)) else { return Ok(()) };
+        let is_printable = |text: &str| text.bytes().all(|byte| (b' '..=b'~').contains(&byte));
         prop_assert_eq!(context.traceparent().len(), 55);
-        prop_assert!(printable(&context.traceparent()) && printable(&context.xray_header_for_lambda(Some(&xray))));
-        prop_assert!(context.tracestate().is_none_or(|state| printable(&state.replace('\t', "")) && state.len() <= 512));
-        let again = TraceContext::from_headers(&context.traceparent(), context.tracestate());
-        prop_assert_eq!(again.map(|again| again.traceparent()), Some(context.traceparent()));
-        let of_xray = TraceContext::from_xray_header(&context.xray_header()).map(|again| again.traceparent());
-        prop_assert_eq!(of_xray, Some(context.traceparent()));
+        prop_assert!(is_printable(&context.traceparent()) && is_printable(&context.xray_header_for_lambda(Some(&xray))));
+        prop_assert!(context.tracestate().is_none_or(|state| is_printable(&state.replace('\t', "")) && state.len() <= 512));
+        let parsed = TraceContext::from_headers(&context.traceparent(), context.tracestate());
+        prop_assert_eq!(parsed.map(|parsed| parsed.traceparent()), Some(context.traceparent()));
+        let from_xray = TraceContext::from_xray_header(&context.xray_header()).map(|parsed| parsed.traceparent());
+        prop_assert_eq!(from_xray, Some(context.traceparent()));
     }
 }

@@ -1,4 +1,4 @@
-//! Begins traces, and buffers ended spans until they are exported.
+//! Starts traces, and buffers ended spans until they are exported.
 
 use std::mem;
 use std::sync::Mutex;
@@ -11,14 +11,14 @@ use super::{Span, SpanContext, TraceContext, TraceLink};
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
-/// Maximum number of spans buffered until the next export. A batch of 10,000 messages has more; the rest are dropped
-/// and counted.
+/// Maximum number of spans buffered until the next export. Further spans, as from a batch of 10,000 messages, are
+/// dropped and counted.
 pub const SPANS_MAX: usize = 8192;
 
 /// Records the spans of one process.
 #[derive(Debug)]
 pub struct Tracer {
-    /// True if an attempt continues its producer's trace (`TRACE_CONTINUE`); otherwise it begins a new trace with
+    /// True if an attempt continues its producer's trace (`TRACE_CONTINUE`); otherwise it starts a new trace with
     /// links.
     continues: bool,
     seed: fn() -> [u8; 32],
@@ -27,17 +27,18 @@ pub struct Tracer {
 
 #[derive(Debug, Default)]
 struct TracerState {
-    /// Seeded by the first span, not earlier: environments that Lambda restores from the same snapshot must not
+    /// Seeded no earlier than the first span: environments that Lambda restores from the same snapshot must not
     /// generate the same ids.
     random: Option<ChaCha8Rng>,
     ended: Vec<Span<'static>>,
     dropped: u64,
-    /// Batches that are running, or were running since the last log line of a batch.
+    /// The running batches.
     running: Vec<SpanContext>,
+    /// The batches that have run since the last log line of a batch.
     since_line: Vec<SpanContext>,
 }
 
-/// The spans ended since the last export.
+/// The spans that ended since the last export.
 #[derive(Debug, Default, PartialEq)]
 pub struct EndedSpans {
     pub spans: Vec<Span<'static>>,
@@ -45,10 +46,10 @@ pub struct EndedSpans {
     pub dropped: u64,
 }
 
-/// An attempt of a message that has not ended.
+/// An unfinished attempt of a message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptSpan {
-    /// The attempt's span, with the other members of the producer's context.
+    /// The attempt's span, with the rest of the producer's context.
     pub context: TraceContext,
     pub parent: Option<SpanContext>,
     producer: Option<SpanContext>,
@@ -56,7 +57,7 @@ pub struct AttemptSpan {
 }
 
 impl AttemptSpan {
-    /// Links to the producer's span and to the last attempt, except the one that is the parent.
+    /// Links to the producer's span and to the last attempt, except to the parent.
     #[must_use]
     pub fn links(&self) -> Vec<TraceLink> {
         let origins = [(self.producer, "producer"), (self.last, "last_attempt")];
@@ -66,8 +67,8 @@ impl AttemptSpan {
 }
 
 impl Tracer {
-    /// Creates a tracer without spans. `seed` must return a random value, from which span ids are derived. It is called
-    /// once, by the first span. `continues` is the setting `TRACE_CONTINUE`.
+    /// Creates a tracer without spans. `seed` must return a random value, from which span ids are derived; it is called
+    /// once, for the first span. `continues` is the setting `TRACE_CONTINUE`.
     #[must_use]
     pub fn new(seed: fn() -> [u8; 32], continues: bool) -> Self {
         Self { continues, seed, state: Mutex::default() }
@@ -79,33 +80,33 @@ impl Tracer {
         std::array::from_fn(|_| random.next_u64())
     }
 
-    /// The first span of a new trace. The trace id begins with the time, as X-Ray requires.
+    /// Creates the first span of a new trace. The trace id starts with the time, as X-Ray requires.
     #[must_use]
     pub fn begin_trace(&self, now: Timestamp, is_sampled: bool) -> SpanContext {
         trace_from_words(now, self.random_words(), is_sampled)
     }
 
-    /// A new span in the trace of `parent`.
+    /// Creates a span in the trace of `parent`.
     #[must_use]
     pub fn child_span(&self, parent: SpanContext) -> SpanContext {
         let [span_id] = self.random_words();
         SpanContext { span_id: span_id.max(1), ..parent }
     }
 
-    /// Begins a batch, to which the next log line may belong.
+    /// Records the start of a batch. The next log line may belong to it.
     pub fn batch_began(&self, batch: SpanContext) {
         let mut state = lock(&self.state);
         state.running.push(batch);
         state.since_line.push(batch);
     }
 
-    /// Ends a batch, before its log line is written.
+    /// Records the end of a batch. Call it before the batch's log line is written.
     pub fn batch_ended(&self, batch: SpanContext) {
         lock(&self.state).running.retain(|running| *running != batch);
     }
 
-    /// The batch of the current log line; `None` if several batches ran since the last line, since the line then counts
-    /// them together, or if its trace is not sampled.
+    /// Returns the batch of the current log line; `None` if several batches ran since the last line, because the line
+    /// then counts them together, or if the batch's trace is not sampled.
     #[must_use]
     pub fn batch_of_line(&self) -> Option<SpanContext> {
         let mut state = lock(&self.state);
@@ -116,8 +117,8 @@ impl Tracer {
         }
     }
 
-    /// The attempt of a message with this producer's context and the last attempt `last`, with links to both. It is
-    /// sampled if the producer's span is.
+    /// Starts an attempt of a message, with links to the producer's span and to the last attempt, `last`. The attempt
+    /// is sampled if the producer's span is.
     #[must_use]
     pub fn begin_attempt(
         &self,
@@ -134,8 +135,8 @@ impl Tracer {
         linked_attempt(span, parent, producer, last)
     }
 
-    /// Like [`Self::begin_attempt`], for a message that remains on its queue. Since it cannot carry its last attempt,
-    /// its spans are derived from SQS's message id and the number of the receive.
+    /// Like [`Self::begin_attempt`], for a message that remains on its queue. Such a message cannot carry its last
+    /// attempt, so its spans are derived from SQS's message id and the receive count.
     #[must_use]
     pub fn begin_attempt_on_queue(
         &self,
@@ -145,7 +146,7 @@ impl Tracer {
     ) -> AttemptSpan {
         let is_sampled = is_sampled(producer.as_ref(), last);
         let derived = |receive: u32| receive_span(record, receive, is_sampled);
-        // All receives belong to the continued trace: without an earlier span, that of the first receive.
+        // All receives belong to one trace, which the first receive starts if there is no earlier span.
         let continued = || self.parent_span(producer.as_ref(), last).unwrap_or_else(|| derived(1));
         let continued = self.continues.then(continued);
         let received = |receive: u32| match continued {
@@ -162,7 +163,7 @@ impl Tracer {
         )
     }
 
-    /// The span that an attempt continues: its producer's, otherwise its last attempt's.
+    /// Returns the span that an attempt continues: its producer's, or else its last attempt's.
     fn parent_span(&self, producer: Option<&TraceContext>, last: Option<SpanContext>) -> Option<SpanContext> {
         producer.map(|context| context.span).or(last).filter(|_| self.continues)
     }
@@ -180,7 +181,7 @@ impl Tracer {
         }
     }
 
-    /// Takes the spans ended since the last call.
+    /// Takes the spans that ended since the last call.
     #[must_use]
     pub fn take_ended(&self) -> EndedSpans {
         let mut state = lock(&self.state);
@@ -188,13 +189,13 @@ impl Tracer {
     }
 }
 
-/// The producer's sampling decision; without one, that of the last attempt; without either, true.
+/// Returns the producer's sampling decision, or else the last attempt's, or else true.
 fn is_sampled(producer: Option<&TraceContext>, last: Option<SpanContext>) -> bool {
-    let decided = producer.filter(|context| !context.is_undecided).map(|context| context.span);
-    decided.or(last).is_none_or(|span| span.is_sampled)
+    let decided_span = producer.filter(|context| !context.is_undecided).map(|context| context.span);
+    decided_span.or(last).is_none_or(|span| span.is_sampled)
 }
 
-/// The span of a receive, derived from SQS's message id.
+/// Derives the span of a receive from SQS's message id.
 fn receive_span(record: &ReceivedMessage, receive: u32, is_sampled: bool) -> SpanContext {
     let hash =
         Sha256::new().chain_update(&record.sqs_message_id).chain_update(receive.to_be_bytes()).finalize();
@@ -233,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_spans_are_kept_than_have_room_and_the_others_are_counted() {
+    fn spans_beyond_the_limit_are_dropped_and_counted() {
         let tracer = tracer();
         for _ in 0..SPANS_MAX + 3 {
             tracer.record_span(receive_span(tracer.begin_trace(at(0), true), "", 1, at(0), at(1)));
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_is_sampled_as_its_producer_or_else_the_last_attempt() {
+    fn an_attempt_is_sampled_like_its_producer_or_else_like_the_last_attempt() {
         let tracer = tracer();
         let span = |is_sampled| SpanContext { trace_id: 1, span_id: 2, is_sampled };
         let producer = |is_sampled| Some(TraceContext::from_span(span(is_sampled)));
@@ -266,7 +267,7 @@ mod tests {
         }
     }
 
-    /// A function with tracing disabled, the default, sends its header with `Sampled=0`.
+    /// A function with tracing disabled, the default, sends a header with `Sampled=0`.
     #[test]
     fn an_unsampled_x_ray_header_does_not_decide_the_sampling() {
         let header = |sampled| {
@@ -285,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_names_its_batch_if_no_other_one_is_in_it() {
+    fn a_log_line_belongs_to_a_batch_only_if_it_counts_no_other() {
         let tracer = tracer();
         let [first, second, unsampled] =
             [true, true, false].map(|sampled| tracer.begin_trace(at(0), sampled));
@@ -297,9 +298,9 @@ mod tests {
         tracer.batch_began(first);
         tracer.batch_began(second);
         tracer.batch_ended(first);
-        assert_eq!(tracer.batch_of_line(), None, "its counts are of both");
+        assert_eq!(tracer.batch_of_line(), None, "the line counts both batches");
         tracer.batch_ended(second);
-        assert_eq!(tracer.batch_of_line(), Some(second), "only its own are left");
+        assert_eq!(tracer.batch_of_line(), Some(second), "the line counts only the second batch");
         tracer.batch_began(unsampled);
         tracer.batch_ended(unsampled);
         assert_eq!(tracer.batch_of_line(), None);
@@ -307,7 +308,7 @@ mod tests {
 
     /// A snapshot is taken before the first span.
     #[test]
-    fn the_ids_are_seeded_by_the_first_span() {
+    fn ids_are_seeded_at_the_first_span() {
         let tracer = Tracer::new(|| panic!("seeded"), false);
         assert!(std::panic::catch_unwind(|| tracer.begin_trace(at(0), true)).is_err());
     }

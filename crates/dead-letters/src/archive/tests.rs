@@ -21,7 +21,7 @@ fn received(body: &str, attributes: Attributes) -> ReceivedMessage {
 }
 
 #[test]
-fn a_message_is_restored_from_its_line_as_it_was() {
+fn a_message_is_restored_unchanged_from_its_line() {
     let binary =
         Attribute { data_type: "Binary.png".to_owned(), value: AttributeValue::Binary(vec![0, 255, 10, 13]) };
     let number =

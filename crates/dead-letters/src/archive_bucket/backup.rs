@@ -8,8 +8,8 @@ use super::{ArchiveBucket, extract_line};
 use crate::purge::BackupWriter;
 use crate::{ArchivedMessage, DeadLetterError, DeadLetterRecord};
 
-/// A backup that writes dead letters to an archive bucket. An object that the annotator has already written is kept,
-/// unless values are omitted from it; in that case the write fails.
+/// A backup that writes dead letters to an archive bucket. An object that the annotator has already written is kept. If
+/// values are omitted from it, the write fails.
 #[derive(Debug)]
 pub struct BucketBackup<S, C> {
     bucket: ArchiveBucket<S, C>,

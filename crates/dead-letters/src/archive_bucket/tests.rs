@@ -30,59 +30,59 @@ fn clock() -> VirtualClock {
     VirtualClock::new(at("2026-11-28T00:00:00Z"))
 }
 
-/// The line of a dead letter with this number.
-fn line(number: u32) -> ArchivedMessage {
+/// Returns the line of a dead letter with this number.
+fn archived_message(number: u32) -> ArchivedMessage {
     ArchivedMessage::new(&retried_record("NON_RETRYABLE_ERROR", "x", number))
 }
 
-fn put(clock: &VirtualClock, store: &MemoryBucket, key: &str, content: Vec<u8>) {
+fn put_object(clock: &VirtualClock, store: &MemoryBucket, key: &str, content: Vec<u8>) {
     assert_eq!(clock.block_on(store.create_object(key, content)), Ok(true), "{key}");
 }
 
 /// Archives a dead letter with this timestamp.
-fn die(clock: &VirtualClock, store: &MemoryBucket, deployment: &str, moment: &str, number: u32) {
+fn record_death(clock: &VirtualClock, store: &MemoryBucket, deployment: &str, moment: &str, number: u32) {
     let death = Death::new(at(moment), "0123456789abcdef", &format!("id-{number}"));
     let key = layout(deployment).object_key(&death);
-    put(clock, store, &key, compress_line(&line(number)));
+    put_object(clock, store, &key, compress_line(&archived_message(number)));
 }
 
-/// The lines of a file.
-fn lines(output: &[u8]) -> Vec<ArchivedMessage> {
+/// Returns the lines of a file.
+fn parse_lines(output: &[u8]) -> Vec<ArchivedMessage> {
     let lines = output.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
     lines.map(|line| serde_json::from_slice(line).unwrap()).collect()
 }
 
-fn ids(found: &ArchiveListing) -> Vec<&str> {
+fn death_ids(found: &ArchiveListing) -> Vec<&str> {
     found.deaths.iter().map(|death| death.death.id.as_str()).collect()
 }
 
 #[test]
 fn only_days_of_the_period_are_listed() {
     let (clock, store) = (clock(), MemoryBucket::default());
-    die(&clock, &store, DLQ, "2026-11-25T23:59:59.999999Z", 1);
-    die(&clock, &store, DLQ, "2026-11-26T07:59:59Z", 2);
-    die(&clock, &store, DLQ, "2026-11-27T09:00:00Z", 4);
-    die(&clock, &store, "another-dlq", "2026-11-26T08:00:00Z", 3);
-    die(&clock, &store, DLQ, "2026-11-27T10:00:00Z", 5);
-    die(&clock, &store, DLQ, "2026-11-28T00:00:00Z", 6);
+    record_death(&clock, &store, DLQ, "2026-11-25T23:59:59.999999Z", 1);
+    record_death(&clock, &store, DLQ, "2026-11-26T07:59:59Z", 2);
+    record_death(&clock, &store, DLQ, "2026-11-27T09:00:00Z", 4);
+    record_death(&clock, &store, "another-dlq", "2026-11-26T08:00:00Z", 3);
+    record_death(&clock, &store, DLQ, "2026-11-27T10:00:00Z", 5);
+    record_death(&clock, &store, DLQ, "2026-11-28T00:00:00Z", 6);
     let before = store.requests().len();
     let archive = archive(&store, &clock);
     let period = Period { since: Some(at("2026-11-26T08:00:00Z")), until: Some(at("2026-11-27T10:00:00Z")) };
     let found = clock.block_on(archive.find_deaths(period)).unwrap();
-    assert_eq!(ids(&found), ["id-3", "id-4"]);
+    assert_eq!(death_ids(&found), ["id-3", "id-4"]);
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
-    assert_eq!((lines(&output), left_out), (vec![line(3), line(4)], Vec::new()));
-    let asked: Vec<_> = store.requests().split_off(before);
+    let skipped = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
+    assert_eq!((parse_lines(&output), skipped), (vec![archived_message(3), archived_message(4)], Vec::new()));
+    let requests: Vec<_> = store.requests().split_off(before);
     let is_excluded = |request: &BucketRequest| {
         let text = format!("{request:?}");
         ["2026-11-25", "2026-11-28", "id-2", "id-5"].iter().any(|excluded| text.contains(excluded))
     };
-    assert_eq!(asked.iter().find(|request| is_excluded(request)), None, "{asked:?}");
-    let reads = asked.iter().filter(|request| matches!(request, BucketRequest::Read(_)));
+    assert_eq!(requests.iter().find(|request| is_excluded(request)), None, "{requests:?}");
+    let reads = requests.iter().filter(|request| matches!(request, BucketRequest::Read(_)));
     assert_eq!(reads.count(), 2);
     let only = ArchiveBucket { deployment: Some("another-dlq".to_owned()), ..archive };
-    assert_eq!(ids(&clock.block_on(only.find_deaths(Period::default())).unwrap()), ["id-3"]);
+    assert_eq!(death_ids(&clock.block_on(only.find_deaths(Period::default())).unwrap()), ["id-3"]);
     let absent = ArchiveBucket { deployment: Some("another".to_owned()), ..only };
     assert_eq!(clock.block_on(absent.list_deployments()).unwrap(), []);
 }
@@ -96,24 +96,24 @@ fn thousands_of_archive_keys_are_listed_page_by_page() {
             "0123456789abcdef",
             &format!("id-{number:04}"),
         );
-        put(&clock, &store, &layout(DLQ).object_key(&death), Vec::new());
+        put_object(&clock, &store, &layout(DLQ).object_key(&death), Vec::new());
     }
     let found = clock.block_on(archive(&store, &clock).find_deaths(Period::default())).unwrap();
     assert_eq!(found.deaths.len(), 2500);
-    assert_eq!(ids(&found)[..2], ["id-0000", "id-0001"]);
+    assert_eq!(death_ids(&found)[..2], ["id-0000", "id-0001"]);
 }
 
 #[test]
-fn objects_that_are_not_dead_letters_are_named_and_the_others_read() {
+fn objects_that_are_not_dead_letters_are_reported_and_the_rest_is_read() {
     let (clock, store) = (clock(), MemoryBucket::default());
-    die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
+    record_death(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
     let layout = layout(DLQ);
     let key = |second: i64| {
         let death = Death::new(at("2026-11-27T00:00:10Z") + TimeDelta::seconds(second), "c", "bad");
         layout.object_key(&death)
     };
     // Two concatenated objects: data after the first gzip member must not be dropped silently.
-    let two_members = [compress_line(&line(2)), compress_line(&line(3))].concat();
+    let two_members = [compress_line(&archived_message(2)), compress_line(&archived_message(3))].concat();
     let foreign_json = {
         use flate2::{Compression, write::GzEncoder};
         let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
@@ -123,20 +123,20 @@ fn objects_that_are_not_dead_letters_are_named_and_the_others_read() {
     let empty_member =
         flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast()).finish().unwrap();
     let mut empty_members = empty_member.repeat(LINE_BYTES_MAX / empty_member.len());
-    empty_members.extend(compress_line(&line(4)));
-    put(&clock, &store, &key(0), b"CANARY".to_vec());
-    put(&clock, &store, &key(1), compress_line(&line(2))[..40].to_vec());
-    put(&clock, &store, &key(2), foreign_json);
-    put(&clock, &store, &key(3), two_members);
-    put(&clock, &store, &key(4), empty_members);
+    empty_members.extend(compress_line(&archived_message(4)));
+    put_object(&clock, &store, &key(0), b"CANARY".to_vec());
+    put_object(&clock, &store, &key(1), compress_line(&archived_message(2))[..40].to_vec());
+    put_object(&clock, &store, &key(2), foreign_json);
+    put_object(&clock, &store, &key(3), two_members);
+    put_object(&clock, &store, &key(4), empty_members);
     let other = format!("{}date=2026-11-27/README.txt", layout.days_folder());
-    put(&clock, &store, &other, b"CANARY".to_vec());
+    put_object(&clock, &store, &other, b"CANARY".to_vec());
     let archive = archive(&store, &clock);
     let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
     assert_eq!(found.not_ours, [other]);
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
-    assert_eq!(lines(&output), [line(1)]);
+    let skipped = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
+    assert_eq!(parse_lines(&output), [archived_message(1)]);
     let not_gzip = "it is not gzip, or is truncated";
     let expected = [
         (key(0), not_gzip),
@@ -145,20 +145,20 @@ fn objects_that_are_not_dead_letters_are_named_and_the_others_read() {
         (key(3), "it has more than one line"),
         (key(4), "it has more than 4194304 bytes, the limit for a dead letter"),
     ];
-    assert_eq!(left_out, expected.map(|(key, why)| SkippedObject { key, why: why.to_owned() }));
+    assert_eq!(skipped, expected.map(|(key, why)| SkippedObject { key, why: why.to_owned() }));
 }
 
-/// A bucket with one message's objects in Glacier, and another's deleted after the listing.
+/// A bucket with one message's object in Glacier, and another's deleted after the listing.
 #[derive(Clone, Default)]
-struct Cold(MemoryBucket);
+struct PartlyFrozenBucket(MemoryBucket);
 
-impl ObjectStore for Cold {
+impl ObjectStore for PartlyFrozenBucket {
     async fn create_object(&self, key: &str, content: Vec<u8>) -> Result<bool, EntryError> {
         self.0.create_object(key, content).await
     }
 }
 
-impl ReadableStore for Cold {
+impl ReadableStore for PartlyFrozenBucket {
     async fn read_object(&self, key: &str) -> Result<Option<Vec<u8>>, EntryError> {
         match key {
             _ if key.contains("id-1") => Err(EntryError::new(Fault::Sender, "InvalidObjectState")),
@@ -172,33 +172,33 @@ impl ReadableStore for Cold {
     }
 }
 
-/// Otherwise one object under a lifecycle rule would prevent all others from being read.
+/// A single object under a lifecycle rule must not prevent all others from being read.
 #[test]
-fn objects_in_glacier_or_gone_are_left_out_and_the_others_are_read() {
-    let (clock, store) = (clock(), Cold::default());
+fn objects_in_glacier_or_gone_are_skipped_and_the_rest_is_read() {
+    let (clock, store) = (clock(), PartlyFrozenBucket::default());
     for number in 1..=3 {
-        die(&clock, &store.0, DLQ, &format!("2026-11-27T00:00:0{number}Z"), number);
+        record_death(&clock, &store.0, DLQ, &format!("2026-11-27T00:00:0{number}Z"), number);
     }
     let prefix = Prefix::new("kept").unwrap();
     let archive = ArchiveBucket { store, clock: clock.clone(), prefix, deployment: None };
     let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
     let keys: Vec<_> = found.deaths.iter().map(ArchivedDeath::object_key).collect();
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
-    assert_eq!(lines(&output), [line(3)]);
+    let skipped = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
+    assert_eq!(parse_lines(&output), [archived_message(3)]);
     let frozen = "it is in a storage class that cannot be read; restore it first";
     let expected = [(&keys[0], frozen), (&keys[1], "it was deleted after it was listed")];
-    assert_eq!(left_out, expected.map(|(key, why)| SkippedObject { key: key.clone(), why: why.to_owned() }));
+    assert_eq!(skipped, expected.map(|(key, why)| SkippedObject { key: key.clone(), why: why.to_owned() }));
 }
 
 #[test]
-fn a_refused_archive_request_names_the_missing_right() {
+fn a_denied_archive_request_names_the_missing_permission() {
     let clock = clock();
     let error = |is_refused: fn(&BucketRequest) -> bool| {
         let store =
             MemoryBucket::with_faults(move |request| is_refused(request).then_some(Injection::Sender));
         let store = {
-            die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
+            record_death(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
             store
         };
         let archive = archive(&store, &clock);
@@ -216,17 +216,17 @@ fn a_refused_archive_request_names_the_missing_right() {
     );
     let refused = error(|request| matches!(request, BucketRequest::Read(_))).unwrap_err();
     assert!(refused.ends_with("-id-1.jsonl.gz: refused (InvalidParameterValue)"), "{refused}");
-    let denied = |right| {
+    let denied_text = |right| {
         let error = EntryError::new(redeliver_core::ports::Fault::Sender, "AccessDenied");
         ArchiveError { key: "k".to_owned(), error, right }.to_string()
     };
-    assert_eq!(denied("s3:ListBucket"), "k: refused (AccessDenied): you need s3:ListBucket there");
+    assert_eq!(denied_text("s3:ListBucket"), "k: refused (AccessDenied): you need s3:ListBucket there");
     assert_eq!(
-        denied("s3:GetObject"),
+        denied_text("s3:GetObject"),
         "k: refused (AccessDenied): you need s3:GetObject there, and kms:Decrypt on the bucket's own key if it has one"
     );
     assert_eq!(
-        denied("s3:PutObject"),
+        denied_text("s3:PutObject"),
         "k: refused (AccessDenied): you need s3:PutObject there, and kms:GenerateDataKey on the bucket's own key if it has \
          one; if the bucket belongs to another account, name that account with --bucket-owner"
     );
@@ -236,21 +236,21 @@ fn a_refused_archive_request_names_the_missing_right() {
         requests += 1;
         (requests > 1 && requests % 2 == 0).then_some(Injection::LostAnswer)
     });
-    die(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
+    record_death(&clock, &store, DLQ, "2026-11-27T00:00:00Z", 1);
     let archive = archive(&store, &clock);
     let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
     let mut output = Vec::new();
-    let left_out = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
-    assert_eq!((lines(&output).len(), left_out.len()), (1, 0));
+    let skipped = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
+    assert_eq!((parse_lines(&output).len(), skipped.len()), (1, 0));
     assert!(clock.now() - at("2026-11-28T00:00:00Z") < TimeDelta::from_std(Duration::from_secs(60)).unwrap());
 }
 
 #[test]
-fn a_purge_writes_no_second_object_beside_the_annotators() {
+fn a_purge_keeps_the_annotators_object_and_writes_no_other() {
     let (clock, store) = (clock(), MemoryBucket::default());
     let ours = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));
     let key = layout(DLQ).object_key(&ours.death());
-    put(&clock, &store, &key, compress_line(&line(1)));
+    put_object(&clock, &store, &key, compress_line(&archived_message(1)));
     let foreign = DeadLetterRecord::new(foreign_letter("text", 2));
     let new = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 3));
     let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
@@ -265,7 +265,7 @@ fn a_purge_writes_no_second_object_beside_the_annotators() {
     assert!(keys.contains(&key) && keys.contains(&layout(DLQ).object_key(&foreign_death)));
 }
 
-/// Otherwise the purge would delete the only copy.
+/// If the purge continued, it would delete the only copy.
 #[test]
 fn a_purge_fails_if_the_existing_object_is_not_a_dead_letter() {
     let clock = clock();
@@ -274,50 +274,52 @@ fn a_purge_fails_if_the_existing_object_is_not_a_dead_letter() {
     let cut_off = compress_line(&ArchivedMessage::new(&record.message))[..40].to_vec();
     for content in [b"CANARY".to_vec(), Vec::new(), cut_off] {
         let store = MemoryBucket::default();
-        put(&clock, &store, &key, content.clone());
+        put_object(&clock, &store, &key, content.clone());
         let mut backup = BucketBackup::new(archive(&store, &clock), DLQ.to_owned());
         let refused = clock.block_on(backup.keep(std::slice::from_ref(&record))).unwrap_err();
         let why = format!("{key} exists and is not a dead letter: name a file with --backup");
         assert_eq!(refused.to_string(), why, "{content:?}");
-        assert_eq!(store.objects()[&key], content, "it stays as it is");
+        assert_eq!(store.objects()[&key], content, "it is unchanged");
     }
 }
 
 #[test]
-fn a_purge_fails_if_its_object_is_refused_or_leaves_values_out() {
+fn a_purge_fails_if_its_object_is_refused_or_omits_values() {
     let clock = clock();
     let message = foreign_letter("text", 1);
     let record = DeadLetterRecord::new(message.clone());
-    let kept = |store: &MemoryBucket| {
+    let keep_record = |store: &MemoryBucket| {
         let mut backup = BucketBackup::new(archive(store, &clock), DLQ.to_owned());
         clock.block_on(backup.keep(std::slice::from_ref(&record))).map_err(|error| error.to_string())
     };
     let store = MemoryBucket::with_faults(|_| Some(Injection::Sender));
-    assert!(kept(&store).unwrap_err().ends_with(".jsonl.gz: refused (InvalidParameterValue)"));
+    assert!(keep_record(&store).unwrap_err().ends_with(".jsonl.gz: refused (InvalidParameterValue)"));
     let store = MemoryBucket::default();
     let death = Death::new(message.sent_at, &record.fingerprint, &message.sqs_message_id);
     let omitted =
         ArchivedMessage { omitted: vec!["/data/email".to_owned()], ..ArchivedMessage::new(&message) };
-    put(&clock, &store, &layout(DLQ).object_key(&death), compress_line(&omitted));
+    put_object(&clock, &store, &layout(DLQ).object_key(&death), compress_line(&omitted));
     assert!(
-        kept(&store).unwrap_err().ends_with("could not be sent again from there: name a file with --backup")
+        keep_record(&store)
+            .unwrap_err()
+            .ends_with("could not be sent again from there: name a file with --backup")
     );
 }
 
 /// An operator at night needs advice, not just "refused (NoCredentials)".
 #[test]
 fn an_archive_request_without_credentials_says_how_to_fix_it() {
-    let failed = |fault, code: &str| {
+    let error_text = |fault, code: &str| {
         let error = EntryError::new(fault, code);
         ArchiveError { key: "k".to_owned(), error, right: "s3:ListBucket" }.to_string()
     };
     assert_eq!(
-        failed(Fault::Sender, "NoCredentials"),
+        error_text(Fault::Sender, "NoCredentials"),
         "k: no AWS credentials found, or they cannot be loaded: set AWS_PROFILE or --profile, or set AWS_ACCESS_KEY_ID and \
          AWS_SECRET_ACCESS_KEY; for single sign-on run `aws sso login --profile NAME` first"
     );
     assert_eq!(
-        failed(Fault::NotSent, "Connect"),
+        error_text(Fault::NotSent, "Connect"),
         "k: no connection to S3: check the network, the region and --endpoint-url"
     );
 }

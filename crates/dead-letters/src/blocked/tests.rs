@@ -21,15 +21,15 @@ struct World {
 
 /// A backup in memory, or one that fails.
 #[derive(Default)]
-struct Kept {
+struct MemoryBackup {
     bodies: Vec<String>,
-    /// `None`: any number of messages.
-    room: Option<usize>,
+    /// The number of messages before it fails; `None` for any number.
+    capacity: Option<usize>,
 }
 
-impl BackupWriter for Kept {
+impl BackupWriter for MemoryBackup {
     async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
-        if self.room == Some(self.bodies.len()) {
+        if self.capacity == Some(self.bodies.len()) {
             return Err("the disk is full".into());
         }
         self.bodies.extend(records.iter().map(|record| record.message.body.clone()));
@@ -44,7 +44,7 @@ async fn send(queue: &EmbeddedQueue, content: Content) {
     }
 }
 
-/// Two groups, each with an invalid message that blocks it and one behind it.
+/// Creates two groups, each with an invalid message that blocks it and a message behind it.
 fn world() -> World {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
@@ -81,7 +81,7 @@ impl World {
         std::iter::from_fn(next).collect()
     }
 
-    /// The body of the first message of each group.
+    /// Returns the body of the first message of each group.
     fn next_bodies(&self) -> Vec<String> {
         self.receive(30).into_iter().map(|message| message.body).collect()
     }
@@ -102,7 +102,7 @@ impl World {
     fn unblock(
         &self,
         names: &[&str],
-        decision: UnblockDecision<'_, Kept>,
+        decision: UnblockDecision<'_, MemoryBackup>,
     ) -> Result<UnblockReport, DeadLetterError> {
         let names: Vec<_> = names.iter().map(|name| (*name).to_owned()).collect();
         let unblocked = unblock_groups(&self.blocked, &self.source, &self.clock, &names, decision);
@@ -125,8 +125,8 @@ impl World {
     }
 }
 
-/// The group names, each with its unblocked state and error.
-fn names(unblocked: &UnblockReport) -> Vec<(&str, bool, Option<&str>)> {
+/// Returns the group names, each with its unblocked state and error.
+fn summarize_groups(unblocked: &UnblockReport) -> Vec<(&str, bool, Option<&str>)> {
     unblocked
         .groups
         .iter()
@@ -135,10 +135,10 @@ fn names(unblocked: &UnblockReport) -> Vec<(&str, bool, Option<&str>)> {
 }
 
 #[test]
-fn blocked_groups_are_listed_with_the_reason_and_the_time_since_when() {
+fn blocked_groups_are_listed_with_their_reason_and_start_time() {
     let world = world();
     let listed = world.unblock(&[], UnblockDecision::ListOnly).unwrap();
-    assert_eq!(names(&listed), [("a", false, None), ("b", false, None)]);
+    assert_eq!(summarize_groups(&listed), [("a", false, None), ("b", false, None)]);
     assert_eq!((listed.coverage.complete, listed.not_found.len()), (true, 0));
     let group = &listed.groups[0].group;
     assert_eq!(
@@ -168,14 +168,14 @@ fn the_longest_waiting_group_is_listed_first() {
     world.block();
     world.sleep(60);
     let listed = world.unblock(&[], UnblockDecision::ListOnly).unwrap();
-    assert_eq!(names(&listed), [("a", false, None), ("b", false, None), ("0", false, None)]);
+    assert_eq!(summarize_groups(&listed), [("a", false, None), ("b", false, None), ("0", false, None)]);
 }
 
 #[test]
-fn a_retry_brings_the_message_back_in_its_place() {
+fn a_retried_message_keeps_its_position() {
     let world = world();
     let retried = world.unblock(&["a", "c"], UnblockDecision::Retry).unwrap();
-    assert_eq!(names(&retried), [("a", true, None)]);
+    assert_eq!(summarize_groups(&retried), [("a", true, None)]);
     assert_eq!(retried.not_found, ["c"]);
     let [next] = &world.receive(30)[..] else { panic!("not one message") };
     assert_eq!(next.body, "a first");
@@ -186,9 +186,9 @@ fn a_retry_brings_the_message_back_in_its_place() {
 #[test]
 fn a_removed_message_is_backed_up_and_its_group_continues() {
     let world = world();
-    let mut backup = Kept::default();
+    let mut backup = MemoryBackup::default();
     let taken = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap();
-    assert_eq!(names(&taken), [("b", true, None)]);
+    assert_eq!(summarize_groups(&taken), [("b", true, None)]);
     assert_eq!(backup.bodies, ["b first"]);
     assert_eq!(world.next_bodies(), ["b second"]);
     assert_eq!(world.notices(), 1);
@@ -197,13 +197,13 @@ fn a_removed_message_is_backed_up_and_its_group_continues() {
 #[test]
 fn without_a_backup_no_message_is_removed_from_its_group() {
     let world = world();
-    let mut backup = Kept { room: Some(0), ..Kept::default() };
+    let mut backup = MemoryBackup { capacity: Some(0), ..MemoryBackup::default() };
     let failed = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap_err();
     assert_eq!(failed.to_string(), "the disk is full");
     let depth = world.clock.block_on(world.blocked.depth()).unwrap();
-    assert_eq!((depth.visible, depth.in_flight), (2, 0), "the notices are given back");
+    assert_eq!((depth.visible, depth.in_flight), (2, 0), "the notices are released");
     world.sleep(60);
-    assert_eq!(world.next_bodies(), ["b first"], "it is called once more");
+    assert_eq!(world.next_bodies(), ["b first"], "the target is called with it once more");
 }
 
 #[test]
@@ -211,9 +211,9 @@ fn a_message_that_sqs_does_not_delete_keeps_its_notice() {
     let world = world();
     for (injection, says) in [(Injection::Sender, "refused"), (Injection::Throttled, "throttled")] {
         world.fail(&world.source, SqsAction::DeleteMessageBatch, injection);
-        let mut backup = Kept::default();
+        let mut backup = MemoryBackup::default();
         let taken = world.unblock(&["b"], UnblockDecision::TakeOut(&mut backup)).unwrap();
-        let [("b", false, Some(error))] = names(&taken)[..] else { panic!("{taken:?}") };
+        let [("b", false, Some(error))] = summarize_groups(&taken)[..] else { panic!("{taken:?}") };
         assert!(
             error.starts_with(says)
                 && error.contains(": the message is in the backup, and comes back within a minute"),
@@ -226,8 +226,9 @@ fn a_message_that_sqs_does_not_delete_keeps_its_notice() {
     assert_eq!(world.receive(30).len(), 1);
 }
 
-/// The notice of a message that has been received again since, so its handle is no longer valid.
-fn out_of_date() -> World {
+/// Creates a world in which the messages were received again after their notices, which invalidates the handles in the
+/// notices.
+fn world_with_outdated_notice() -> World {
     let world = world();
     world.sleep(43_020 - 60);
     assert_eq!(world.receive(60).len(), 2);
@@ -236,27 +237,28 @@ fn out_of_date() -> World {
 
 #[test]
 fn an_outdated_notice_unblocks_nothing() {
-    for takes_out in [false, true] {
-        let world = out_of_date();
-        let mut backup = Kept::default();
-        let decision = if takes_out { UnblockDecision::TakeOut(&mut backup) } else { UnblockDecision::Retry };
+    for is_take_out in [false, true] {
+        let world = world_with_outdated_notice();
+        let mut backup = MemoryBackup::default();
+        let decision =
+            if is_take_out { UnblockDecision::TakeOut(&mut backup) } else { UnblockDecision::Retry };
         let refused = world.unblock(&["a"], decision).unwrap();
-        assert_eq!(names(&refused), [("a", false, Some(CAME_BACK))]);
+        assert_eq!(summarize_groups(&refused), [("a", false, Some(CAME_BACK))]);
         assert_eq!((backup.bodies.len(), world.notices()), (0, 2));
-        assert!(world.receive(0).is_empty(), "the messages are still with the one who received them");
+        assert!(world.receive(0).is_empty(), "their receiver still holds the messages");
     }
 }
 
 #[test]
 fn the_newest_notice_of_a_blocked_group_counts() {
-    let world = out_of_date();
+    let world = world_with_outdated_notice();
     world.sleep(60);
     world.block();
     world.sleep(60);
     assert_eq!(world.notices(), 4);
-    let retried = world.unblock(&["a"], UnblockDecision::<Kept>::Retry).unwrap();
-    assert_eq!(names(&retried), [("a", true, None)]);
-    assert_eq!(world.notices(), 2, "the earlier one goes with it");
+    let retried = world.unblock(&["a"], UnblockDecision::<MemoryBackup>::Retry).unwrap();
+    assert_eq!(summarize_groups(&retried), [("a", true, None)]);
+    assert_eq!(world.notices(), 2, "the earlier notice is deleted as well");
 }
 
 #[test]
@@ -268,7 +270,7 @@ fn a_notice_stays_after_a_denied_or_unanswered_request() {
         let world = world();
         world.fail(&world.source, SqsAction::ChangeMessageVisibilityBatch, injection);
         let refused = world.unblock(&["a"], UnblockDecision::Retry).unwrap();
-        assert_eq!((names(&refused), world.notices()), (vec![("a", false, Some(why))], 2));
+        assert_eq!((summarize_groups(&refused), world.notices()), (vec![("a", false, Some(why))], 2));
     }
     let world = world();
     let plan = FaultRule {
@@ -280,7 +282,7 @@ fn a_notice_stays_after_a_denied_or_unanswered_request() {
     };
     world.sqs.set_faults(FaultPlan::new(1).with_rule(plan));
     assert_eq!(
-        names(&world.unblock(&["a"], UnblockDecision::Retry).unwrap()),
+        summarize_groups(&world.unblock(&["a"], UnblockDecision::Retry).unwrap()),
         [("a", true, None)],
         "it is tried again"
     );
@@ -289,9 +291,9 @@ fn a_notice_stays_after_a_denied_or_unanswered_request() {
 #[test]
 fn a_later_backup_failure_keeps_the_report_of_unblocked_groups() {
     let world = world();
-    let mut backup = Kept { room: Some(1), ..Kept::default() };
+    let mut backup = MemoryBackup { capacity: Some(1), ..MemoryBackup::default() };
     let taken = world.unblock(&[], UnblockDecision::TakeOut(&mut backup)).unwrap();
-    assert_eq!(names(&taken), [("a", true, None)]);
+    assert_eq!(summarize_groups(&taken), [("a", true, None)]);
     assert_eq!(
         (taken.failed.as_deref(), backup.bodies),
         (Some("the disk is full"), vec!["a first".to_owned()])
@@ -304,7 +306,7 @@ fn a_notice_that_cannot_be_deleted_is_reported() {
     let world = world();
     world.fail(&world.blocked, SqsAction::DeleteMessageBatch, Injection::Sender);
     let retried = world.unblock(&["a"], UnblockDecision::Retry).unwrap();
-    let [("a", true, Some(error))] = names(&retried)[..] else { panic!("{retried:?}") };
+    let [("a", true, Some(error))] = summarize_groups(&retried)[..] else { panic!("{retried:?}") };
     assert_eq!(
         error,
         "its notice was not deleted: refused (InvalidParameterValue). It is out of date, and SQS deletes it within 12 hours"

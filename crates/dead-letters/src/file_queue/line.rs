@@ -14,14 +14,14 @@ use uuid::Builder;
 
 use crate::{ArchivedMessage, LINE_BYTES_MAX};
 
-/// The reason why a line is not a dead letter, without any value of the line.
+/// The reason why a line is not a dead letter, without any values of the line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadLine {
     #[error("it is not valid JSON at column {0}")]
     NotJson(usize),
     #[error("it ends in the middle of a JSON document; a dead letter is on one line, as `jq -c .` writes it")]
     Unfinished,
-    #[error("there are several JSON documents on it; put each on a line of its own, as `jq -c .` does")]
+    #[error("it contains several JSON documents; put each on its own line, as `jq -c .` does")]
     Several,
     #[error("it is JSON, but not a dead letter")]
     AnotherKind,
@@ -50,7 +50,7 @@ struct LocalFinalRecord {
     _virtual_now: Option<IgnoredAny>,
 }
 
-/// The member that marks a final record of virtual time, also after it was saved.
+/// The member that marks a final record from virtual time, even after the record was saved.
 #[derive(Deserialize)]
 struct VirtualTime {
     virtual_now: Option<String>,
@@ -65,26 +65,26 @@ struct FileKindMembers<'a> {
     fingerprint: Option<&'a RawValue>,
 }
 
-/// Reads a line. `otherwise` is the send time of a message without one.
-pub(crate) fn parse_line(line: &[u8], otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+/// Reads a line. `default_sent_at` is the send time of a message without one.
+pub(crate) fn parse_line(line: &[u8], default_sent_at: Timestamp) -> Result<ReceivedMessage, BadLine> {
     let line = line.trim_ascii();
     match serde_json::from_slice::<ArchivedMessage>(line) {
         Ok(archived) => archived.into_message().ok_or(BadLine::Changed),
         Err(error) if !error.is_data() => Err(classify_error(line, &error)),
         Err(_) => match serde_json::from_slice::<LocalFinalRecord>(line) {
-            Ok(record) => record.into_message(otherwise),
+            Ok(record) => record.into_message(default_sent_at),
             Err(error) => Err(classify_error(line, &error)),
         },
     }
 }
 
-/// The virtual timestamp at which a line was written; `None` for a dead letter of real time.
+/// Returns the virtual timestamp at which a line was written, or `None` for a dead letter from real time.
 pub(crate) fn virtual_now(line: &[u8]) -> Option<Timestamp> {
     let VirtualTime { virtual_now } = serde_json::from_slice(line.trim_ascii()).ok()?;
     parse_rfc3339(&virtual_now?)
 }
 
-/// Uses our own error texts, since the library's would quote values.
+/// Classifies a parse error. The library's own error messages would quote values of the line.
 fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     match serde_json::from_slice::<IgnoredAny>(line) {
         Err(syntax) if syntax.is_eof() => BadLine::Unfinished,
@@ -95,7 +95,7 @@ fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     }
 }
 
-/// True for concatenated files if the first one lacked its final line break.
+/// Returns true for several documents on one line, as after concatenating files without a final line break.
 fn has_several_documents(line: &[u8]) -> bool {
     let mut documents = serde_json::Deserializer::from_slice(line).into_iter::<&RawValue>();
     let is_object = |document: Option<Result<&RawValue, _>>| {
@@ -113,7 +113,7 @@ fn detect_kind(line: &[u8]) -> BadLine {
 }
 
 impl LocalFinalRecord {
-    fn into_message(self, otherwise: Timestamp) -> Result<ReceivedMessage, BadLine> {
+    fn into_message(self, default_sent_at: Timestamp) -> Result<ReceivedMessage, BadLine> {
         let sqs_message_id = self.derive_id();
         let attributes = self.attributes.into_iter();
         let attributes: Option<Attributes> =
@@ -126,7 +126,7 @@ impl LocalFinalRecord {
             receipt_handle: String::new(),
             body: self.body,
             attributes,
-            sent_at: given_up_at.unwrap_or(otherwise),
+            sent_at: given_up_at.unwrap_or(default_sent_at),
             first_received_at: None,
             receive_count: 1,
             message_group_id: None,
@@ -138,8 +138,8 @@ impl LocalFinalRecord {
         })
     }
 
-    /// Derives a substitute for the SQS message id, which such a line lacks. It is the same in each run, regardless of
-    /// the line's position (RFC 9562, UUID version 8).
+    /// Derives a substitute for the SQS message id, which this kind of line lacks. It is the same in every run,
+    /// regardless of the line's position (RFC 9562, UUID version 8).
     fn derive_id(&self) -> String {
         let record = serde_json::to_vec(self).expect("strings always serialise");
         let mut bytes = [0; 16];

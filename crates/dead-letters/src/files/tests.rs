@@ -2,7 +2,7 @@ use tempfile::TempDir;
 
 use super::*;
 
-/// A file in a temporary folder.
+/// Creates a file in a temporary folder.
 pub(super) fn file(content: &str) -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file");
@@ -30,7 +30,7 @@ fn a_failed_open_of_a_trusted_file_leaves_existing_files_in_place() {
     assert!(!path.exists());
 }
 
-/// The next command would take the file for standard input.
+/// The next command would read standard input instead of the file.
 #[test]
 fn a_file_named_like_standard_input_is_not_created() {
     let path = Path::new("-");

@@ -1,4 +1,4 @@
-//! Checks the owner of a file, and that no other user can write to it.
+//! Checks that a file belongs to the user, and that no other user can write to it.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -16,11 +16,11 @@ pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result
 
 /// Returns the file if no other user can have written it.
 pub(super) fn check_trusted(file: File) -> io::Result<File> {
-    let there = file.metadata()?;
-    if !there.is_file() {
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
         return Err(untrusted_error("it is not a regular file"));
     }
-    if let Some(why) = written_by_others(&there) {
+    if let Some(why) = written_by_others(&metadata) {
         return Err(untrusted_error(&why));
     }
     Ok(file)
@@ -33,12 +33,12 @@ fn untrusted_error(why: &str) -> io::Error {
     ))
 }
 
-/// Accepts a pipe or a device of the user or of the system, or an inherited file descriptor.
-pub(super) fn check_stream(there: &Metadata, is_inherited: bool) -> io::Result<()> {
-    if !is_stream(there) {
+/// Accepts a pipe or a device that belongs to the user or the system, or an inherited file descriptor.
+pub(super) fn check_stream(metadata: &Metadata, is_inherited: bool) -> io::Result<()> {
+    if !is_stream(metadata) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, super::ALREADY_EXISTS));
     }
-    match read_by_another(there).filter(|_| !is_inherited) {
+    match read_by_another(metadata).filter(|_| !is_inherited) {
         Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
         None => Ok(()),
     }

@@ -10,12 +10,12 @@ use jaq_std::ValT as _;
 use super::FilterSyntaxError;
 use crate::record::is_nested_too_deep;
 
-/// jq filters with access beyond the message: to the environment, standard error, or the program itself. `input` and
-/// modules are not available in the first place.
+/// jq filters with access to more than the message: the environment, standard error, or the program itself. `input` and
+/// modules are unavailable anyway.
 const FORBIDDEN_FILTERS: [&str; 7] =
     ["env", "debug", "debug_empty", "stderr", "stderr_empty", "halt", "halt_error"];
 
-/// jaq parses text recursively: half a million brackets, which fit into one message, overflow any stack.
+/// jaq parses text recursively: half a million brackets fit into one message, and overflow any stack.
 const FROM_JSON: &str =
     r#"def fromjson: if is_nested_too_deep then error("nested too deep") else any_fromjson end;"#;
 
@@ -30,20 +30,20 @@ pub(super) fn compile_filter(
         "fromjson" => ("any_fromjson", arguments, run),
         _ => (name, arguments, run),
     });
-    let functions = functions.chain([nested_too_deep()]);
-    let wrong = |mistake: Option<Mistake<'_>>| {
+    let functions = functions.chain([nesting_filter()]);
+    let syntax_error = |mistake: Option<Mistake<'_>>| {
         let Mistake { at, reason } =
             mistake.unwrap_or(Mistake { at: code, reason: "it cannot be parsed".to_owned() });
         FilterSyntaxError { offset: load::span(code, at).start, rest: at.chars().take(20).collect(), reason }
     };
-    // Excluded from both, since a filter may be defined in jq or natively.
+    // Excluded from both lists, since a filter can be defined in jq or natively.
     let loader = Loader::new(definitions.filter(|definition| !FORBIDDEN_FILTERS.contains(&definition.name)));
     let modules = loader.load(arena, File { code, path: () });
     let modules =
-        modules.map_err(|errors| wrong(first_mistake(errors, |error| load_mistake(code, error))))?;
+        modules.map_err(|errors| syntax_error(first_mistake(errors, |error| load_mistake(code, error))))?;
     let functions = functions.filter(|(name, ..)| !FORBIDDEN_FILTERS.contains(name));
     Compiler::default().with_funs(functions).compile(modules).map_err(|errors| {
-        wrong(first_mistake(errors, |undefined| {
+        syntax_error(first_mistake(errors, |undefined| {
             undefined.into_iter().next().map(|(name, what)| Mistake {
                 at: name,
                 reason: format!("there is no {} of this name with this number of arguments", what.as_str()),
@@ -52,7 +52,7 @@ pub(super) fn compile_filter(
     })
 }
 
-fn nested_too_deep() -> Fun<JustLut<Val>> {
+fn nesting_filter() -> Fun<JustLut<Val>> {
     native::run(("is_nested_too_deep", v(0), |(_, input)| {
         let text = input.as_utf8_bytes().map(String::from_utf8_lossy);
         bome(Ok(Val::from(text.is_some_and(|text| is_nested_too_deep(&text)))))

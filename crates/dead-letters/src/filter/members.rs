@@ -8,12 +8,12 @@ use super::{FilterSyntaxError, string_literal};
 use crate::record::MEMBERS;
 
 /// Members of the body that are easily mistaken for members of the dead letter.
-const OF_THE_BODY: [(&str, &str); 2] = [("data", ".body.data"), ("metadata", ".body.metadata")];
+const BODY_MEMBERS: [(&str, &str); 2] = [("data", ".body.data"), ("metadata", ".body.metadata")];
 
-/// Limit on the edit distance of a suggestion; beyond it, the name is a different word.
-const SLIPS_MAX: usize = 2;
+/// The maximum edit distance of a suggestion; beyond it, the name is a different word.
+const DISTANCE_MAX: usize = 2;
 
-/// Rejects a filter that reads a member which dead letters do not have.
+/// Rejects a filter that reads a member that dead letters do not have.
 pub(super) fn check_members(filter: &str) -> Result<(), FilterSyntaxError> {
     let Some(term) = load::parse(filter, |parser| parser.term()) else {
         return Ok(()); // compiling reports the error
@@ -28,17 +28,21 @@ pub(super) fn check_members(filter: &str) -> Result<(), FilterSyntaxError> {
 }
 
 fn suggest_member(name: &str) -> String {
-    if let Some((_, path)) = OF_THE_BODY.into_iter().find(|(of_the_body, _)| *of_the_body == name) {
+    if let Some((_, path)) = BODY_MEMBERS.into_iter().find(|(body_member, _)| *body_member == name) {
         return format!("did you mean `{path}`?");
     }
-    let slips = |member: &str| strsim::osa_distance(&name.to_ascii_lowercase(), member);
-    match MEMBERS.into_iter().min_by_key(|member| slips(member)).filter(|member| slips(member) <= SLIPS_MAX) {
+    let distance = |member: &str| strsim::osa_distance(&name.to_ascii_lowercase(), member);
+    match MEMBERS
+        .into_iter()
+        .min_by_key(|member| distance(member))
+        .filter(|member| distance(member) <= DISTANCE_MAX)
+    {
         Some(member) => format!("did you mean `.{member}`?"),
         None => format!("a dead letter has .{}", MEMBERS.join(", .")),
     }
 }
 
-/// Returns the first unknown member. Only parts whose input is certainly the whole message are checked.
+/// Returns the first unknown member. Only parts whose input is certain to be the complete message are checked.
 fn find_unknown_member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
     match term {
         Term::Path(start, path) => match (&**start, path.0.first()) {

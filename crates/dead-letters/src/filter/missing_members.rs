@@ -25,9 +25,9 @@ pub struct MissingMembers {
 #[derive(Debug)]
 pub(super) struct MissingMemberWatch {
     /// The comparisons, with a count of 0.
-    pub(super) absent: MissingMembers,
-    /// A filter that is true for a message that lacks one of the members.
-    pub(super) is_absent: String,
+    pub(super) comparisons: MissingMembers,
+    /// A filter that is true for messages that lack any of the members.
+    pub(super) lacks_member: String,
 }
 
 /// A comparison that is true for a missing member.
@@ -39,7 +39,7 @@ struct Comparison {
 
 #[derive(Clone, Debug)]
 struct ComparedMember {
-    /// The name shown to users.
+    /// The name that is shown to users.
     name: String,
     /// The path as the filter's author wrote it, including each `?`.
     own_path: String,
@@ -48,7 +48,7 @@ struct ComparedMember {
 }
 
 impl MissingMemberWatch {
-    /// `None` if the filter compares no such members.
+    /// Finds the comparisons of a filter; `None` if it compares no such members.
     pub(super) fn from_filter(filter: &str) -> Option<Self> {
         let mut compared = Vec::new();
         find_comparisons(&load::parse(filter, |parser| parser.term())?, false, &mut compared);
@@ -56,7 +56,7 @@ impl MissingMemberWatch {
             return None;
         }
         let paths: Vec<_> = compared.iter().map(|found| format!("({})?", found.member.path)).collect();
-        let is_absent = format!("[{}] | any(. == null)", paths.join(", "));
+        let lacks_member = format!("[{}] | any(. == null)", paths.join(", "));
         let each_once = |text: &dyn Fn(&Comparison) -> &String| {
             let mut texts: Vec<_> = compared.iter().map(|found| text(found).clone()).collect();
             texts.sort_unstable();
@@ -65,7 +65,7 @@ impl MissingMemberWatch {
         };
         let members = each_once(&|found| &found.member.name);
         let instead = each_once(&|found| &found.instead);
-        Some(Self { absent: MissingMembers { messages: 0, members, instead }, is_absent })
+        Some(Self { comparisons: MissingMembers { messages: 0, members, instead }, lacks_member })
     }
 }
 
@@ -102,8 +102,8 @@ fn find_comparisons(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Com
     }
 }
 
-/// Returns a comparison that excludes missing members, in parentheses: `|` binds weakest, and `and` binds more weakly
-/// than a comparison.
+/// Returns a comparison that excludes missing members. It is in parentheses because `|` binds weakest, and `and` binds
+/// more weakly than a comparison.
 fn suggest_comparison(path: &str, sign: &str, other: &Term<&str>, is_alternative: bool) -> String {
     let (kind, value) = match other {
         Term::Num(number) => (Some("numbers"), (*number).to_owned()),
@@ -146,7 +146,7 @@ fn parse_member(term: &Term<&str>) -> Option<ComparedMember> {
     Some(found)
 }
 
-/// True if jq accepts the name after a dot without quotes.
+/// Returns true if jq accepts the name after a dot without quotes.
 fn is_jq_identifier(name: &str) -> bool {
     name.chars().all(|character| character.is_ascii_alphanumeric() || character == '_')
         && !name.starts_with(|first: char| first.is_ascii_digit())

@@ -5,12 +5,12 @@ use std::thread;
 use super::worker::count_abandoned;
 use super::*;
 
-fn matches(filter: &str, document: &str) -> bool {
+fn filter_picks(filter: &str, document: &str) -> bool {
     Filter::new(filter).unwrap().judge_document("m", document).unwrap() == Choice::Picked
 }
 
-/// The reason why the document is not judged.
-fn not_judged(filter: &str, document: &str) -> String {
+/// Returns the reason why the document is not judged.
+fn not_judged_reason(filter: &str, document: &str) -> String {
     match Filter::new(filter).unwrap().judge_document("m", document).unwrap() {
         Choice::NotJudged(why) => why,
         choice => panic!("{filter}: {choice:?}"),
@@ -21,11 +21,11 @@ fn not_judged(filter: &str, document: &str) -> String {
 fn a_filter_picks_by_body_attributes_and_error() {
     let document =
         r#"{"error_type":"A","attributes":{"tenant":"t1"},"body":{"data":{"cents":12345678901234567890}}}"#;
-    assert!(matches(r#".error_type == "A" and .attributes.tenant == "t1""#, document));
-    assert!(matches(".body.data.cents > 12345678901234567000", document));
-    assert!(!matches(r#".attributes.tenant == "t2""#, document));
-    assert!(!matches(".body.data.missing", document), "null");
-    assert!(!matches("empty", document));
+    assert!(filter_picks(r#".error_type == "A" and .attributes.tenant == "t1""#, document));
+    assert!(filter_picks(".body.data.cents > 12345678901234567000", document));
+    assert!(!filter_picks(r#".attributes.tenant == "t2""#, document));
+    assert!(!filter_picks(".body.data.missing", document), "null");
+    assert!(!filter_picks("empty", document));
 }
 
 #[test]
@@ -36,13 +36,15 @@ fn an_invalid_filter_is_refused_with_the_position_of_the_error() {
         (".a | $undefined", 5, "there is no variable of this name with this number of arguments"),
         (".a[", 3, "expected closing bracket"),
     ] {
-        let FilterError::Compile { wrong, .. } = Filter::new(filter).unwrap_err() else { panic!("{filter}") };
-        assert_eq!((wrong.offset, wrong.reason.as_str()), (offset, reason), "{filter}");
+        let FilterError::Compile { syntax_error, .. } = Filter::new(filter).unwrap_err() else {
+            panic!("{filter}")
+        };
+        assert_eq!((syntax_error.offset, syntax_error.reason.as_str()), (offset, reason), "{filter}");
     }
 }
 
 #[test]
-fn a_filter_cannot_reach_out_of_the_message() {
+fn a_filter_cannot_access_anything_but_the_message() {
     for filter in [
         "env",
         "$ENV",
@@ -65,7 +67,7 @@ fn a_filter_cannot_reach_out_of_the_message() {
 #[test]
 fn a_filter_error_contains_no_value_of_the_message() {
     let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
-    let own = "it raises an error, whose text may quote the message";
+    let raised = "it raises an error, whose text may quote the message";
     for (filter, reason) in [
         (".a + {}", "cannot calculate with two values"),
         (".o - .l", "cannot calculate with two values"),
@@ -73,21 +75,21 @@ fn a_filter_error_contains_no_value_of_the_message() {
         (".a | keys", "cannot use a value as iterable (array or object)"),
         (".l | implode", "cannot use a value as integer"),
         ("(.a | ascii_downcase) |= 1", "invalid path expression"),
-        (".a | tojson | .[1:] | fromjson", own),
-        (".a | tonumber", own),
-        (".a | fromdateiso8601", own),
-        (".a | test(\"(\")", own),
-        (".a | @base64d", own),
-        (".o | error", own),
-        ("error(.a)", own),
-        ("error(\"cannot use \" + .a)", own),
+        (".a | tojson | .[1:] | fromjson", raised),
+        (".a | tonumber", raised),
+        (".a | fromdateiso8601", raised),
+        (".a | test(\"(\")", raised),
+        (".a | @base64d", raised),
+        (".o | error", raised),
+        ("error(.a)", raised),
+        ("error(\"cannot use \" + .a)", raised),
     ] {
-        assert_eq!(not_judged(filter, document), reason, "{filter}");
+        assert_eq!(not_judged_reason(filter, document), reason, "{filter}");
     }
 }
 
 #[test]
-fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
+fn an_edit_has_exactly_one_output_and_keeps_numbers_as_written() {
     let edit =
         |filter: &str, document: &str| Filter::new(filter).unwrap().edit_document("m", document).unwrap();
     let edited =
@@ -101,7 +103,7 @@ fn an_edit_has_exactly_one_output_with_its_numbers_as_they_were() {
 fn a_filter_without_a_boolean_output_is_refused() {
     let document = r#"{"error_type":"CANARY","n":4242,"o":{"CANARY":1},"l":["CANARY"]}"#;
     let assigned = "a single `=` changes the message: compare with `==`";
-    let bare = "compare it with `==`, or with `!= null` if it only has to be there";
+    let bare = "compare it with `==`, or with `!= null` if it only has to exist";
     let selected = "the condition alone is enough: leave out `select(` and its `)`";
     for (filter, given, hint) in [
         (r#".error_type = "X""#, "an object", assigned),
@@ -133,17 +135,17 @@ fn a_comparison_of_numbers_skips_messages_without_the_member() {
         (r#"{"data":{}}"#, false),
         (r#""text""#, false),
     ] {
-        assert_eq!(matches(small, &format!(r#"{{"body":{body}}}"#)), is_picked, "{body}");
+        assert_eq!(filter_picks(small, &format!(r#"{{"body":{body}}}"#)), is_picked, "{body}");
     }
     assert!(
-        matches(".body.data.cents < 1000", r#"{"body":{"data":{}}}"#),
-        "jq takes null for less than any number"
+        filter_picks(".body.data.cents < 1000", r#"{"body":{"data":{}}}"#),
+        "jq treats null as less than any number"
     );
 }
 
 #[test]
 fn messages_picked_because_a_member_is_missing_are_counted() {
-    let absent_in = |filter: &str, documents: &[&str]| {
+    let check_absent = |filter: &str, documents: &[&str]| {
         let filter = Filter::new(filter).unwrap();
         for document in documents {
             filter.judge_document("m", document).unwrap();
@@ -159,9 +161,9 @@ fn messages_picked_because_a_member_is_missing_are_counted() {
         r#"{"body":{}}"#,
     ];
     let two = Some((2, ".body.data.cents".to_owned()));
-    assert_eq!(absent_in(".body.data.cents < 1000", &documents), two);
-    assert_eq!(absent_in("1000 >= .body.data?.cents", &documents), two);
-    assert_eq!(absent_in(r#".body["data"].cents <= 1000 and (.body.x | not)"#, &documents), two);
+    assert_eq!(check_absent(".body.data.cents < 1000", &documents), two);
+    assert_eq!(check_absent("1000 >= .body.data?.cents", &documents), two);
+    assert_eq!(check_absent(r#".body["data"].cents <= 1000 and (.body.x | not)"#, &documents), two);
     for silent in [
         ".body.data.cents > 1000",
         "1000 < .body.data.cents",
@@ -173,16 +175,16 @@ fn messages_picked_because_a_member_is_missing_are_counted() {
         "null != .body.data.cents",
         "true",
     ] {
-        assert_eq!(absent_in(silent, &documents), None, "{silent}");
+        assert_eq!(check_absent(silent, &documents), None, "{silent}");
     }
-    assert_eq!(absent_in(".body.data.cents != 1", &documents), two);
-    assert_eq!(absent_in("1 != .body.data.cents", &documents), two);
-    assert_eq!(absent_in(".attempts < 3", &[r#"{"attempts":null}"#]), Some((1, ".attempts".to_owned())));
+    assert_eq!(check_absent(".body.data.cents != 1", &documents), two);
+    assert_eq!(check_absent("1 != .body.data.cents", &documents), two);
+    assert_eq!(check_absent(".attempts < 3", &[r#"{"attempts":null}"#]), Some((1, ".attempts".to_owned())));
 }
 
 #[test]
 fn the_suggested_comparison_skips_messages_without_the_member() {
-    let whole = r#"{"error_type":"NON","body":{"data":{"cents":999,"kind":"b","the day":"2026-01-01","limit":1000}}}"#;
+    let complete = r#"{"error_type":"NON","body":{"data":{"cents":999,"kind":"b","the day":"2026-01-01","limit":1000}}}"#;
     let absent = r#"{"error_type":"NON","body":{"data":{}}}"#;
     for (written, instead) in [
         (".body.data?.cents? < 1000", "(.body.data?.cents? | numbers < 1000)"),
@@ -193,11 +195,14 @@ fn the_suggested_comparison_skips_messages_without_the_member() {
         (".body.data.cents < (1000 + 1)", "(.body.data.cents != null and .body.data.cents < …)"),
     ] {
         let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
-        let picking = Filter::new(&filter(written)).unwrap();
-        assert_eq!(picking.judge_document("m", absent).unwrap(), Choice::Picked, "{written}");
-        assert_eq!(picking.missing_members().unwrap().instead, [instead]);
+        let picking_filter = Filter::new(&filter(written)).unwrap();
+        assert_eq!(picking_filter.judge_document("m", absent).unwrap(), Choice::Picked, "{written}");
+        assert_eq!(picking_filter.missing_members().unwrap().instead, [instead]);
         if !instead.contains('…') {
-            assert!(matches(&filter(instead), whole) && !matches(&filter(instead), absent), "{instead}");
+            assert!(
+                filter_picks(&filter(instead), complete) && !filter_picks(&filter(instead), absent),
+                "{instead}"
+            );
         }
     }
     let either = Filter::new(r#".body.data.cents < 3 or .error_type == "NON""#).unwrap();
@@ -205,37 +210,37 @@ fn the_suggested_comparison_skips_messages_without_the_member() {
     let instead = "(.body.data.cents != null and .body.data.cents < 3)";
     assert_eq!(either.missing_members().unwrap().instead, [instead]);
     assert!(
-        matches(&format!(r#"{instead} or .error_type == "NON""#), absent),
-        "the other side counts all the same"
+        filter_picks(&format!(r#"{instead} or .error_type == "NON""#), absent),
+        "the other side still counts"
     );
 }
 
 #[test]
 fn an_unknown_member_is_refused_with_a_suggestion() {
-    let of_dead_letters =
+    let compile_filter =
         |filter: &str| Filter::for_dead_letters(filter).map(drop).map_err(|error| error.to_string());
-    let meant = "did you mean `.error_type`?";
+    let suggestion = "did you mean `.error_type`?";
     assert_eq!(
-        of_dead_letters(r#".erorr_type != "X""#).unwrap_err(),
+        compile_filter(r#".erorr_type != "X""#).unwrap_err(),
         "the filter `.erorr_type != \"X\"` is wrong at byte 1 (`erorr_type != \"X\"`): there is no `.erorr_type`; \
          did you mean `.error_type`?"
     );
-    for (filter, meant) in [
-        (r#".attempts > 1 and (.erorr_type | test("X"))"#, meant),
-        (r#".["ErrorType"] == "X""#, meant),
-        (r#"select(.errortype == "X")"#, meant),
-        (r#"if .error_typ == "X" then true else false end"#, meant),
-        (r#"if .attempts == 1 then true else .error_typ == "X" end"#, meant),
-        (r#"if .attempts == 1 then .error_typ == "X" else true end"#, meant),
-        (".body.data.kind = .error_tpye", meant),
+    for (filter, suggestion) in [
+        (r#".attempts > 1 and (.erorr_type | test("X"))"#, suggestion),
+        (r#".["ErrorType"] == "X""#, suggestion),
+        (r#"select(.errortype == "X")"#, suggestion),
+        (r#"if .error_typ == "X" then true else false end"#, suggestion),
+        (r#"if .attempts == 1 then true else .error_typ == "X" end"#, suggestion),
+        (r#"if .attempts == 1 then .error_typ == "X" else true end"#, suggestion),
+        (".body.data.kind = .error_tpye", suggestion),
         (".data.cents < 3", "did you mean `.body.data`?"),
         (
             ".tenant",
             "a dead letter has .message_id, .sent_at, .error_type, .error_details, .attempts, .fingerprint, .attributes, .body",
         ),
     ] {
-        let refused = of_dead_letters(filter).unwrap_err();
-        assert!(refused.ends_with(meant), "{refused}");
+        let refused = compile_filter(filter).unwrap_err();
+        assert!(refused.ends_with(suggestion), "{refused}");
     }
     for right in [
         r#".body | .erorr_type != "X""#,
@@ -244,16 +249,16 @@ fn an_unknown_member_is_refused_with_a_suggestion() {
         r#".mine = 1 | .body.data.kind = "a""#,
         "def f: .anything; .body | f",
     ] {
-        assert_eq!(of_dead_letters(right), Ok(()), "{right}");
+        assert_eq!(compile_filter(right), Ok(()), "{right}");
     }
 }
 
 #[test]
 fn a_filter_over_the_length_or_nesting_limit_is_refused() {
     let reason = |filter: &str| match Filter::for_dead_letters(filter) {
-        Err(FilterError::Compile { text, wrong }) => {
-            assert!(text.len() < 100, "it is not printed whole: {text}");
-            wrong.reason
+        Err(FilterError::Compile { text, syntax_error }) => {
+            assert!(text.len() < 100, "it is not printed in full: {text}");
+            syntax_error.reason
         }
         other => panic!("{filter:.50}: {other:?}"),
     };
@@ -269,7 +274,7 @@ fn a_filter_over_the_length_or_nesting_limit_is_refused() {
 
 /// Nesting without brackets is limited only by the length of the text.
 #[test]
-fn a_filter_with_the_deepest_nesting_overflows_no_stack() {
+fn the_deepest_filter_does_not_overflow_the_stack() {
     for text in [
         "-".repeat(16_000) + "1",
         "if 1 then ".repeat(1100) + "1" + &" end".repeat(1100),
@@ -285,14 +290,14 @@ fn a_filter_with_the_deepest_nesting_overflows_no_stack() {
     }
 }
 
-/// A filter with a time limit for heavy work on a busy machine.
-fn patient(filter: &str) -> Filter {
+/// Creates a filter with a time limit for heavy work on a busy machine.
+fn patient_filter(filter: &str) -> Filter {
     Filter { time_limit: Duration::from_secs(120), ..Filter::new(filter).unwrap() }
 }
 
 /// A stack overflow would terminate the whole program.
 #[test]
-fn no_message_overflows_the_stack_of_a_filter() {
+fn no_message_overflows_a_filters_stack() {
     let (open, close) = ("[".repeat(1000), "]".repeat(1000));
     let deep = format!(r#"{{"body":{open}1{close}}}"#);
     for filter in [
@@ -306,7 +311,7 @@ fn no_message_overflows_the_stack_of_a_filter() {
         "del(..|numbers) != .",
         "[limit(2; recurse(.; true))] | length == 2",
     ] {
-        let judged = patient(filter).judge_document("m", &deep).unwrap();
+        let judged = patient_filter(filter).judge_document("m", &deep).unwrap();
         assert!(matches!(judged, Choice::Picked | Choice::NotJudged(_)), "{filter}: {judged:?}");
     }
     for text in [
@@ -323,17 +328,17 @@ fn no_message_overflows_the_stack_of_a_filter() {
             ".body | @json | fromjson | fromjson | true",
         ] {
             let error = "it raises an error, whose text may quote the message".to_owned();
-            let judged = patient(filter).judge_document("m", &document).unwrap();
+            let judged = patient_filter(filter).judge_document("m", &document).unwrap();
             assert_eq!(judged, Choice::NotJudged(error), "{filter} {text:.20}");
         }
     }
     let brackets = serde_json::json!({ "body": format!("[\"{}\"]", "[".repeat(2000)) }).to_string();
-    assert!(matches(".body | fromjson | .[0] | length == 2000", &brackets));
+    assert!(filter_picks(".body | fromjson | .[0] | length == 2000", &brackets));
 }
 
 #[test]
-fn a_filter_recursing_10000_levels_overflows_no_stack() {
-    let deep = patient("def f: if . > 0 then 1 + (. - 1 | f) else 0 end; 10000 | f == 10000");
+fn a_10000_level_recursion_does_not_overflow_the_stack() {
+    let deep = patient_filter("def f: if . > 0 then 1 + (. - 1 | f) else 0 end; 10000 | f == 10000");
     assert_eq!(deep.judge_document("m", "{}"), Ok(Choice::Picked));
 }
 
@@ -345,19 +350,19 @@ fn a_single_thread_judges_thousands_of_messages() {
     assert_eq!(picked.count(), 4994);
 }
 
-/// Otherwise four messages of a stranger among many would end a redrive. The filter's abandoned threads end with the
-/// process of this test.
+/// A stranger's four messages among many others must not end a redrive. The filter's abandoned threads end with this
+/// test's process.
 #[test]
 fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
     if !is_alone() {
-        return passes_alone(
+        return assert_passes_alone(
             this_program(),
             "an_endless_filter_is_stopped_after_four_messages_or_eight_threads",
         );
     }
     let late = Ok(Choice::NotJudged("the filter takes longer than 1 s on it".to_owned()));
-    let endless = || Filter::new("def f: f; if .endless then f else true end").unwrap();
-    let filter = endless();
+    let endless_filter = || Filter::new("def f: f; if .endless then f else true end").unwrap();
+    let filter = endless_filter();
     let choice = |document: &str| filter.judge_document("m", document);
     assert_eq!(choice(r#"{"endless":true}"#), late);
     assert_eq!(choice("{}"), Ok(Choice::Picked), "the next message is judged");
@@ -369,7 +374,7 @@ fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
         "the filter `def f: f; if .endless then f else true end` was stopped on 4 messages in a row; on the last one, m, \
          it takes longer than 1 s"
     );
-    let filter = endless();
+    let filter = endless_filter();
     for _ in 0..2 {
         assert_eq!(
             filter.edit_document("m", r#"{"endless":true}"#),
@@ -389,12 +394,12 @@ fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
 #[test]
 fn an_abandoned_thread_counts_until_it_ends() {
     if !is_alone() {
-        return passes_alone(this_program(), "an_abandoned_thread_counts_until_it_ends");
+        return assert_passes_alone(this_program(), "an_abandoned_thread_counts_until_it_ends");
     }
     let (end, ends) = channel::<()>();
     let alive = Arc::new(());
-    let (questions, _asked) = channel();
-    Worker { questions, running: Arc::downgrade(&alive) }.abandon();
+    let (requests, _asked) = channel();
+    Worker { requests, running: Arc::downgrade(&alive) }.abandon();
     let thread = thread::spawn(move || drop((ends.recv(), alive)));
     assert_eq!(count_abandoned(), 1);
     drop(end);
@@ -404,15 +409,15 @@ fn an_abandoned_thread_counts_until_it_ends() {
 
 #[test]
 fn a_filter_output_larger_than_any_message_is_refused() {
-    let large = patient(r#""x" * 10000000"#).edit_document("m", "{}").unwrap();
+    let large = patient_filter(r#""x" * 10000000"#).edit_document("m", "{}").unwrap();
     assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
 }
 
-/// Otherwise one such message would take a second, and four of them would end the run.
+/// If the panic ended the thread, one such message would take a second, and four of them would end the run.
 #[test]
-fn a_panic_of_jaq_leaves_only_its_message_unjudged() {
-    let filter = patient(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#);
-    for _ in 0..2 * LATE_MAX {
+fn a_jaq_panic_leaves_only_its_message_unjudged() {
+    let filter = patient_filter(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#);
+    for _ in 0..2 * TIMEOUTS_MAX {
         let far = filter.judge_document("m", r#"{"far":true}"#);
         assert_eq!(far, Ok(Choice::NotJudged("the filter fails on it".to_owned())));
     }
@@ -424,25 +429,26 @@ fn local_times_in_a_filter_use_the_users_time_zone() {
     if !is_alone() {
         let mut command = this_program();
         command.env("TZ", "XYZ-5:45");
-        return passes_alone(command, "local_times_in_a_filter_use_the_users_time_zone");
+        return assert_passes_alone(command, "local_times_in_a_filter_use_the_users_time_zone");
     }
-    assert!(matches(r#"0 | strflocaltime("%H:%M") == "05:45""#, "{}"));
-    assert!(matches("0 | localtime | .[3:5] == [5, 45]", "{}"));
+    assert!(filter_picks(r#"0 | strflocaltime("%H:%M") == "05:45""#, "{}"));
+    assert!(filter_picks("0 | localtime | .[3:5] == [5, 45]", "{}"));
 }
 
 /// The argument of a process that runs one test alone; no other test name contains it.
-const ALONE: &str = "alone";
+const ALONE_ARGUMENT: &str = "alone";
 
 fn is_alone() -> bool {
-    std::env::args().any(|argument| argument == ALONE)
+    std::env::args().any(|argument| argument == ALONE_ARGUMENT)
 }
 
 fn this_program() -> std::process::Command {
     std::process::Command::new(std::env::current_exe().unwrap())
 }
 
-fn passes_alone(mut program: std::process::Command, test: &str) {
-    let ended = program.args([&format!("filter::tests::{test}"), ALONE, "--exact"]).output().unwrap();
-    let said = String::from_utf8_lossy(&ended.stdout);
-    assert!(ended.status.success() && said.contains("1 passed"), "{said}");
+fn assert_passes_alone(mut program: std::process::Command, test: &str) {
+    let ended =
+        program.args([&format!("filter::tests::{test}"), ALONE_ARGUMENT, "--exact"]).output().unwrap();
+    let stdout = String::from_utf8_lossy(&ended.stdout);
+    assert!(ended.status.success() && stdout.contains("1 passed"), "{stdout}");
 }

@@ -25,6 +25,6 @@ pub(super) fn suggest_fix(filter: &str) -> &'static str {
     } else if filter.match_indices('=').any(is_assignment) {
         "a single `=` changes the message: compare with `==`"
     } else {
-        "compare it with `==`, or with `!= null` if it only has to be there"
+        "compare it with `==`, or with `!= null` if it only has to exist"
     }
 }

@@ -1,5 +1,5 @@
-//! The thread that runs a filter. A filter is a program that may run forever, and a thread cannot be killed. So the
-//! caller waits for a limited time, and then abandons a thread that has not responded.
+//! The thread that runs a filter. A filter is a program that may run forever, and a thread cannot be killed. The caller
+//! therefore waits for a limited time, and then abandons a thread that has not responded.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -19,17 +19,17 @@ use super::verdict::parse_verdict;
 use super::{FilterError, FilterSyntaxError, members};
 use crate::surrogates;
 
-/// The time limit for compiling a filter, even on a busy machine.
+/// The time limit for compiling a filter; sufficient even on a busy machine.
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// The stack is large since filters recurse; it is only reserved, not committed. A stack overflow terminates the
+/// The stack is large because filters recurse. It is only reserved, not committed. A stack overflow terminates the
 /// program.
 const STACK_BYTES: usize = 256 << 20;
-/// Limit on abandoned threads that are still running; each may occupy a CPU core.
+/// The maximum number of abandoned threads that are still running; each of them may occupy a CPU core.
 pub(super) const ABANDONED_MAX: usize = 8;
-/// Limit on the bytes of an output. A message is at most 1 MiB, and a character may take six bytes in JSON.
-const OUTPUT_MAX: usize = 8 << 20;
+/// The maximum size of an output, in bytes. A message is at most 1 MiB, and a character can take six bytes in JSON.
+const OUTPUT_BYTES_MAX: usize = 8 << 20;
 
-/// The threads of this process that were abandoned.
+/// The abandoned threads of this process.
 static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
 /// A filter as written by its author.
@@ -46,15 +46,16 @@ type Compiled = Result<Option<MissingMembers>, FilterSyntaxError>;
 /// The result for a document.
 #[derive(Debug)]
 pub(super) struct FilterOutput {
-    /// The first outputs, or the reason for having none.
+    /// The first outputs, or the reason why there are none.
     pub(super) outputs: Result<Vec<String>, String>,
     /// True if the filter picks the message although a compared member is missing.
-    pub(super) lacks: bool,
+    pub(super) lacks_member: bool,
 }
 
-/// A document, and the channel for its own answer, so that a late answer cannot be mistaken for the next document's.
+/// A document, with a separate channel for its answer, so that a late answer cannot be mistaken for the next
+/// document's.
 #[derive(Debug)]
-pub(super) struct Question {
+pub(super) struct FilterRequest {
     document: String,
     answer: Sender<FilterOutput>,
 }
@@ -62,7 +63,7 @@ pub(super) struct Question {
 /// A thread with a compiled filter. The thread ends once this is dropped and the last document is judged.
 #[derive(Debug)]
 pub(super) struct Worker {
-    pub(super) questions: Sender<Question>,
+    pub(super) requests: Sender<FilterRequest>,
     /// Can no longer be upgraded once the thread has ended.
     pub(super) running: Weak<()>,
 }
@@ -75,59 +76,59 @@ pub(super) struct StartedWorker {
 }
 
 impl Worker {
-    /// Compiles a filter in a new thread, since parsing needs stack, too.
+    /// Compiles a filter in a new thread, since parsing also needs a large stack.
     pub(super) fn start(task: &FilterTask) -> Result<StartedWorker, FilterError> {
-        let not_started = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
+        let not_started_error = |reason: String| FilterError::NotStarted { text: task.text.clone(), reason };
         if count_abandoned() >= ABANDONED_MAX {
-            return Err(not_started(format!(
+            return Err(not_started_error(format!(
                 "{ABANDONED_MAX} earlier runs of a filter are still running and cannot be stopped: restart redeliver"
             )));
         }
-        let (questions, asked) = channel();
+        let (requests, incoming) = channel();
         let (compiled, compiles) = channel();
         let alive = Arc::new(());
-        let worker = Self { questions, running: Arc::downgrade(&alive) };
+        let worker = Self { requests, running: Arc::downgrade(&alive) };
         let run = {
             let task = task.clone();
             move || {
                 let _alive = alive;
-                run_worker(&task, &compiled, &asked);
+                run_worker(&task, &compiled, &incoming);
             }
         };
         let thread = thread::Builder::new().name("filter".to_owned()).stack_size(STACK_BYTES);
-        thread.spawn(run).map_err(|error| not_started(error.to_string()))?;
+        thread.spawn(run).map_err(|error| not_started_error(error.to_string()))?;
         match compiles.recv_timeout(START_LIMIT) {
             Ok(Ok(missing)) => Ok(StartedWorker { worker, missing }),
-            Ok(Err(wrong)) => Err(FilterError::Compile { text: task.text.clone(), wrong }),
+            Ok(Err(syntax_error)) => Err(FilterError::Compile { text: task.text.clone(), syntax_error }),
             Err(RecvTimeoutError::Timeout) => {
                 worker.abandon();
-                Err(not_started(format!("it does not compile within {} s", START_LIMIT.as_secs())))
+                Err(not_started_error(format!("it does not compile within {} s", START_LIMIT.as_secs())))
             }
-            Err(RecvTimeoutError::Disconnected) => Err(not_started("jq fails on it".to_owned())),
+            Err(RecvTimeoutError::Disconnected) => Err(not_started_error("jq fails on it".to_owned())),
         }
     }
 
-    /// Runs the filter on a document; `None` after a timeout, when the worker is no longer usable.
+    /// Runs the filter on a document. Returns `None` after a timeout; the worker is then no longer usable.
     pub(super) fn run_document(&self, document: &str, limit: Duration) -> Option<FilterOutput> {
         let (answer, answers) = channel();
-        self.questions.send(Question { document: document.to_owned(), answer }).ok()?;
+        self.requests.send(FilterRequest { document: document.to_owned(), answer }).ok()?;
         answers.recv_timeout(limit).ok()
     }
 
-    /// Counts the thread as abandoned until it ends by itself.
+    /// Counts the thread as abandoned until it ends on its own.
     pub(super) fn abandon(&self) {
         lock(&ABANDONED).push(Weak::clone(&self.running));
     }
 }
 
-/// The number of abandoned threads that are still running.
+/// Returns the number of abandoned threads that are still running.
 pub(super) fn count_abandoned() -> usize {
     let mut threads = lock(&ABANDONED);
     threads.retain(|running| running.strong_count() > 0);
     threads.len()
 }
 
-fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, questions: &Receiver<Question>) {
+fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, requests: &Receiver<FilterRequest>) {
     let (arena, arena_of_watch) = (Arena::default(), Arena::default());
     let known = if task.is_of_dead_letters { members::check_members(&task.text) } else { Ok(()) };
     let filter = match known.and_then(|()| compile_filter(&task.text, &arena)) {
@@ -135,8 +136,9 @@ fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, questions: &Receiv
         Err(wrong) => return drop(compiled.send(Err(wrong))),
     };
     let watch = MissingMemberWatch::from_filter(&task.text);
-    let is_absent = watch.as_ref().and_then(|watch| compile_filter(&watch.is_absent, &arena_of_watch).ok());
-    let missing = watch.filter(|_| is_absent.is_some()).map(|watch| watch.absent);
+    let absence_filter =
+        watch.as_ref().and_then(|watch| compile_filter(&watch.lacks_member, &arena_of_watch).ok());
+    let missing = watch.filter(|_| absence_filter.is_some()).map(|watch| watch.comparisons);
     if compiled.send(Ok(missing)).is_err() {
         return;
     }
@@ -145,16 +147,17 @@ fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, questions: &Receiv
         let is_picked = || {
             outputs.as_ref().is_ok_and(|found| parse_verdict(found.first().map(String::as_str)) == Ok(true))
         };
-        let lacks = is_absent.as_ref().is_some_and(|is_absent| {
-            is_picked() && self::collect_outputs(is_absent, document).is_ok_and(|found| found == ["true"])
+        let lacks_member = absence_filter.as_ref().is_some_and(|absence_filter| {
+            is_picked()
+                && self::collect_outputs(absence_filter, document).is_ok_and(|found| found == ["true"])
         });
-        FilterOutput { outputs, lacks }
+        FilterOutput { outputs, lacks_member }
     };
-    for Question { document, answer } in questions {
-        // jaq and its dependencies may panic, for example on dates in the distant past or future.
+    for FilterRequest { document, answer } in requests {
+        // jaq and its dependencies can panic, for example on dates in the distant past or future.
         let judged = catch_unwind(AssertUnwindSafe(|| judge(&document))).unwrap_or_else(|_| FilterOutput {
             outputs: Err("the filter fails on it".to_owned()),
-            lacks: false,
+            lacks_member: false,
         });
         let _too_late = answer.send(judged);
     }
@@ -172,8 +175,8 @@ fn collect_outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> R
         .map(|output| {
             let output =
                 output.map(|value| value.to_string()).map_err(|error| redact_values(&error.to_string()))?;
-            if output.len() > OUTPUT_MAX {
-                Err(format!("its output has more than {} MiB", OUTPUT_MAX >> 20))
+            if output.len() > OUTPUT_BYTES_MAX {
+                Err(format!("its output has more than {} MiB", OUTPUT_BYTES_MAX >> 20))
             } else {
                 Ok(output)
             }
@@ -181,14 +184,15 @@ fn collect_outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> R
         .collect()
 }
 
-/// jq's error texts quote values of the message: only the text around them may be shown.
+/// Removes values from an error: jq's error messages quote values of the message, and only the text around them may be
+/// shown.
 fn redact_values(error: &str) -> String {
     if error.starts_with("cannot use ") {
         // The last word, the expected type, comes from jq and not from the message.
-        let wanted = error.rsplit(" as ").next().unwrap_or_default();
-        return format!("cannot use a value as {wanted}");
+        let expected = error.rsplit(" as ").next().unwrap_or_default();
+        return format!("cannot use a value as {expected}");
     }
-    // Shows only beginnings of known errors. Other text, such as that of `error`, may contain parts of the message.
+    // Only known errors are shown. Any other text, such as the argument of `error`, may contain parts of the message.
     let known = [
         ("cannot calculate ", "cannot calculate with two values"),
         ("cannot index ", "cannot index a value with another"),

@@ -5,10 +5,12 @@ use serde::Deserialize;
 
 use super::{ForeignDeadLetter, ForeignWriter, parse_object};
 
-/// `None` if the message lacks the attributes of these services.
+/// Reads a dead letter, or returns `None` if the message lacks the attributes of these services.
 pub(super) fn read_attributes(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
-    let said = FailureAttributes(message);
-    read_scheduler(&said).or_else(|| read_event_bridge(&said)).or_else(|| read_lambda_dlq(&said))
+    let attributes = FailureAttributes(message);
+    read_scheduler(&attributes)
+        .or_else(|| read_event_bridge(&attributes))
+        .or_else(|| read_lambda_dlq(&attributes))
 }
 
 struct FailureAttributes<'a>(&'a ReceivedMessage);
@@ -37,36 +39,37 @@ impl<'a> FailureAttributes<'a> {
     }
 }
 
-/// "Configuring a dead-letter queue for EventBridge Scheduler", Amazon EventBridge Scheduler User Guide.
-fn read_scheduler(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
-    said.read_delivery(ForeignWriter::Scheduler, said.attribute_text("SCHEDULE_ARN")?)
+/// Reads a dead letter of EventBridge Scheduler ("Configuring a dead-letter queue for EventBridge Scheduler", Amazon
+/// EventBridge Scheduler User Guide).
+fn read_scheduler(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
+    attributes.read_delivery(ForeignWriter::Scheduler, attributes.attribute_text("SCHEDULE_ARN")?)
 }
 
-/// "Using dead-letter queues to process undelivered events", Amazon EventBridge User Guide. An event bus has no rule
-/// and no target, so its body must be recognizable as an event. A subscriber's record has the same data in its body
-/// ([`super::subscriber`]); this function reads a record with any other body.
-fn read_event_bridge(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
-    if let Some(subscriber) = said.attribute_text("SUBSCRIBER_ARN") {
-        return said.read_delivery(ForeignWriter::EventBridgeSubscriber, subscriber);
+/// Reads a dead letter of EventBridge ("Using dead-letter queues to process undelivered events", Amazon EventBridge
+/// User Guide). An event bus has no rule and no target, so its body must be recognizable as an event. A subscriber's
+/// record has the same data in its body ([`super::subscriber`]); this function reads a record with any other body.
+fn read_event_bridge(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
+    if let Some(subscriber) = attributes.attribute_text("SUBSCRIBER_ARN") {
+        return attributes.read_delivery(ForeignWriter::EventBridgeSubscriber, subscriber);
     }
-    match said.attribute_text("RULE_ARN").or_else(|| said.attribute_text("TARGET_ARN")) {
-        Some(source) => said.read_delivery(ForeignWriter::EventBridge, source),
+    match attributes.attribute_text("RULE_ARN").or_else(|| attributes.attribute_text("TARGET_ARN")) {
+        Some(source) => attributes.read_delivery(ForeignWriter::EventBridge, source),
         None => {
-            let found = said.read_delivery(ForeignWriter::EventBridge, "")?;
-            let event: EventBridgeEvent = parse_object(&said.0.body)?;
+            let found = attributes.read_delivery(ForeignWriter::EventBridge, "")?;
+            let event: EventBridgeEvent = parse_object(&attributes.0.body)?;
             Some(ForeignDeadLetter { source: format!("{} ({})", event.source, event.detail_type), ..found })
         }
     }
 }
 
-/// "Adding a dead-letter queue" in "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide.
-/// The attributes do not include the function's name.
-fn read_lambda_dlq(said: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
-    said.attribute_text("RequestID")?;
-    let code = said.attribute_text("ErrorCode").filter(|code| code.parse::<u16>().is_ok())?;
+/// Reads a message from a function's DLQ ("Adding a dead-letter queue" in "Capturing records of Lambda asynchronous
+/// invocations", AWS Lambda Developer Guide). The attributes do not include the function's name.
+fn read_lambda_dlq(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
+    attributes.attribute_text("RequestID")?;
+    let code = attributes.attribute_text("ErrorCode").filter(|code| code.parse::<u16>().is_ok())?;
     Some(ForeignDeadLetter {
         error_type: format!("ErrorCode {code}"),
-        message: said.owned_text("ErrorMessage"),
+        message: attributes.owned_text("ErrorMessage"),
         ..ForeignDeadLetter::new(ForeignWriter::LambdaDlq, "")
     })
 }

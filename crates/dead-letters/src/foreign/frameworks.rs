@@ -1,5 +1,5 @@
-//! Dead letters of messaging and job frameworks, read by a table: one file per framework lists the locations of the
-//! error in its messages. For a framework that records no error, the failed task is still identified.
+//! Reads dead letters of messaging and job frameworks, driven by a table: one file per framework lists the locations of
+//! the error in its messages. If a framework records no error, the failed task is still identified.
 
 mod active_job;
 mod celery;
@@ -26,7 +26,7 @@ use super::{ForeignDeadLetter, ForeignWriter, MOVED};
 /// The locations of the displayed fields in a framework's messages. The first location with a value is used.
 struct FrameworkShape {
     writer: ForeignWriter,
-    /// Locations that all messages of the framework have.
+    /// Locations that exist in every message of the framework.
     marks: &'static [FieldLocation],
     /// The queue, the consumer or the task that failed.
     source: &'static [FieldLocation],
@@ -69,13 +69,14 @@ const SHAPES: [&FrameworkShape; 12] = [
 
 const UNKNOWN_REASON: &str = "the message records no reason for its failure";
 
-/// `None` if the message matches no known framework.
+/// Reads a dead letter, or returns `None` if the message matches no known framework.
 pub(super) fn read_framework(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
     // Most bodies are something else; a substring check avoids parsing them.
     let text = decode_base64(&message.body);
     let text = text.as_deref().unwrap_or(&message.body);
-    let may_be = |shape: &&&FrameworkShape| shape.marks.iter().all(|mark| mark.may_be_in(message, text));
-    let shapes: Vec<_> = SHAPES.iter().filter(may_be).collect();
+    let may_match =
+        |shape: &&&FrameworkShape| shape.marks.iter().all(|mark| mark.may_be_present(message, text));
+    let shapes: Vec<_> = SHAPES.iter().filter(may_match).collect();
     if shapes.is_empty() {
         return None;
     }
@@ -100,28 +101,29 @@ struct FrameworkMessage<'m> {
 
 impl FrameworkShape {
     fn read_fields(&self, known: &FrameworkMessage<'_>) -> Option<ForeignDeadLetter> {
-        let first = |places: &[FieldLocation]| {
+        let first_text = |places: &[FieldLocation]| {
             places.iter().find_map(|place| known.text_at(*place).filter(|text| !text.is_empty()))
         };
         if !self.marks.iter().all(|mark| known.text_at(*mark).is_some()) {
             return None;
         }
-        let error_type = first(self.error_type).unwrap_or_default();
-        let unsaid = if known.message.redriven_from.is_some() { MOVED } else { UNKNOWN_REASON };
-        let message = first(self.message).or_else(|| error_type.is_empty().then(|| unsaid.to_owned()));
+        let error_type = first_text(self.error_type).unwrap_or_default();
+        let default_reason = if known.message.redriven_from.is_some() { MOVED } else { UNKNOWN_REASON };
+        let message =
+            first_text(self.message).or_else(|| error_type.is_empty().then(|| default_reason.to_owned()));
         Some(ForeignDeadLetter {
             error_type,
             message: message.unwrap_or_default(),
-            attempts: first(self.attempts).and_then(|count| count.parse().ok()),
-            failed_at: first(self.failed_at).as_deref().and_then(parse_time),
-            ..ForeignDeadLetter::new(self.writer, first(self.source).unwrap_or_default())
+            attempts: first_text(self.attempts).and_then(|count| count.parse().ok()),
+            failed_at: first_text(self.failed_at).as_deref().and_then(parse_time),
+            ..ForeignDeadLetter::new(self.writer, first_text(self.source).unwrap_or_default())
         })
     }
 }
 
 impl FieldLocation {
-    /// False if the field is certainly missing.
-    fn may_be_in(self, message: &ReceivedMessage, body: &str) -> bool {
+    /// Returns false if the field is certain to be missing.
+    fn may_be_present(self, message: &ReceivedMessage, body: &str) -> bool {
         match self {
             Self::Attribute(name) | Self::InAttribute(name, _) => message.attributes.contains_key(name),
             Self::Body(names) | Self::FirstLine(names) | Self::LastLine(names) => {
@@ -132,7 +134,7 @@ impl FieldLocation {
 }
 
 impl FrameworkMessage<'_> {
-    /// The text at a location. An object counts as an empty text.
+    /// Returns the text at a location. An object or an array counts as empty text.
     fn text_at(&self, place: FieldLocation) -> Option<String> {
         match place {
             FieldLocation::Attribute(name) => self.message.attributes.get(name)?.text().map(str::to_owned),

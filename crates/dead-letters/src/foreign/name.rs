@@ -1,6 +1,6 @@
 //! Short names of resources.
 
-/// The resource part of an ARN, `arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`; any other text unchanged.
+/// Returns the resource part of an ARN, `arn:PARTITION:SERVICE:REGION:ACCOUNT:RESOURCE`, and any other text unchanged.
 pub(super) fn resource_name(arn: &str) -> &str {
     let mut parts = arn.splitn(6, ':');
     let resource = match (parts.next(), parts.nth(4)) {

@@ -62,14 +62,15 @@ struct BatchInfo {
     stream_arn: String,
 }
 
-/// "Capturing discarded batches for Amazon MSK and self-managed Apache Kafka event sources", AWS Lambda Developer Guide.
+/// The position of Kafka records ("Capturing discarded batches for Amazon MSK and self-managed Apache Kafka event
+/// sources", AWS Lambda Developer Guide).
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct TopicInfo {
     batch_size: u64,
     event_source_arn: Option<String>,
     bootstrap_servers: Option<String>,
-    /// By topic and partition: `orders-0`.
+    /// The offsets by topic and partition, such as `orders-0`.
     #[serde(default)]
     records_info: BTreeMap<String, Offsets>,
     /// The position of a single record.
@@ -108,7 +109,7 @@ struct LambdaErrorPayload {
     error_message: Option<String>,
 }
 
-/// `None` if the body is not such a document, or reports a success.
+/// Reads a document, or returns `None` if the body is not such a document or reports a success.
 pub(super) fn read_record(body: &str) -> Option<ForeignDeadLetter> {
     // Most bodies are something else; a substring check avoids parsing them.
     if !(body.contains("\"requestContext\"") || body.contains("\"partnerResourceArn\"")) {
@@ -142,12 +143,12 @@ pub(super) fn read_record(body: &str) -> Option<ForeignDeadLetter> {
         Some(Stream::Kafka | Stream::Other) => ForeignWriter::LambdaEventSource,
         None => ForeignWriter::LambdaDestination,
     };
-    let said: LambdaErrorPayload =
+    let error: LambdaErrorPayload =
         document.response_payload.and_then(|payload| parse_object(payload.get())).unwrap_or_default();
-    let unnamed = document.response_context.and_then(|StrictObject(response)| response.function_error);
+    let function_error = document.response_context.and_then(|StrictObject(response)| response.function_error);
     Some(ForeignDeadLetter {
-        error_type: said.error_type.or(unnamed).unwrap_or_default(),
-        message: said.error_message.unwrap_or_default(),
+        error_type: error.error_type.or(function_error).unwrap_or_default(),
+        message: error.error_message.unwrap_or_default(),
         condition: Some(request.condition),
         attempts: request.approximate_invoke_count.map(|calls| calls.saturating_sub(1)),
         failed_at,
@@ -216,9 +217,7 @@ struct StrictObject<T>(T);
 impl<'de, T: DeserializeOwned> Deserialize<'de> for StrictObject<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = <&RawValue>::deserialize(deserializer)?;
-        parse_object(raw.get())
-            .map(Self)
-            .ok_or_else(|| D::Error::custom("is not the object that it should be"))
+        parse_object(raw.get()).map(Self).ok_or_else(|| D::Error::custom("is not an object"))
     }
 }
 

@@ -26,7 +26,7 @@ struct FailedEvent {
     timestamp: Option<String>,
 }
 
-/// `None` if the body is not such a record.
+/// Reads a record, or returns `None` if the body is not such a record.
 pub(super) fn read_subscriber_record(body: &str) -> Option<ForeignDeadLetter> {
     // Most bodies are something else; a substring check avoids parsing them.
     if !body.contains("\"subscriberArn\"") {

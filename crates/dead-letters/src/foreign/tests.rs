@@ -5,7 +5,7 @@ use redeliver_testing::foreign::{FIXTURES, fixture_message};
 
 use super::*;
 
-fn read(name: &str) -> ForeignDeadLetter {
+fn read_fixture(name: &str) -> ForeignDeadLetter {
     ForeignDeadLetter::from_message(&fixture_message(name))
         .unwrap_or_else(|| panic!("{name} is not understood"))
 }
@@ -17,7 +17,7 @@ fn at(text: &str) -> Option<Timestamp> {
 #[test]
 fn each_documented_shape_of_a_foreign_dead_letter_is_read() {
     let reported = FIXTURES.map(|(name, _)| {
-        let foreign = read(name);
+        let foreign = read_fixture(name);
         (name, foreign.writer.code(), foreign.details())
     });
     let expected = [
@@ -90,7 +90,7 @@ fn each_documented_shape_of_a_foreign_dead_letter_is_read() {
 #[test]
 fn foreign_dead_letters_have_the_recorded_attempts_and_times() {
     let reported = FIXTURES.map(|(name, _)| {
-        let ForeignDeadLetter { attempts, failed_at, .. } = read(name);
+        let ForeignDeadLetter { attempts, failed_at, .. } = read_fixture(name);
         (name, attempts, failed_at)
     });
     let expected = [
@@ -111,18 +111,18 @@ fn foreign_dead_letters_have_the_recorded_attempts_and_times() {
 }
 
 #[test]
-fn a_stream_batch_says_until_when_its_records_can_be_read() {
+fn a_stream_batch_has_the_expiry_of_its_records() {
     assert_eq!(
-        read("lambda-dynamodb").remarks(),
+        read_fixture("lambda-dynamodb").remarks(),
         ["Its records are not in this message but in \
           arn:aws:dynamodb:us-east-2:123456789012:table/orders/stream/2026-11-01T00:04:06.388, \
           shardId-00000001573689847184-864758bb, sequence numbers 800000000003126276362 to 800000000003126276362: \
-          DynamoDB deletes them from 2026-11-15T00:13:19.000Z on."]
+          DynamoDB starts to delete them at 2026-11-15T00:13:19.000Z."]
     );
-    let kinesis = read("lambda-kinesis");
+    let kinesis = read_fixture("lambda-kinesis");
     assert_eq!(kinesis.batch.as_ref().unwrap().expires_at(), at("2026-11-15T00:38:04.835Z"));
     assert!(kinesis.remarks()[0].ends_with(
-        ": Kinesis deletes them from 2026-11-15T00:38:04.835Z on, unless the stream keeps them longer than 24 hours."
+        ": Kinesis starts to delete them at 2026-11-15T00:38:04.835Z, unless the stream keeps them longer than 24 hours."
     ));
     // The retention of a Kafka topic is a setting that the message does not contain.
     let batch = kinesis.batch.unwrap();
@@ -131,8 +131,11 @@ fn a_stream_batch_says_until_when_its_records_can_be_read() {
     {
         assert_eq!(StreamBatch { stream, ..batch.clone() }.expires_at().is_some(), is_known, "{stream:?}");
     }
-    assert_eq!(read("scheduler").remarks(), ["Its body is truncated: part of the original is missing."]);
-    assert_eq!(read("lambda-destination").remarks(), [""; 0]);
+    assert_eq!(
+        read_fixture("scheduler").remarks(),
+        ["Its body is truncated: part of the original is missing."]
+    );
+    assert_eq!(read_fixture("lambda-destination").remarks(), [""; 0]);
 }
 
 /// A Kafka or DocumentDB batch is not an invocation that could be repeated with its payload.
@@ -147,21 +150,24 @@ fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
         remarks(&kafka),
         format!("Its records are not in this message but in {cluster}, orders-0, offsets 17 to 516: {kept}")
     );
-    let with = |info: &str| {
+    let with_batch_info = |info: &str| {
         let mut record: serde_json::Value = serde_json::from_str(&kafka).unwrap();
         record["KafkaBatchInfo"] = serde_json::from_str(info).unwrap();
         record.to_string()
     };
-    let two = with(
+    let two = with_batch_info(
         r#"{"batchSize":2,"bootstrapServers":"b-1:9092","recordsInfo":{"orders-0":{"firstRecordOffset":"1"},"orders-3":{}}}"#,
     );
     let place = "Its records are not in this message but in";
     assert_eq!(remarks(&two), format!("{place} b-1:9092, orders-0, orders-3: {kept}"));
-    let one = with(r#"{"batchSize":1,"eventSourceArn":"a","recordInfo":{"offset":"17","timestamp":"x"}}"#);
+    let one = with_batch_info(
+        r#"{"batchSize":1,"eventSourceArn":"a","recordInfo":{"offset":"17","timestamp":"x"}}"#,
+    );
     assert_eq!(remarks(&one), format!("{place} a, offsets 17 to 17: {kept}"));
-    let document_db =
-        with(r#"{"batchSize":3,"eventSourceArn":"arn:aws:rds:us-east-1:123456789012:cluster:shop"}"#)
-            .replace("KafkaBatchInfo", "DocumentDBBatchInfo");
+    let document_db = with_batch_info(
+        r#"{"batchSize":3,"eventSourceArn":"arn:aws:rds:us-east-1:123456789012:cluster:shop"}"#,
+    )
+    .replace("KafkaBatchInfo", "DocumentDBBatchInfo");
     let read = ForeignDeadLetter::from_message(&foreign_letter(&document_db, 1)).unwrap();
     assert_eq!(read.writer.code(), "LAMBDA_EVENT_SOURCE_BATCH");
     assert_eq!(read.details(), "ledger: Unhandled: 3 records of cluster:shop (RetryAttemptsExhausted)");
@@ -171,38 +177,38 @@ fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
 /// The events of a subscriber's record are not in the message: without the warning, an operator would not learn that
 /// they are still available, or until when.
 #[test]
-fn a_subscriber_record_says_until_when_its_events_can_be_delivered_again() {
+fn a_subscriber_record_has_the_expiry_of_its_events() {
     let record = fixture_message("eventbridge-subscriber");
     let remark = |body: String| ForeignDeadLetter::from_message(&foreign_letter(&body, 1)).unwrap().remarks();
-    let again = "To deliver them again, create a subscriber that starts at the first and filters by their `aws:EventId`, which \
+    let advice = "To deliver them again, create a subscriber that starts at the first and filters by their `aws:EventId`, which \
                  the body names (`--reveal`).";
     let bus = "arn:aws:events:us-east-2:123456789012:event-busv2/shop/1234567890abcdef1234567ab";
     assert_eq!(
         remark(record.body.clone()),
         [format!(
             "Its events are not in this message but on {bus}, from 2026-11-14T18:40:12.768Z to \
-             2026-11-14T18:40:13.000Z: the bus deletes them from 2026-11-15T18:40:12.768Z on, unless it keeps them \
-             longer than 24 hours. {again}"
+             2026-11-14T18:40:13.000Z: the bus starts to delete them at 2026-11-15T18:40:12.768Z, unless it keeps them \
+             longer than 24 hours. {advice}"
         )]
     );
     assert_eq!(
         remark(record.body.replace("timestamp", "time")),
         [format!(
             "Its events are not in this message but on {bus}: the bus keeps them for 24 hours unless its \
-             retention is longer. {again}"
+             retention is longer. {advice}"
         )]
     );
 }
 
 #[test]
 fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
-    let whole = read("eventbridge-subscriber");
+    let complete = read_fixture("eventbridge-subscriber");
     let record = fixture_message("eventbridge-subscriber");
     let without_attributes = foreign_letter(&record.body, 1);
-    assert_eq!(ForeignDeadLetter::from_message(&without_attributes), Some(whole.clone()));
+    assert_eq!(ForeignDeadLetter::from_message(&without_attributes), Some(complete.clone()));
     let mut without_document = record.clone();
     without_document.body = "not the document".to_owned();
-    let expected = ForeignDeadLetter { events: None, ..whole.clone() };
+    let expected = ForeignDeadLetter { events: None, ..complete.clone() };
     assert_eq!(ForeignDeadLetter::from_message(&without_document), Some(expected));
 
     // Members that AWS may omit, or add later.
@@ -210,10 +216,10 @@ fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     later.body = later.body.replace("\"version\":\"1.0\"", "\"version\":\"1.1\",\"replayId\":{\"of\":[1]}");
     assert_ne!(later.body, record.body);
     later.attributes.insert("REPLAY_ID".to_owned(), Attribute::string("1"));
-    assert_eq!(ForeignDeadLetter::from_message(&later), Some(whole));
-    let least =
+    assert_eq!(ForeignDeadLetter::from_message(&later), Some(complete));
+    let minimal =
         r#"{"busArn":"b","subscriberArn":"s","errorCode":"THROTTLING","failedMessages":[{"eventId":"e"}]}"#;
-    let read = ForeignDeadLetter::from_message(&foreign_letter(least, 1)).unwrap();
+    let read = ForeignDeadLetter::from_message(&foreign_letter(minimal, 1)).unwrap();
     assert_eq!((read.details().as_str(), read.attempts), ("s: THROTTLING: 1 event of b", None));
 }
 
@@ -254,28 +260,32 @@ fn an_undelivered_event_is_read_with_any_subset_of_attributes() {
 
 #[test]
 fn foreign_dead_letters_are_grouped_by_source_and_error() {
-    let changed = |name: &str, from: &str, to: &str| {
+    let fingerprint_after_change = |name: &str, from: &str, to: &str| {
         let mut message = fixture_message(name);
         assert!(message.body.contains(from));
         message.body = message.body.replace(from, to);
         ForeignDeadLetter::from_message(&message).unwrap().fingerprint()
     };
-    let of = |name| read(name).fingerprint();
-    let order = of("lambda-destination");
-    assert_eq!(changed("lambda-destination", "order 7 ", "order 8 "), order);
-    assert_ne!(changed("lambda-destination", "is locked", "is gone"), order);
-    assert_ne!(changed("lambda-destination", "OrderLocked", "OrderGone"), order);
-    assert_ne!(changed("lambda-destination", "function:orders", "function:bills"), order);
-    assert_ne!(changed("lambda-destination", "RetriesExhausted", "EventAgeExceeded"), order);
-    let batch = of("lambda-kinesis");
-    assert_eq!(changed("lambda-kinesis", "shardId-000000000001", "shardId-000000000002"), batch);
-    assert_ne!(changed("lambda-kinesis", "stream/clicks", "stream/orders"), batch);
-    let all: std::collections::BTreeSet<_> = FIXTURES.iter().map(|(name, _)| of(name)).collect();
+    let fixture_fingerprint = |name| read_fixture(name).fingerprint();
+    let order = fixture_fingerprint("lambda-destination");
+    assert_eq!(fingerprint_after_change("lambda-destination", "order 7 ", "order 8 "), order);
+    assert_ne!(fingerprint_after_change("lambda-destination", "is locked", "is gone"), order);
+    assert_ne!(fingerprint_after_change("lambda-destination", "OrderLocked", "OrderGone"), order);
+    assert_ne!(fingerprint_after_change("lambda-destination", "function:orders", "function:bills"), order);
+    assert_ne!(fingerprint_after_change("lambda-destination", "RetriesExhausted", "EventAgeExceeded"), order);
+    let batch = fixture_fingerprint("lambda-kinesis");
+    assert_eq!(
+        fingerprint_after_change("lambda-kinesis", "shardId-000000000001", "shardId-000000000002"),
+        batch
+    );
+    assert_ne!(fingerprint_after_change("lambda-kinesis", "stream/clicks", "stream/orders"), batch);
+    let all: std::collections::BTreeSet<_> =
+        FIXTURES.iter().map(|(name, _)| fixture_fingerprint(name)).collect();
     assert_eq!(all.len(), FIXTURES.len());
 }
 
 #[test]
-fn a_message_without_a_documented_shape_is_not_guessed() {
+fn a_message_without_a_documented_shape_is_not_recognized() {
     let attributes = |names: &[(&str, &str)]| -> Attributes {
         names.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
     };
@@ -334,7 +344,7 @@ fn foreign_texts_of_any_length_are_truncated_and_cleaned() {
     let late =
         fixture_message("lambda-kinesis").body.replace("2026-11-14T00:38:04.835Z", "9999-12-31T23:59:59Z");
     let batch = ForeignDeadLetter::from_message(&foreign_letter(&late, 1)).unwrap().batch.unwrap();
-    assert!(batch.record_retention().contains("deletes them from "), "{}", batch.record_retention());
+    assert!(batch.record_retention().contains("starts to delete them at "), "{}", batch.record_retention());
 }
 
 proptest! {

@@ -16,15 +16,15 @@ struct Notification {
     _message: serde::de::IgnoredAny,
 }
 
-/// `None` if the body is not a notification.
+/// Reads a notification, or returns `None` if the body is not one.
 pub(super) fn read_notification(body: &str) -> Option<ForeignDeadLetter> {
     // Most bodies are something else; a substring check avoids parsing them.
     if !body.contains("\"TopicArn\"") {
         return None;
     }
     let found: Notification = parse_object(body)?;
-    let is_one = found.r#type == "Notification" && found.topic_arn.starts_with("arn:");
-    is_one.then(|| ForeignDeadLetter {
+    let is_notification = found.r#type == "Notification" && found.topic_arn.starts_with("arn:");
+    is_notification.then(|| ForeignDeadLetter {
         message: "not delivered to a subscription, or this queue is subscribed itself; SNS records no reason"
             .to_owned(),
         ..ForeignDeadLetter::new(ForeignWriter::Sns, found.topic_arn)

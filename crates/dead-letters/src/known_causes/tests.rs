@@ -23,8 +23,8 @@ fn group(fingerprint: &str, seconds: i64) -> DeadLetterGroup {
     }
 }
 
-/// A group with each function's last message sent at the given time.
-fn group_of(functions: &[(&str, i64)]) -> DeadLetterGroup {
+/// Returns a group with each function's last message sent at the given time.
+fn group_with_functions(functions: &[(&str, i64)]) -> DeadLetterGroup {
     let last_by_function = functions.iter().map(|(name, seconds)| ((*name).to_owned(), at_seconds(*seconds)));
     let last = functions.iter().map(|(_, seconds)| *seconds).max().unwrap();
     DeadLetterGroup { last_by_function: last_by_function.collect(), ..group("a", last) }
@@ -52,7 +52,7 @@ fn the_report_of_soon_deleted_messages_is_due_again_after_a_day() {
 }
 
 #[test]
-fn a_cause_is_new_once_and_the_overflow_group_never() {
+fn a_cause_is_new_only_once_and_the_overflow_group_never() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
@@ -71,7 +71,7 @@ fn a_cause_is_new_once_and_the_overflow_group_never() {
             + "{\"fingerprint\":\"b\",\"error_type\":\"NON_RETRYABLE_ERROR\",\"first\":\"1970-01-01T00:00:20.000Z\",\
                \"seen_at\":\"1970-01-01T00:01:40.000Z\"}\n"
     );
-    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing half written is left");
+    assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "no partial file is left");
 }
 
 #[test]
@@ -87,19 +87,19 @@ fn the_first_death_of_a_cause_outlives_its_message() {
 fn a_foreign_or_damaged_causes_file_is_refused_and_unchanged() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let why = |text: &str| {
+    let read_error = |text: &str| {
         replace_file(&path, text.as_bytes()).unwrap();
         let read = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
         let written = KnownCauses::without_causes(QUEUE).merge_into_file(&path).unwrap_err().to_string();
         assert_eq!((read.as_str(), fs::read_to_string(&path).unwrap().as_str()), (written.as_str(), text));
         read.strip_prefix(&format!("{}: ", path.display())).unwrap().to_owned()
     };
-    assert_eq!(why("precious"), "is not a file of known causes; name another one");
-    assert_eq!(why(""), "is not a file of known causes; name another one");
+    assert_eq!(read_error("precious"), "is not a file of known causes; name another one");
+    assert_eq!(read_error(""), "is not a file of known causes; name another one");
     let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
-    assert!(why(&format!("{header}{{}}\n")).starts_with("line 2 is not a known cause (missing field"));
+    assert!(read_error(&format!("{header}{{}}\n")).starts_with("line 2 is not a known cause (missing field"));
     assert_eq!(
-        why("{\"known_causes_of\":\"arn:other\"}\n"),
+        read_error("{\"known_causes_of\":\"arn:other\"}\n"),
         format!("has the causes of arn:other, not of {QUEUE}; name another file")
     );
 }
@@ -127,7 +127,7 @@ fn causes_of_two_concurrent_runs_are_merged() {
 }
 
 #[test]
-fn over_the_limit_the_causes_seen_last_are_kept() {
+fn beyond_the_limit_the_most_recently_seen_causes_are_kept() {
     let mut known = KnownCauses::without_causes(QUEUE);
     known.remember_groups(&[group("a", 1), group("b", 1)], at_seconds(10));
     known.remember_groups(&[group("a", 1), group("c", 1)], at_seconds(20));
@@ -139,11 +139,11 @@ proptest! {
     /// Each audit reports its new causes; some are killed after the report, before the causes are remembered.
     #[test]
     fn each_cause_is_reported_at_least_once_and_once_without_a_kill(
-        looks in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
+        audits in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
         let mut known = KnownCauses::without_causes(QUEUE);
         let (mut output_text, mut remembered) = (BTreeSet::new(), BTreeSet::new());
-        for (number, (causes, killed)) in looks.into_iter().enumerate() {
+        for (number, (causes, killed)) in audits.into_iter().enumerate() {
             let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
             for new in known.new_among(&groups) {
                 prop_assert!(!remembered.contains(&new.fingerprint), "reported a second time");
@@ -190,23 +190,23 @@ fn a_note_survives_later_and_concurrent_readings() {
     KnownCauses::write_note(&path, QUEUE, "a", None, None).unwrap();
     assert_eq!(KnownCauses::read_file(&path, QUEUE).unwrap().find_note("a"), None);
     let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note), None).unwrap_err().to_string();
-    assert_eq!(error, format!("{}: lacks this cause: reload the list first", path.display()));
+    assert_eq!(error, format!("{}: does not contain this cause: reload the list first", path.display()));
 }
 
 #[test]
-fn a_resolved_cause_comes_back_once_with_newer_messages() {
+fn a_resolved_cause_recurs_once_with_newer_messages() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let read = || KnownCauses::read_file(&path, QUEUE).unwrap();
+    let read_causes = || KnownCauses::read_file(&path, QUEUE).unwrap();
     let mut known = KnownCauses::without_causes(QUEUE);
     known.remember_groups(&[group("a", 1), group("b", 1)], at_seconds(10));
     known.merge_into_file(&path).unwrap();
-    let mut earlier = read();
+    let mut earlier = read_causes();
     let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
     KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
     earlier.remember_groups(&[group("a", 15)], at_seconds(30));
     earlier.merge_into_file(&path).unwrap();
-    let mut known = read();
+    let mut known = read_causes();
     assert_eq!(known.came_back_among(&[group("a", 20), group("b", 99)]), [], "nothing is newer");
     let newer = [group("a", 21)];
     assert_eq!(known.came_back_among(&newer), [(&newer[0], &resolved)]);
@@ -214,16 +214,16 @@ fn a_resolved_cause_comes_back_once_with_newer_messages() {
     known.remember_groups(&newer, at_seconds(40));
     known.remember_came_back(&newer);
     known.merge_into_file(&path).unwrap();
-    assert_eq!(read().came_back_among(&newer), [], "it is reported once");
+    assert_eq!(read_causes().came_back_among(&newer), [], "it is reported once");
     KnownCauses::write_resolved(&path, QUEUE, "a", Resolution { at: at_seconds(50), by: None }).unwrap();
-    assert_eq!(read().came_back_among(&[group("a", 51)]).len(), 1);
+    assert_eq!(read_causes().came_back_among(&[group("a", 51)]).len(), 1);
 }
 
 /// Earlier versions still fail during a deployment, or on messages that are still queued.
 #[test]
-fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
-    let fixed_by = |by: &str| Resolution { at: at_seconds(20), by: Some(by.to_owned()) };
-    let resolved = fixed_by("orders:42");
+fn messages_from_versions_before_the_fix_do_not_reopen_a_cause() {
+    let resolution_by = |author: &str| Resolution { at: at_seconds(20), by: Some(author.to_owned()) };
+    let resolved = resolution_by("orders:42");
     for (functions, came_back_at) in [
         (&[("orders:41", 30)][..], None),
         (&[("orders:9", 30)], None),
@@ -232,21 +232,21 @@ fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
         (&[("orders:42", 20)], None),
         (&[("orders:42", 10), ("orders:41", 30)], None),
         (&[("orders:42", 25), ("orders:41", 30)], Some(25)),
-        // Messages that may come from any version.
+        // Messages that can come from any version.
         (&[("", 30)], Some(30)),
         (&[("orders:$LATEST", 30)], Some(30)),
         (&[("message-processor", 30)], Some(30)),
         (&[("mails:41", 30)], Some(30)),
     ] {
         assert_eq!(
-            resolved.came_back_at(&group_of(functions)),
+            resolved.came_back_at(&group_with_functions(functions)),
             came_back_at.map(at_seconds),
             "{functions:?}"
         );
     }
     for other in ["the new certificate", "orders", "pull request 41"] {
         assert_eq!(
-            fixed_by(other).came_back_at(&group_of(&[("orders:41", 30)])),
+            resolution_by(other).came_back_at(&group_with_functions(&[("orders:41", 30)])),
             Some(at_seconds(30)),
             "{other}"
         );
@@ -254,26 +254,26 @@ fn messages_of_versions_before_the_fix_do_not_bring_a_cause_back() {
 }
 
 #[test]
-fn a_returned_cause_is_reported_once_despite_later_old_versions() {
+fn a_recurring_cause_is_reported_once_despite_later_failures_of_old_versions() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
-    let read = || KnownCauses::read_file(&path, QUEUE).unwrap();
+    let read_causes = || KnownCauses::read_file(&path, QUEUE).unwrap();
     let mut known = KnownCauses::without_causes(QUEUE);
     known.remember_groups(&[group("a", 1)], at_seconds(10));
     known.merge_into_file(&path).unwrap();
     let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
     KnownCauses::write_resolved(&path, QUEUE, "a", resolved).unwrap();
-    let earlier = [group_of(&[("orders:41", 30)])];
-    let mut known = read();
+    let earlier = [group_with_functions(&[("orders:41", 30)])];
+    let mut known = read_causes();
     assert_eq!(known.came_back_among(&earlier), []);
     known.remember_came_back(&earlier);
     known.merge_into_file(&path).unwrap();
-    let both = [group_of(&[("orders:41", 40), ("orders:42", 35)])];
-    let mut known = read();
-    assert_eq!(known.came_back_among(&both).len(), 1, "it is still resolved until now");
+    let both = [group_with_functions(&[("orders:41", 40), ("orders:42", 35)])];
+    let mut known = read_causes();
+    assert_eq!(known.came_back_among(&both).len(), 1, "it has been resolved so far");
     known.remember_came_back(&both);
     known.merge_into_file(&path).unwrap();
-    assert_eq!(read().came_back_among(&both), []);
+    assert_eq!(read_causes().came_back_among(&both), []);
 }
 
 #[test]
@@ -297,9 +297,9 @@ fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
     assert_eq!(known.cause_state("a", None), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&known, 20), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&known, 21), CauseState::CameBack(Some(resolved.clone())));
-    let of_version = |version| group_of(&[(version, 21)]);
+    let group_with_version = |version| group_with_functions(&[(version, 21)]);
     assert_eq!(
-        known.cause_state("a", Some(&of_version("orders:41"))),
+        known.cause_state("a", Some(&group_with_version("orders:41"))),
         CauseState::Resolved(resolved.clone())
     );
     // A note on a cause that is still resolved does not change its state; a note on one that recurred makes it known
@@ -346,7 +346,7 @@ fn the_overflow_group_counts_each_of_its_messages() {
 }
 
 #[test]
-fn a_slow_run_keeps_what_a_faster_one_has_written_about_the_same_cause() {
+fn a_slow_run_keeps_a_faster_runs_changes_to_the_same_cause() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let [mut slow, mut fast] = [(); 2].map(|()| KnownCauses::read_file(&path, QUEUE).unwrap());
@@ -362,5 +362,5 @@ fn a_slow_run_keeps_what_a_faster_one_has_written_about_the_same_cause() {
         (merged.first_sent_at("a"), merged.last_reading()),
         (Some(at_seconds(1)), Some(at_seconds(30)))
     );
-    assert_eq!(fs::read_to_string(&path).unwrap(), text, "and its other members stay");
+    assert_eq!(fs::read_to_string(&path).unwrap(), text, "and its other members are kept");
 }

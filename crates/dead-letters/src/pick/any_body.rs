@@ -53,7 +53,7 @@ fn any_body() -> impl Strategy<Value = String> {
     })
 }
 
-/// Ten messages, with one message with this body among them.
+/// Returns ten messages, with another one with this body among them.
 fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
     let ten = (1..=10).map(|number| retried_record("NON_RETRYABLE_ERROR", "x", number));
     let mut queue: Vec<_> = ten.collect();
@@ -69,7 +69,7 @@ fn for_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
 }
 
 #[test]
-fn a_message_with_any_body_does_not_stop_the_pick_of_ten_others() {
+fn no_message_body_stops_ten_others_from_being_picked() {
     let filters = [
         r#".error_type == "NON_RETRYABLE_ERROR""#,
         r#".body.data.card | startswith("secret-")"#,
@@ -89,7 +89,7 @@ fn a_message_with_any_body_does_not_stop_the_pick_of_ten_others() {
 }
 
 #[test]
-fn a_message_with_any_body_does_not_stop_the_edit_of_ten_others() {
+fn no_message_body_stops_ten_others_from_being_edited() {
     let edit = Some(BodyEdit::new(".body.data.fixed = (.body.data.card | length)").unwrap());
     let plan = RedrivePlan { edit, max_generation: 3, ..RedrivePlan::default() };
     for_any_body(|body| {

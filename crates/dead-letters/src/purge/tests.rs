@@ -16,7 +16,7 @@ use super::*;
 use crate::Filter;
 use crate::files::{ALREADY_EXISTS, replace_file};
 
-/// 60 messages `{"n":0..60}` with a binary attribute.
+/// Creates a queue with 60 messages `{"n":0..60}`, each with a binary attribute.
 fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
@@ -39,29 +39,29 @@ fn world() -> (VirtualClock, EmbeddedSqs, EmbeddedQueue) {
     (clock, sqs, queue)
 }
 
-fn lines(path: &Path) -> Vec<Value> {
+fn read_lines(path: &Path) -> Vec<Value> {
     std::fs::read_to_string(path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-fn picked(filter: &str) -> Pick {
+fn pick_by_filter(filter: &str) -> Pick {
     Pick::with_filter(Filter::new(filter).unwrap())
 }
 
 fn apply(world: &(VirtualClock, EmbeddedSqs, EmbeddedQueue), filter: &str, path: &Path) -> PurgeReport {
     let (clock, _, queue) = world;
     let mut backup = ArchiveFile::create(path).unwrap();
-    clock.block_on(Purge::new(queue, clock, &picked(filter)).apply(&mut backup)).unwrap()
+    clock.block_on(Purge::new(queue, clock, &pick_by_filter(filter)).apply(&mut backup)).unwrap()
 }
 
 #[test]
-fn picked_messages_are_deleted_and_whole_in_the_backup() {
+fn picked_messages_are_deleted_and_fully_backed_up() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let purged = apply(&world, ".body.n < 15", &path);
     assert_eq!((purged.picked, purged.deleted, purged.coverage.unwrap().complete), (15, 15, true));
     let depth = world.0.block_on(world.2.depth()).unwrap();
     assert_eq!((depth.visible, depth.in_flight), (45, 0));
-    let lines = lines(&path);
+    let lines = read_lines(&path);
     assert_eq!(lines.len(), 15);
     assert_eq!(lines[0]["attributes"], json!({ "bytes": { "DataType": "Binary", "BinaryValue": "AP8=" } }));
     assert_eq!(lines[0]["sent_at"], "1970-01-01T00:00:00.000000Z");
@@ -71,7 +71,7 @@ fn picked_messages_are_deleted_and_whole_in_the_backup() {
 #[test]
 fn a_purge_dry_run_deletes_nothing() {
     let (clock, _, queue) = world();
-    let pick = picked("true");
+    let pick = pick_by_filter("true");
     let purged = Purge::new(&queue, &clock, &pick).dry_run();
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted), (60, 0));
@@ -91,7 +91,7 @@ impl BackupWriter for LimitedBackup {
 #[test]
 fn a_purge_deletes_only_messages_that_its_backup_kept() {
     let (clock, _, queue) = world();
-    let pick = picked("true");
+    let pick = pick_by_filter("true");
     let apply = |room| clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut LimitedBackup(room)));
     assert_eq!(apply(5).unwrap_err().to_string(), "the disk is full");
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 60);
@@ -103,15 +103,16 @@ fn a_purge_deletes_only_messages_that_its_backup_kept() {
 #[test]
 fn a_purge_counts_unjudged_messages_and_refuses_a_failing_filter() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
-    let purged = |filter: &str, name: &str| {
+    let purge_by_filter = |filter: &str, name: &str| {
         let mut backup = ArchiveFile::create(&folder.path().join(name)).unwrap();
-        let pick = picked(filter);
+        let pick = pick_by_filter(filter);
         let purged = Purge::new(&queue, &clock, &pick).apply(&mut backup);
         clock.block_on(purged).map_err(|error| error.to_string())
     };
-    let wrong = purged(".body + 1 > 0", "wrong").unwrap_err();
+    let wrong = purge_by_filter(".body + 1 > 0", "wrong").unwrap_err();
     assert!(wrong.starts_with("the filter `.body + 1 > 0` fails on message "), "{wrong}");
-    let judged = purged("if .body.n == 7 then .body + 1 > 0 else .body.n < 3 end", "judged").unwrap();
+    let judged =
+        purge_by_filter("if .body.n == 7 then .body + 1 > 0 else .body.n < 3 end", "judged").unwrap();
     assert_eq!((judged.deleted, judged.not_judged.messages), (3, 1));
     assert_eq!(clock.block_on(queue.depth()).unwrap().visible, 57);
 }
@@ -121,18 +122,18 @@ fn a_purge_deletes_at_most_the_maximum_and_releases_the_others() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::create(&path).unwrap();
-    let pick = picked("true");
+    let pick = pick_by_filter("true");
     let purged = Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.apply(&mut backup);
     let purged = clock.block_on(purged).unwrap();
     assert_eq!((purged.picked, purged.deleted, purged.max_reached), (7, 7, true));
     let depth = clock.block_on(queue.depth()).unwrap();
-    assert_eq!((depth.visible, depth.in_flight, lines(&path).len()), (53, 0, 7));
+    assert_eq!((depth.visible, depth.in_flight, read_lines(&path).len()), (53, 0, 7));
 }
 
 #[test]
 fn a_purge_preview_counts_at_most_the_maximum() {
     let (clock, _, queue) = world();
-    let pick = picked("true");
+    let pick = pick_by_filter("true");
     let purged = clock.block_on(Purge { max: 7, ..Purge::new(&queue, &clock, &pick) }.dry_run()).unwrap();
     assert_eq!((purged.picked, purged.deleted, purged.max_reached), (7, 0, true));
 }
@@ -157,7 +158,7 @@ fn a_purge_reports_messages_that_it_could_not_delete() {
         world.2.depth().await
     });
     assert_eq!(depth.unwrap().visible, 1);
-    assert_eq!(lines(&path).len(), 60, "in the backup all the same");
+    assert_eq!(read_lines(&path).len(), 60, "still in the backup");
 }
 
 #[test]
@@ -178,7 +179,7 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::create(&path).unwrap();
-    let pick = picked(r#".error_type = "MESSAGE_EXPIRED""#);
+    let pick = pick_by_filter(r#".error_type = "MESSAGE_EXPIRED""#);
     let refused = world.0.block_on(Purge::new(&world.2, &world.0, &pick).apply(&mut backup)).unwrap_err();
     assert!(
         refused.to_string().ends_with("a single `=` changes the message: compare with `==`"),
@@ -189,7 +190,7 @@ fn an_assignment_instead_of_a_comparison_deletes_nothing() {
 }
 
 #[test]
-fn a_purge_without_the_right_to_delete_ends_soon_with_the_reason() {
+fn a_purge_without_permission_to_delete_ends_early_with_the_reason() {
     let (world, folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
     let rule = FaultRule {
@@ -206,21 +207,24 @@ fn a_purge_without_the_right_to_delete_ends_soon_with_the_reason() {
 }
 
 #[test]
-fn a_purge_that_fails_at_once_leaves_no_backup_file_behind() {
+fn a_purge_that_fails_immediately_leaves_no_backup_file_behind() {
     let ((clock, _, queue), folder) = (world(), tempfile::tempdir().unwrap());
     let path = folder.path().join("backup.jsonl");
-    let try_it = |filter: &str| {
+    let purge_on_demand = |filter: &str| {
         let mut backup = ArchiveFile::on_demand(&path)?;
-        let pick = picked(filter);
+        let pick = pick_by_filter(filter);
         clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut backup))
     };
-    assert!(try_it(".body").is_err() && !path.exists());
-    let nothing = try_it("false").unwrap();
+    assert!(purge_on_demand(".body").is_err() && !path.exists());
+    let nothing = purge_on_demand("false").unwrap();
     assert!(!path.exists());
     assert_eq!((nothing.picked, nothing.deleted), (0, 0));
-    let purged = try_it(".body.n < 15").unwrap();
-    assert_eq!((purged.deleted, lines(&path).len()), (15, 15));
-    assert_eq!(try_it("true").unwrap_err().to_string(), format!("{}: {ALREADY_EXISTS}", path.display()));
+    let purged = purge_on_demand(".body.n < 15").unwrap();
+    assert_eq!((purged.deleted, read_lines(&path).len()), (15, 15));
+    assert_eq!(
+        purge_on_demand("true").unwrap_err().to_string(),
+        format!("{}: {ALREADY_EXISTS}", path.display())
+    );
 }
 
 #[test]
@@ -229,7 +233,7 @@ fn a_purge_deletes_nothing_if_its_backup_file_appears_meanwhile() {
     let path = folder.path().join("backup.jsonl");
     let mut backup = ArchiveFile::on_demand(&path).unwrap();
     replace_file(&path, b"precious").unwrap();
-    let pick = picked("true");
+    let pick = pick_by_filter("true");
     let refused = clock.block_on(Purge::new(&queue, &clock, &pick).apply(&mut backup));
     assert_eq!(refused.unwrap_err().to_string(), format!("{}: {ALREADY_EXISTS}", path.display()));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");

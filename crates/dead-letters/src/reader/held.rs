@@ -1,5 +1,5 @@
 //! Received messages that are kept hidden. Their visibility timeout is extended by two minutes at a time while the
-//! caller works; by up to half an hour at a time if SQS is too slow for that.
+//! caller works, or by up to half an hour at a time if SQS is too slow for that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,18 +12,19 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 
-use super::{MESSAGES_OF_A_REQUEST, REQUESTS_MAX, ReceiveRequest};
+use super::{MESSAGES_PER_REQUEST, REQUESTS_MAX, ReceiveRequest};
 
 /// The initial visibility timeout, 2 minutes: short, so that messages soon become visible again if this program is
-/// killed. Extensions are requested after half of it, which leaves time for several tries.
-pub const HIDDEN: Duration = Duration::from_secs(120);
-/// The longest visibility timeout. With it, 120,000 messages need 14 requests per second to stay hidden.
-const HIDDEN_MAX: Duration = Duration::from_secs(1800);
-/// An extension that is this late shows that SQS is too slow for the number of held messages.
-const LATE: Duration = Duration::from_secs(15);
+/// killed. An extension is requested after half of it, which leaves time for several attempts.
+pub const INITIAL_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(120);
+/// The longest visibility timeout. Keeping 120,000 messages hidden with it takes 14 requests per second.
+const VISIBILITY_TIMEOUT_MAX: Duration = Duration::from_secs(1800);
+/// The delay beyond which an extension is late: SQS is too slow for the number of held messages.
+const LATE_AFTER: Duration = Duration::from_secs(15);
 /// The pause before a failed extension is retried.
 const PAUSE: Duration = Duration::from_secs(5);
-/// "ChangeMessageVisibility", Amazon SQS API Reference: 12 hours from the receive, regardless of extensions.
+/// The longest time that SQS hides a message: 12 hours from the receive, regardless of extensions
+/// ("ChangeMessageVisibility", Amazon SQS API Reference).
 const SINCE_RECEIVE_MAX: Duration = VisibilitySeconds::MAX.duration();
 
 /// The newest receive of each held message.
@@ -31,11 +32,11 @@ pub(super) struct HiddenMessages<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
     receives: BTreeMap<String, HeldReceive>,
-    /// Ordered by the timestamp at which the extension is due.
+    /// The held messages, ordered by the timestamp at which their extension is due.
     due: BTreeSet<(Timestamp, String)>,
     extensions: FuturesUnordered<BoxFuture<'a, Vec<ExtensionResult>>>,
     /// The visibility timeout of new receives.
-    hidden: Duration,
+    visibility_timeout: Duration,
     /// The number of messages that could not be kept hidden.
     reappeared: u64,
 }
@@ -45,9 +46,10 @@ struct HeldReceive {
     /// The timestamp of the request: SQS starts the timeout later, never earlier.
     since: Timestamp,
     until: Timestamp,
-    /// The visibility timeout per extension.
-    hidden: Duration,
-    /// The timestamp at which the next extension is due; `None` while one is in progress, or if none is possible.
+    /// The visibility timeout set by the last receive or extension.
+    visibility_timeout: Duration,
+    /// The timestamp at which the next extension is due; `None` while an extension is in progress, or if none is
+    /// possible.
     due: Option<Timestamp>,
 }
 
@@ -55,7 +57,7 @@ struct ExtensionResult {
     id: String,
     handle: String,
     until: Timestamp,
-    hidden: Duration,
+    visibility_timeout: Duration,
     outcome: EntryOutcome<()>,
 }
 
@@ -63,21 +65,29 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
     pub(super) fn new(queue: &'a Q, clock: &'a C) -> Self {
         let (receives, due) = (BTreeMap::new(), BTreeSet::new());
         let extensions = FuturesUnordered::new();
-        Self { queue, clock, receives, due, extensions, hidden: HIDDEN, reappeared: 0 }
+        Self {
+            queue,
+            clock,
+            receives,
+            due,
+            extensions,
+            visibility_timeout: INITIAL_VISIBILITY_TIMEOUT,
+            reappeared: 0,
+        }
     }
 
-    /// The visibility timeout to request for a receive.
+    /// Returns the visibility timeout to request for a receive.
     pub(super) fn hide_duration(&self) -> Duration {
-        self.hidden
+        self.visibility_timeout
     }
 
-    /// True if extensions are late: holding messages has priority over receiving more.
+    /// Returns true if extensions are late: keeping messages hidden has priority over receiving more.
     pub(super) fn is_late(&self) -> bool {
         let now = self.clock.now();
-        self.due.first().is_some_and(|(due, _)| now > *due + LATE)
+        self.due.first().is_some_and(|(due, _)| now > *due + LATE_AFTER)
     }
 
-    /// The number of messages that could not be kept hidden, because SQS responded too slowly or rejected the
+    /// Returns the number of messages that could not be kept hidden, because SQS responded too slowly or rejected the
     /// extension.
     pub(super) fn reappeared_count(&self) -> u64 {
         self.reappeared
@@ -88,12 +98,13 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         &mut self,
         id: &str,
         handle: &str,
-        ReceiveRequest { at, hidden }: ReceiveRequest,
+        ReceiveRequest { at, visibility_timeout }: ReceiveRequest,
     ) {
         self.release_message(id);
-        // Counts from the request, since SQS starts the timeout between request and response: early is safe.
-        let (until, due) = (at + hidden, at + hidden / 2);
-        let received = HeldReceive { handle: handle.to_owned(), since: at, until, hidden, due: Some(due) };
+        // Measured from the request, since SQS starts the timeout between request and response: an early end is safe.
+        let (until, due) = (at + visibility_timeout, at + visibility_timeout / 2);
+        let received =
+            HeldReceive { handle: handle.to_owned(), since: at, until, visibility_timeout, due: Some(due) };
         self.receives.insert(id.to_owned(), received);
         self.due.insert((due, id.to_owned()));
     }
@@ -105,7 +116,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         }
     }
 
-    /// True if no other program can have received the message since.
+    /// Returns true if no other program can have received the message since its newest receive.
     pub(super) fn is_hidden(&self, id: &str) -> bool {
         self.receives.get(id).is_some_and(|received| self.clock.now() < received.until)
     }
@@ -114,12 +125,12 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         self.receives.get(id).map(|received| received.until)
     }
 
-    /// The newest receipt handle of a held message.
+    /// Returns the newest receipt handle of a held message.
     pub(super) fn newest_handle(&self, id: &str) -> Option<&str> {
         self.receives.get(id).map(|received| received.handle.as_str())
     }
 
-    /// Extends messages that are due. Never completes if nothing is held.
+    /// Extends the visibility timeouts that are due, and applies the next result. Never completes if nothing is held.
     pub(super) async fn extend_next(&mut self) {
         self.extend_due();
         let next = self.due.first().filter(|_| self.extensions.len() < REQUESTS_MAX);
@@ -135,8 +146,8 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         }
     }
 
-    /// Returns all handles once no extension is in progress: a late extension would hide a message that was already
-    /// released.
+    /// Returns all handles once no extension is in progress: a late extension would hide a message that has already
+    /// been released.
     pub(super) async fn into_handles(mut self) -> Vec<String> {
         while self.extensions.next().await.is_some() {}
         self.receives.into_values().map(|received| received.handle).collect()
@@ -145,21 +156,28 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
     fn extend_due(&mut self) {
         let now = self.clock.now();
         while self.extensions.len() < REQUESTS_MAX {
-            let some = self.take_due(now);
-            if some.is_empty() {
+            let batch = self.take_due(now);
+            if batch.is_empty() {
                 return;
             }
-            let (queue, hidden) = (self.queue, self.hidden);
-            let until = now + hidden;
+            let (queue, visibility_timeout) = (self.queue, self.visibility_timeout);
+            let until = now + visibility_timeout;
             self.extensions.push(
                 async move {
-                    let seconds = VisibilitySeconds::new(hidden.as_secs()).unwrap_or(VisibilitySeconds::MAX);
-                    let entries: Vec<_> = some.iter().map(|(_, handle)| (handle.clone(), seconds)).collect();
+                    let seconds = VisibilitySeconds::new(visibility_timeout.as_secs())
+                        .unwrap_or(VisibilitySeconds::MAX);
+                    let entries: Vec<_> = batch.iter().map(|(_, handle)| (handle.clone(), seconds)).collect();
                     // An entry without an outcome is not extended; it is held until its timeout expires.
                     let outcomes = queue.change_visibility_batch(&entries).await;
-                    let extended = some.into_iter().zip(outcomes);
+                    let extended = batch.into_iter().zip(outcomes);
                     extended
-                        .map(|((id, handle), outcome)| ExtensionResult { id, handle, until, hidden, outcome })
+                        .map(|((id, handle), outcome)| ExtensionResult {
+                            id,
+                            handle,
+                            until,
+                            visibility_timeout,
+                            outcome,
+                        })
                         .collect()
                 }
                 .boxed(),
@@ -167,11 +185,11 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         }
     }
 
-    /// Takes as many due messages as fit into one request. A message that SQS cannot hide any longer becomes visible
+    /// Takes as many due messages as one request can contain. A message that SQS cannot hide any longer becomes visible
     /// and is received again.
     fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
-        let mut some = Vec::new();
-        while some.len() < MESSAGES_OF_A_REQUEST.into()
+        let mut batch = Vec::new();
+        while batch.len() < MESSAGES_PER_REQUEST.into()
             && let Some((due, _)) = self.due.first()
             && *due <= now
             && let Some((due, id)) = self.due.pop_first()
@@ -180,28 +198,31 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
                 continue;
             };
             received.due = None;
-            // Two minutes are too short for SQS, or for the caller. Doubling the timeout halves the number of
-            // extensions, and each message doubles only its own timeout, so it grows no further than needed.
-            if now > due + LATE {
-                self.hidden = self.hidden.max((received.hidden * 2).min(HIDDEN_MAX));
+            // The current timeout is too short for SQS or for the caller. Doubling the timeout halves the number of
+            // extensions. Each message doubles only its own timeout, so the timeout grows no further than needed.
+            if now > due + LATE_AFTER {
+                self.visibility_timeout = self
+                    .visibility_timeout
+                    .max((received.visibility_timeout * 2).min(VISIBILITY_TIMEOUT_MAX));
             }
             // Another program may have received a message whose timeout has expired, and extending it with an old
             // handle proves nothing.
-            let is_extended = now < received.until
-                && now + self.hidden + self.hidden / 2 <= received.since + SINCE_RECEIVE_MAX;
-            if is_extended {
-                some.push((id, received.handle.clone()));
+            let can_extend = now < received.until
+                && now + self.visibility_timeout + self.visibility_timeout / 2
+                    <= received.since + SINCE_RECEIVE_MAX;
+            if can_extend {
+                batch.push((id, received.handle.clone()));
             } else {
                 self.reappeared += 1;
             }
         }
-        some
+        batch
     }
 
     /// Applies outcomes per entry: a message whose extension is rejected is no longer held.
     fn apply_extensions(&mut self, extended: Vec<ExtensionResult>) {
         let now = self.clock.now();
-        for ExtensionResult { id, handle, until, hidden, outcome } in extended {
+        for ExtensionResult { id, handle, until, visibility_timeout, outcome } in extended {
             // The message may have been received again, or deleted.
             let Some(received) = self.receives.get_mut(&id).filter(|received| received.handle == handle)
             else {
@@ -209,8 +230,8 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
             };
             let due = match outcome {
                 Ok(()) => {
-                    (received.until, received.hidden) = (until, hidden);
-                    until - hidden / 2
+                    (received.until, received.visibility_timeout) = (until, visibility_timeout);
+                    until - visibility_timeout / 2
                 }
                 Err(error) if error.fault.is_retryable() => now + PAUSE,
                 // Permanently rejected: the message may be visible now, so it no longer counts as hidden.

@@ -23,13 +23,13 @@ struct World {
     queue: EmbeddedQueue,
 }
 
-/// A queue with `count` messages.
+/// Creates a queue with `count` messages.
 fn world(count: usize) -> World {
-    world_of((0..count).map(|n| n.to_string()))
+    world_with_bodies((0..count).map(|n| n.to_string()))
 }
 
-/// A queue of messages with these bodies.
-fn world_of(bodies: impl IntoIterator<Item = String>) -> World {
+/// Creates a queue of messages with these bodies.
+fn world_with_bodies(bodies: impl IntoIterator<Item = String>) -> World {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
     let queue = clock.block_on(async {
@@ -64,7 +64,7 @@ async fn read(queue: &impl Queue, clock: &VirtualClock) -> Result<(Vec<usize>, C
 }
 
 impl World {
-    /// Reads the whole queue; returns the bodies in order, and the coverage.
+    /// Reads the whole queue, and returns the bodies in order and the coverage.
     fn read(&self) -> Result<(Vec<usize>, Coverage), ReaderError> {
         self.clock.block_on(read(&self.queue, &self.clock))
     }
@@ -81,7 +81,7 @@ impl World {
 }
 
 #[test]
-fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
+fn every_message_is_seen_once_and_becomes_visible_again() {
     let world = world(1234);
     let (bodies, coverage) = world.read().unwrap();
     assert_eq!(bodies, (0..1234).collect::<Vec<_>>());
@@ -98,7 +98,7 @@ fn every_message_is_seen_once_and_is_visible_again_at_the_end() {
         }
     );
     assert_eq!(world.depth(), (1234, 0));
-    assert_eq!(world.read().unwrap().0.len(), 1234, "and can be read again at once");
+    assert_eq!(world.read().unwrap().0.len(), 1234, "the messages can be read again immediately");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn reading_an_empty_queue_is_complete() {
 }
 
 #[test]
-fn messages_in_flight_elsewhere_make_the_reading_incomplete() {
+fn messages_in_flight_elsewhere_make_the_coverage_incomplete() {
     let world = world(20);
     let request =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
@@ -180,7 +180,7 @@ fn a_deleted_message_is_not_released() {
 #[test]
 fn unreadable_messages_are_counted_and_released() {
     // Responses with only unreadable messages: the receiver continues.
-    let world = world_of((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
+    let world = world_with_bodies((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = GarbledBodies::wrap_queue(&world.queue);
     let (seen, coverage) = world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&queue, &world.clock).await.unwrap();

@@ -35,7 +35,7 @@ fn brackets_in_strings_do_not_count_as_nesting() {
 
 #[test]
 fn a_malformed_fingerprint_is_ignored() {
-    let with = |fingerprint: &str| {
+    let fingerprint_with = |fingerprint: &str| {
         let ours = DeadLetter {
             last_attempt_traceparent: None,
             last_attempt_logs: None,
@@ -56,38 +56,42 @@ fn a_malformed_fingerprint_is_ignored() {
         let document = serde_json::to_string(&ours).unwrap();
         record("x", [(DEAD_LETTER.to_owned(), Attribute::string(document))].into()).fingerprint
     };
-    assert_eq!(with("0123456789abcdef"), "0123456789abcdef");
-    assert_eq!(with(&"x".repeat(100_000)), compute_fingerprint(UNANNOTATED, "", ""));
+    assert_eq!(fingerprint_with("0123456789abcdef"), "0123456789abcdef");
+    assert_eq!(fingerprint_with(&"x".repeat(100_000)), compute_fingerprint(UNANNOTATED, "", ""));
 }
 
 #[test]
 fn hold_time_and_redrives_come_from_the_document_or_else_the_body() {
-    let reported = |attributes| {
+    let hold_and_redrives = |attributes| {
         let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":3,"held_seconds":60,"redrive_count":2},"data":{}}"#;
         let record = record(body, attributes);
         (record.held_seconds(), record.redrive_count())
     };
-    assert_eq!(reported(Attributes::new()), (60, 2));
-    let ours = |members: &str| {
+    assert_eq!(hold_and_redrives(Attributes::new()), (60, 2));
+    let document_attributes = |members: &str| {
         let document = format!(
             r#"{{"stage":"message-processor","cause":{{"type":"A","message":"b"}},"dead_lettered_at":"1970-01-01T00:00:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"{members}}}"#
         );
         Attributes::from([(DEAD_LETTER.to_owned(), Attribute::string(document))])
     };
-    assert_eq!(reported(ours(r#","held_seconds":120,"redrive_count":4"#)), (120, 4));
+    assert_eq!(hold_and_redrives(document_attributes(r#","held_seconds":120,"redrive_count":4"#)), (120, 4));
     assert_eq!(
-        reported(ours("")),
+        hold_and_redrives(document_attributes("")),
         (0, 0),
-        "its body is of the generation before: it failed before it was sent again"
+        "its body has the previous generation: it failed before it was sent again"
     );
 }
 
 #[test]
 fn a_record_has_the_retry_history_of_its_body() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:05Z","error_type":"A","error_details":"b"}]},"data":{}}"#;
-    let reported = record(body, Attributes::new()).metadata.unwrap();
+    let hold_and_redrives = record(body, Attributes::new()).metadata.unwrap();
     assert_eq!(
-        (reported.retry_attempt, reported.retry_history.len(), reported.retry_history[0].attempt),
+        (
+            hold_and_redrives.retry_attempt,
+            hold_and_redrives.retry_history.len(),
+            hold_and_redrives.retry_history[0].attempt
+        ),
         (1, 1, 0)
     );
 }
@@ -135,7 +139,7 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     let message = received_message("a body without room", Attributes::new(), 1);
     let failure = Failure {
         error: LastError::new("HttpStatus.400", ""),
-        answer: Some(Classification::without_delay(FailureClass::Permanent)),
+        classification: Some(Classification::without_delay(FailureClass::Permanent)),
         delivery: Delivery::from_record(&message, None, Origin::default(), message.sent_at),
         attempts: None,
         unknown: UnknownMembers::default(),
@@ -157,21 +161,21 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     assert_eq!(moved.error_type, "SQS_REDRIVE");
 }
 
-/// Otherwise a purge would archive a final record under a second key.
+/// With any other identity, a purge would archive a final record under a second key.
 #[test]
-fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
+fn a_death_has_the_annotators_identity_or_else_the_one_of_sqs() {
     let died_at = parse_rfc3339("2026-07-25T17:20:05.000007Z").unwrap();
-    let ours = |members: &str| {
+    let annotated_death = |members: &str| {
         let document = format!(
             r#"{{"stage":"message-processor","cause":{{"type":"A","message":"b"}},"dead_lettered_at":"2026-07-25T18:20:00Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"{members}}}"#
         );
         record("{}", [(DEAD_LETTER.to_owned(), Attribute::string(document))].into()).death()
     };
     assert_eq!(
-        ours(r#","died_at":"2026-07-25T17:20:05.000007Z""#),
+        annotated_death(r#","died_at":"2026-07-25T17:20:05.000007Z""#),
         Death::new(died_at, "0123456789abcdef", "m")
     );
-    assert_eq!(ours("").at, Timestamp::UNIX_EPOCH, "SentTimestamp");
+    assert_eq!(annotated_death("").at, Timestamp::UNIX_EPOCH, "SentTimestamp");
     let foreign = record("x", Attributes::new());
     let death = Death::new(
         Timestamp::UNIX_EPOCH,
@@ -183,7 +187,7 @@ fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
 
 /// The annotator folds some of ten attributes, and `traceparent` may be among them.
 #[test]
-fn a_dead_letter_has_the_trace_of_its_producer_also_from_a_folded_attribute() {
+fn a_dead_letter_has_its_producers_trace_even_from_a_folded_attribute() {
     let ours = DeadLetter {
         last_attempt_traceparent: None,
         last_attempt_logs: None,

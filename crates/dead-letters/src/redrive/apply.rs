@@ -1,4 +1,4 @@
-//! The three modes of a redrive: a dry run, an export to a file, or a real run.
+//! The three modes of a redrive: a dry run, an export to a file, and a real run.
 
 use std::io;
 
@@ -11,7 +11,7 @@ use super::run::RedriveRun;
 use super::task::RedriveJob;
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
-/// Called with each message to be sent back.
+/// A callback that receives each message to be sent back.
 type SendBackVisitor<'t> =
     &'t mut dyn FnMut(&mut RedriveReport, &DeadLetterRecord, &SendBack) -> io::Result<()>;
 
@@ -24,7 +24,8 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         self.dry_run_after(None).await
     }
 
-    /// Reports, like [`RedriveJob::dry_run`], the work that remains after the runs of this journal.
+    /// Reports the same as [`RedriveJob::dry_run`], but only the work that remains after the runs recorded in this
+    /// journal.
     ///
     /// # Errors
     /// The errors of [`RedriveJob::dry_run`].
@@ -40,8 +41,8 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         self.visit_messages(journal, &mut would_send).await
     }
 
-    /// Writes the bodies that would be sent back, one per line, and leaves all dead letters in the DLQ. Those already
-    /// sent according to the journal are counted and omitted.
+    /// Writes the bodies that would be sent back, one per line, and leaves all dead letters in the DLQ. Messages
+    /// already sent according to the journal are counted and omitted.
     /// [`RedrivePlan::into_lines`](super::RedrivePlan::into_lines) must be set.
     ///
     /// # Errors
@@ -65,11 +66,11 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     async fn visit_messages(
         &self,
         journal: Option<&RedriveJournal>,
-        take: SendBackVisitor<'_>,
+        visit: SendBackVisitor<'_>,
     ) -> Result<RedriveReport, DeadLetterError> {
         let mut report = RedriveReport::default();
         let mut reader = DeadLetterReader::new(self.dlq, self.clock).await?;
-        let outcome = self.visit_reader(&mut reader, journal, &mut report, take).await;
+        let outcome = self.visit_reader(&mut reader, journal, &mut report, visit).await;
         report.coverage = Some(reader.finish().await);
         outcome?;
         self.plan.pick.check_filter()?;
@@ -81,7 +82,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         reader: &mut DeadLetterReader<'_, D, C>,
         journal: Option<&RedriveJournal>,
         report: &mut RedriveReport,
-        take: SendBackVisitor<'_>,
+        visit: SendBackVisitor<'_>,
     ) -> Result<(), DeadLetterError> {
         while let Some(messages) = reader.next_messages().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
@@ -92,14 +93,14 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
                 }
                 match self.plan.decide_and_count(&record, report)? {
                     Some(send_back) if report.planned + report.sent < self.limits.max => {
-                        take(report, &record, &send_back)?;
+                        visit(report, &record, &send_back)?;
                     }
                     Some(_) => report.left_by_max += 1,
                     None => {}
                 }
             }
             if (self.interrupted)() {
-                report.early = Some(EarlyEnd::Interrupted);
+                report.early_end = Some(EarlyEnd::Interrupted);
                 break;
             }
         }
@@ -112,7 +113,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveJob<'_, D, S, C> {
     ///
     /// # Errors
     /// If the DLQ or a filter fails before any work is done, or the first or the last line of the journal cannot be
-    /// written. A later error is in [`RedriveReport::early`]. A second run with the same journal continues where this
+    /// written. A later error is in [`RedriveReport::early_end`]. A second run with the same journal continues where this
     /// one ended.
     pub async fn apply(&self, journal: &mut RedriveJournal) -> Result<RedriveReport, DeadLetterError> {
         let report = RedriveRun::new(self, journal).run_to_end().await?;

@@ -27,7 +27,7 @@ impl RedriveEnding {
     /// have read the whole DLQ.
     #[must_use]
     pub fn from_report(report: &RedriveReport, max: u64) -> Self {
-        match report.early {
+        match report.early_end {
             // Checked first: without this warning, another redrive would create copies.
             _ if report.not_deleted > 0 => Self::NotDeleted,
             Some(EarlyEnd::Failed(_)) => Self::Failed,
@@ -39,7 +39,7 @@ impl RedriveEnding {
         }
     }
 
-    /// The exit code of the `redrive` command for this ending.
+    /// Returns the exit code of the `redrive` command for this ending.
     #[must_use]
     pub const fn exit_code(self) -> ExitCode {
         match self {

@@ -25,7 +25,7 @@ pub use entry::JournalEntry;
 use letter::{LetterState, LetterStep};
 
 /// The first bytes of every journal.
-const BEGINNING: &[u8] = br#"{"plan":{"#;
+const FIRST_BYTES: &[u8] = br#"{"plan":{"#;
 
 /// A journal that is open for appending.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub struct JournalCounts {
 
 /// The complete lines of a journal.
 #[derive(Default)]
-struct WholeLines {
+struct CompleteLines {
     entries: Vec<JournalEntry>,
     /// Their total length in bytes.
     bytes: u64,
@@ -74,57 +74,58 @@ struct WholeLines {
 pub struct JournalError {
     path: PathBuf,
     reason: String,
-    /// The target queue of the redrive that the journal belongs to, if it differs.
-    to_other: Option<String>,
+    /// The target queue of the redrive that the journal belongs to, if that is another redrive.
+    other_target: Option<String>,
 }
 
 impl JournalError {
     fn new(path: &Path, reason: String) -> Self {
-        Self { path: path.to_owned(), reason, to_other: None }
+        Self { path: path.to_owned(), reason, other_target: None }
     }
 
-    /// True if the journal belongs to another redrive.
+    /// Returns true if the journal belongs to another redrive.
     #[must_use]
     pub const fn is_other_redrive(&self) -> bool {
-        self.to_other.is_some()
+        self.other_target.is_some()
     }
 
-    /// Converts to the error for a redrive from a file, which has only this journal: with a new one, all messages would
-    /// be sent again.
+    /// Converts to the error for a redrive from a file. Its journal cannot be replaced: with a new one, all messages
+    /// would be sent again.
     #[must_use]
     pub fn for_file(self) -> Self {
-        let Some(to) = &self.to_other else { return self };
+        let Some(to) = &self.other_target else { return self };
         let reason = format!(
             "belongs to another redrive, to {to}, and is the only record of what was sent from the file: finish that \
-             redrive first, with its queue and where it was started"
+             redrive first, with its queue and from where it was started"
         );
         Self { reason, ..self }
     }
 }
 
 impl RedriveJournal {
-    /// Opens and locks the journal of this plan, or creates it. A last line torn by a crash is truncated.
+    /// Opens and locks the journal of this plan, or creates it. An incomplete last line, left by a crash, is removed.
     ///
     /// # Errors
     /// If it belongs to another plan or another user, is in use by another run, cannot be read or written, or is
     /// damaged anywhere but in its last line.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
-        let failed = |reason: String| JournalError::new(path, reason);
-        let file = open_own(path, true).map_err(|error| failed(error.to_string()))?;
-        // Two concurrent runs would both consider a message not sent, and both send it.
-        file.try_lock()
-            .map_err(|_| failed("is in use: another redrive with the same options is running".to_owned()))?;
+        let journal_error = |reason: String| JournalError::new(path, reason);
+        let file = open_own(path, true).map_err(|error| journal_error(error.to_string()))?;
+        // Two concurrent runs would both treat a message as not sent, and both send it.
+        file.try_lock().map_err(|_| {
+            journal_error("is in use: another redrive with the same options is running".to_owned())
+        })?;
         let mut journal = Self::without_entries(path, file);
         let plan = JournalEntry::Plan { id: id.to_owned(), from: from.to_owned(), to: to.to_owned() };
         let first = journal.replay_file()?;
         // With `--edit`, the journal contains complete messages.
-        keep_private(&journal.file).map_err(|error| failed(error.to_string()))?;
+        keep_private(&journal.file).map_err(|error| journal_error(error.to_string()))?;
         match first {
             None => {
                 // The directory entry must be on disk as well: otherwise a crash loses the whole journal, and all
                 // messages are sent again.
                 journal.write_entries(&[plan])?;
-                sync_directory_of(path).map_err(|error| failed(error.to_string()))?;
+                sync_directory_of(path).map_err(|error| journal_error(error.to_string()))?;
             }
             Some(first) => check_plan(path, &first, &plan)?,
         }
@@ -194,7 +195,7 @@ impl RedriveJournal {
         Ok(journal.counts())
     }
 
-    /// The combined progress of all runs.
+    /// Returns the combined progress of all runs.
     #[must_use]
     pub fn counts(&self) -> JournalCounts {
         let mut counts = JournalCounts::default();
@@ -213,47 +214,47 @@ impl RedriveJournal {
         counts
     }
 
-    /// True if no run of this plan has sent a message yet.
+    /// Returns true if no run of this plan has sent a message yet.
     #[must_use]
     pub fn is_new(&self) -> bool {
         self.letters.values().all(|letter| letter.step == LetterStep::NotSent)
     }
 
-    /// True if a dead letter was already sent back, so it only needs to be deleted.
+    /// Returns true if a dead letter was already sent back, so that it only needs to be deleted.
     #[must_use]
     pub fn was_sent(&self, sqs_message_id: &str) -> bool {
         self.letters.get(sqs_message_id).is_some_and(|letter| letter.step >= LetterStep::Sent)
     }
 
-    /// True if a dead letter may have been sent under another id: a nondeterministic edit would turn it into two
-    /// messages.
+    /// Returns true if a dead letter may have been sent under another id: a nondeterministic edit would turn it into
+    /// two messages.
     #[must_use]
     pub fn may_have_other_id(&self, sqs_message_id: &str, message_id: &str) -> bool {
         let letter = self.letters.get(sqs_message_id).filter(|letter| letter.may_be_sent());
         letter.is_some_and(|letter| letter.message_id != message_id)
     }
 
-    /// The SQS message ids of dead letters that a run has sent back and whose deletion is not confirmed.
+    /// Returns the SQS message ids of dead letters that a run has sent back and whose deletion is not confirmed.
     pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
         let sent = self.letters.iter().filter(|(_, letter)| letter.step == LetterStep::Sent);
         sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
     }
 
-    /// The number of possible copies that no run has reported yet: messages beyond one per dead letter. They are from
-    /// this run or from killed ones, since a killed run may have sent a message, even repeatedly, without recording it.
+    /// Returns the number of possible copies that no run has reported yet: messages beyond one per dead letter. They
+    /// are from this run or from killed runs, which may have sent a message, even repeatedly, without recording it.
     #[must_use]
     pub fn possible_copies(&self) -> u64 {
         self.copies_not_reported
     }
 
-    /// True if a message has returned to the DLQ since this run sent it.
+    /// Returns true if a message has returned to the DLQ since this run sent it.
     #[must_use]
     pub fn came_back(&self, message_id: &str, generation: u32) -> bool {
         self.generations.get(message_id).is_some_and(|sent| generation >= *sent)
     }
 
-    /// True if a dead letter is a message that this run sent, identified by its SQS message id if SQS itself moved it,
-    /// otherwise by its own id.
+    /// Returns true if a dead letter is a message that this run sent. It is identified by its SQS message id if SQS
+    /// itself moved it, otherwise by its own id.
     #[must_use]
     pub fn has_come_back(&self, record: &DeadLetterRecord) -> bool {
         let by_own_id =
@@ -265,7 +266,7 @@ impl RedriveJournal {
     /// Writes entries and syncs them to disk.
     ///
     /// # Errors
-    /// If the file cannot be written. No step that depends on these entries may be taken then.
+    /// If the file cannot be written. In that case, no step that depends on these entries may be taken.
     pub fn write_entries(&mut self, entries: &[JournalEntry]) -> Result<(), JournalError> {
         if entries.is_empty() {
             return Ok(());
@@ -281,14 +282,17 @@ impl RedriveJournal {
         written.map_err(|error| JournalError::new(&self.path, error.to_string()))
     }
 
-    /// Replays the file and returns its first entry. No step depends on a last line without a line break, so that line
-    /// is truncated, after a check that the file is a journal.
+    /// Replays the file and returns its first entry. No step depends on a last line without a line break, so such a
+    /// line is removed once the file is known to be a journal.
     fn replay_file(&mut self) -> Result<Option<JournalEntry>, JournalError> {
-        let failed = |error: io::Error| JournalError::new(&self.path, error.to_string());
-        let WholeLines { entries, bytes } = self.read_lines()?;
-        // Every complete line is an entry, so this is a journal. The torn line at its end is truncated: an entry
+        let journal_error = |error: io::Error| JournalError::new(&self.path, error.to_string());
+        let CompleteLines { entries, bytes } = self.read_lines()?;
+        // Every complete line is an entry, so this is a journal. The incomplete line at its end is removed: an entry
         // appended to it would make the journal unreadable.
-        self.file.set_len(bytes).and_then(|()| self.file.seek(SeekFrom::Start(bytes))).map_err(failed)?;
+        self.file
+            .set_len(bytes)
+            .and_then(|()| self.file.seek(SeekFrom::Start(bytes)))
+            .map_err(journal_error)?;
         for entry in &entries {
             self.apply_entry(entry);
         }
@@ -296,39 +300,40 @@ impl RedriveJournal {
     }
 
     /// Reads the complete lines.
-    fn read_lines(&self) -> Result<WholeLines, JournalError> {
-        let failed = |reason: String| JournalError::new(&self.path, reason);
+    fn read_lines(&self) -> Result<CompleteLines, JournalError> {
+        let journal_error = |reason: String| JournalError::new(&self.path, reason);
         let mut reader = BufReader::new(&self.file);
-        let mut whole = WholeLines::default();
+        let mut complete = CompleteLines::default();
         let mut number = 0_u64;
-        // Bytes instead of text: a crash may leave half a character.
+        // Bytes instead of text: a crash can leave half a character.
         let mut line = Vec::new();
         loop {
             line.clear();
-            let bytes = reader.read_until(b'\n', &mut line).map_err(|error| failed(error.to_string()))?;
+            let bytes =
+                reader.read_until(b'\n', &mut line).map_err(|error| journal_error(error.to_string()))?;
             number += 1;
             if !line.ends_with(b"\n") {
-                if number == 1 && !(line.starts_with(BEGINNING) || BEGINNING.starts_with(&line)) {
-                    return Err(failed(
-                        "is another file; name one that does not exist with --journal".to_owned(),
+                if number == 1 && !(line.starts_with(FIRST_BYTES) || FIRST_BYTES.starts_with(&line)) {
+                    return Err(journal_error(
+                        "is not a journal; name a file that does not exist with --journal".to_owned(),
                     ));
                 }
                 break;
             }
             let entry: JournalEntry = serde_json::from_slice(&line)
-                .map_err(|error| failed(format!("line {number} is not a journal entry: {error}")))?;
-            whole.bytes += bytes as u64;
-            whole.entries.push(entry);
+                .map_err(|error| journal_error(format!("line {number} is not a journal entry: {error}")))?;
+            complete.bytes += bytes as u64;
+            complete.entries.push(entry);
         }
-        Ok(whole)
+        Ok(complete)
     }
 
     fn apply_entry(&mut self, entry: &JournalEntry) {
         match entry {
             JournalEntry::Plan { .. } => {}
             JournalEntry::Run { .. } => {
-                // Intents without an outcome are from a killed run: each was sent between zero times and the limit of
-                // one delivery. The count assumes the worst.
+                // Intents without an outcome are from a killed run: each was sent between zero times and the limit per
+                // delivery. The count assumes the maximum.
                 for letter in self.letters.values_mut().filter(|letter| letter.step == LetterStep::Intended) {
                     letter.step = LetterStep::NotSent;
                     self.copies_not_reported += letter.add_possible_sends(MAX_AMBIGUOUS_SENDS);
@@ -382,15 +387,15 @@ fn check_plan(path: &Path, first: &JournalEntry, plan: &JournalEntry) -> Result<
 fn other_redrive_error(path: &Path, first: &JournalEntry) -> JournalError {
     let reason =
         "belongs to another redrive (other queues, selection or edit); name another file with --journal";
-    let to_other = match first {
+    let other_target = match first {
         JournalEntry::Plan { to, .. } => Some(to.clone()),
         _ => None,
     };
-    JournalError { to_other, ..JournalError::new(path, reason.to_owned()) }
+    JournalError { other_target, ..JournalError::new(path, reason.to_owned()) }
 }
 
-/// The id of a redrive, 16 hexadecimal digits: a digest of its queues, its selection and its edit. A journal is valid
-/// only for the id that it was created with.
+/// Returns the id of a redrive, 16 hexadecimal digits: a digest of its queues, its selection and its edit. A journal is
+/// valid only for the id that it was created with.
 #[must_use]
 pub fn plan_id(parts: &[&str]) -> String {
     let mut hash = Sha256::new();

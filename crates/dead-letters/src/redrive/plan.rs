@@ -10,6 +10,7 @@ use redeliver_core::failure::annotation::{DeadLetter, ERROR_DETAILS, ERROR_TYPE}
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::metadata::{GENERATION_MAX, Metadata};
+use redeliver_core::message::plain::PlainMessages;
 use redeliver_core::message::schema::{MessageSchema, Parsed, Rewritten};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::ports::is_fifo;
@@ -26,19 +27,19 @@ use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 pub struct RedrivePlan {
     pub pick: Pick,
     pub edit: Option<BodyEdit>,
-    /// True to leave messages that the edit does not change.
+    /// True to leave messages in the DLQ that the edit does not change.
     pub edited_only: bool,
     /// True to give edited messages a new `message_id`.
     pub new_id: bool,
-    /// Messages that were sent back this many times are parked: they remain in the DLQ.
+    /// The number of times that a message may be sent back. After that it is parked: it remains in the DLQ.
     pub max_generation: u32,
     /// True if messages are written to a file, one body per line.
     pub into_lines: bool,
     /// True if messages are sent to a FIFO queue, each to the end of its group.
     pub to_fifo: bool,
-    /// True if the DLQ is known to belong to a deployment. A plain message without anything written by redeliver then
-    /// belongs to its loop and keeps its id, in `Redeliver`; otherwise it belongs to another program and is sent back
-    /// unchanged.
+    /// True if the DLQ is known to belong to a deployment. A plain message with nothing written by redeliver then
+    /// belongs to that deployment's loop and keeps its id, in `Redeliver`; otherwise it belongs to another program and
+    /// is sent back unchanged.
     pub from_deployment: bool,
     /// The source queues of the messages.
     pub sources: Sources,
@@ -49,13 +50,13 @@ pub struct RedrivePlan {
 /// Selects messages of a shared DLQ by the queue that SQS moved them from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
-    /// All messages go to one queue.
+    /// All messages are sent to one queue.
     #[default]
     Any,
-    /// Each message goes back to its own queue. It is left if SQS does not record its queue, or if that queue is
-    /// unusable: unusable queues by ARN, with the reason.
+    /// Each message is sent back to its own queue. It is left in the DLQ if SQS did not record its queue, or if that
+    /// queue is in `unusable`, which has the reason for each unusable queue, by ARN.
     Known { unusable: BTreeMap<String, String> },
-    /// Only messages of the queue with this ARN are selected, and are sent back to it.
+    /// Only messages from the queue with this ARN are selected, and are sent back to it.
     Only(String),
 }
 
@@ -64,7 +65,7 @@ pub enum Sources {
 pub enum RedriveDecision {
     NotSelected,
     Send(Box<SendBack>),
-    /// The message remains in the DLQ, although it is, or may be, selected.
+    /// The message remains in the DLQ although it is selected, or may be.
     Stays(StayReason),
 }
 
@@ -72,9 +73,9 @@ pub enum RedriveDecision {
 #[derive(Clone, Debug, PartialEq)]
 pub struct SendBack {
     pub message: OutgoingMessage,
-    /// Its own id, or the new id if it was assigned one.
+    /// The message's own id, or the new id if it was assigned one.
     pub message_id: String,
-    /// Its previous id, in any format, if it was assigned a new one.
+    /// The message's previous id, in any format, if it was assigned a new one.
     pub old_message_id: Option<String>,
     pub generation: u32,
     pub edited: bool,
@@ -86,10 +87,10 @@ pub enum StayReason {
     /// The filter failed on the message.
     #[error("the filter cannot judge it: {0}")]
     NotJudged(String),
-    #[error("would be dead-lettered again at once: {0}")]
+    #[error("would be dead-lettered again immediately: {0}")]
     NotAMessage(String),
     /// The omitted parts, joined.
-    #[error("its {0} was omitted in the archive: it cannot be sent again")]
+    #[error("its {0} was omitted from the archive: it cannot be sent again")]
     Omitted(String),
     #[error("parked: was sent back {0} times already (--max-generation)")]
     Parked(u32),
@@ -146,8 +147,9 @@ impl RedrivePlan {
         }
         // Checked before the edit and the schema, which are more expensive. An invalid message may have its generation
         // only in its final record.
-        let given_up_in = record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation).unwrap_or(0);
-        let generation = record.metadata.as_ref().map_or(given_up_in, Metadata::generation);
+        let final_generation =
+            record.dead_letter.as_ref().and_then(|ours| ours.redrive_generation).unwrap_or(0);
+        let generation = record.metadata.as_ref().map_or(final_generation, Metadata::generation);
         if generation >= self.max_generation.min(GENERATION_MAX) {
             return Ok(RedriveDecision::Stays(StayReason::Parked(generation)));
         }
@@ -155,13 +157,12 @@ impl RedrivePlan {
         let Some(edit) = &self.edit else {
             return Ok(self.build_send_back(record, &record.message.body, attributes, None));
         };
-        let editable =
-            if self.was_found_invalid(record) { Editable::All } else { Editable::WhatIsTheProducers };
+        let editable = if self.was_found_invalid(record) { Editable::All } else { Editable::ProducerPart };
         let body = match edit.edit_body(record, editable)? {
             Ok(body) => body,
             Err(why) => return Ok(RedriveDecision::Stays(StayReason::EditRefused(why))),
         };
-        // An edit that changes nothing does not change the id: with a new one, an API would repeat the same work.
+        // An edit that changes nothing does not change the id: with a new id, an API would repeat the same work.
         if body == record.message.body {
             return Ok(match self.build_send_back(record, &body, attributes, None) {
                 RedriveDecision::Send(_) if self.edited_only => RedriveDecision::Stays(StayReason::NotEdited),
@@ -170,9 +171,9 @@ impl RedrivePlan {
         }
         // An id set by the edit itself is kept, even with `--new-id`.
         let (old, new) = (message_id_in(&record.message.body), message_id_in(&body));
-        let edit_gives_id = new.is_some() && new != old;
-        if edit_gives_id || !self.new_id {
-            return Ok(self.build_send_back(record, &body, attributes, old.filter(|_| edit_gives_id)));
+        let edit_sets_id = new.is_some() && new != old;
+        if edit_sets_id || !self.new_id {
+            return Ok(self.build_send_back(record, &body, attributes, old.filter(|_| edit_sets_id)));
         }
         if self.sends_unchanged(record) {
             return Ok(RedriveDecision::Stays(StayReason::WithoutId));
@@ -208,7 +209,7 @@ impl RedrivePlan {
         Ok(None)
     }
 
-    /// The body that would be sent without the edit; the original body if the message cannot be sent.
+    /// Returns the body that would be sent without the edit, or the original body if the message cannot be sent.
     #[must_use]
     pub fn body_without_edit(&self, record: &DeadLetterRecord) -> String {
         let body = &record.message.body;
@@ -218,26 +219,39 @@ impl RedrivePlan {
         }
     }
 
-    /// True if the final record marks the message as invalid, or if it cannot be read as a message. No target has seen
-    /// its id, so an edit may change all of it.
+    /// Returns true if the final record marks the message as invalid, or if it cannot be read as a message. No target
+    /// has seen its id, so an edit may change all of it.
     #[must_use]
     pub fn was_found_invalid(&self, record: &DeadLetterRecord) -> bool {
         let codes = [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema];
         // The code is in its attributes or, if they are full, in its trace header. A producer's own `ErrorType` does
         // not count.
-        let is_said = codes.iter().any(|code| code.as_str() == record.error_type);
-        // The schema for `data` is not checked, since it is not the one that applied when the message was called.
-        let is_read = record.metadata.is_some()
+        let is_marked_invalid = codes.iter().any(|code| code.as_str() == record.error_type);
+        // The schema for `data` is not checked, since it is not the schema that applied when the target was called.
+        let is_readable = record.metadata.is_some()
             || self
                 .schema
                 .read_either(&record.message.body, &producer_attributes(record), record.first_id())
                 .is_ok();
-        is_said || !is_read
+        is_marked_invalid || !is_readable
     }
 
-    /// True if the message is sent back with unchanged attributes and trace header.
+    /// Returns true if the message is sent back with unchanged attributes and trace header.
     fn sends_unchanged(&self, record: &DeadLetterRecord) -> bool {
         self.schema.accepts_plain() && !self.from_deployment && record.is_untouched()
+    }
+
+    /// Returns true if this is another program's message that would be sent back unchanged with `--plain`.
+    fn would_be_plain(&self, record: &DeadLetterRecord) -> bool {
+        let accepting = MessageSchema::default().with_plain(PlainMessages::default());
+        let attributes = &record.message.attributes;
+        self.edit.is_none()
+            && !self.schema.accepts_plain()
+            && record.is_untouched()
+            && matches!(
+                accepting.read_either(&record.message.body, attributes, record.first_id()),
+                Ok(Parsed::Plain(_))
+            )
     }
 
     fn build_send_back(
@@ -267,8 +281,8 @@ impl RedrivePlan {
         if to_fifo && record.message.message_group_id.is_none() {
             return RedriveDecision::Stays(StayReason::WithoutGroup);
         }
-        // Derived from this death and this body: a send that is repeated within five minutes adds no copy, and one with
-        // another edit is not dropped.
+        // Derived from this death and this body, so that a send repeated within five minutes adds no copy, and a send
+        // with another edit is not dropped.
         let death = &record.message.sqs_message_id;
         let deduplication_id = to_fifo.then(|| derive_id(death, generation, &new_body).to_string());
         let content = Content {
@@ -291,7 +305,7 @@ impl RedrivePlan {
         }
     }
 
-    /// Prepares a message of another program. It has no generation, and its only id is the SQS message id.
+    /// Prepares a message from another program. It has no generation, and its only id is the SQS message id.
     fn resend_unchanged(&self, record: &DeadLetterRecord, body: &str) -> Result<ResentMessage, StayReason> {
         if let Some(plain) = self.schema.plain() {
             plain.check_body(body).map_err(|invalid| StayReason::NotAMessage(invalid.to_string()))?;
@@ -305,7 +319,7 @@ impl RedrivePlan {
         })
     }
 
-    /// Prepares a message of redeliver, with a fresh retry budget and without redeliver's own attributes.
+    /// Prepares a redeliver message, with a fresh retry budget and without redeliver's own attributes.
     fn resend_next_generation(
         &self,
         record: &DeadLetterRecord,
@@ -314,8 +328,8 @@ impl RedrivePlan {
     ) -> Result<ResentMessage, StayReason> {
         let parsed = self.schema.read_either(body, &attributes, record.first_id());
         let parsed = parsed.map_err(|invalid| {
-            let from_elsewhere = !self.schema.accepts_plain() && record.is_untouched();
-            let advice = if from_elsewhere { "; to send it back unchanged, add --plain" } else { "" };
+            let advice =
+                if self.would_be_plain(record) { "; to send it back unchanged, add --plain" } else { "" };
             StayReason::NotAMessage(format!("{invalid}{advice}"))
         })?;
         let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! The report of a redrive, or of its plan.
+//! The report of a redrive or of its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use serde_json::{Value, json};
 use super::plan::{RedrivePlan, SendBack};
 use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, explain_error};
 
-/// Limit on the examples per reason.
-const EXAMPLES: usize = 3;
-/// Limit on the reasons that are counted separately. A reason names locations in the message, so there may be as many
-/// reasons as messages.
-const REASONS: usize = 100;
+/// The maximum number of examples per reason.
+const EXAMPLES_MAX: usize = 3;
+/// The maximum number of reasons that are counted separately. A reason can name locations in the message, so there can
+/// be as many reasons as messages.
+const REASONS_MAX: usize = 100;
 
 /// The counts of a redrive, with examples of messages that remain in the DLQ.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,26 +30,26 @@ pub struct RedriveReport {
     pub new_ids: u64,
     /// Messages sent back by an earlier run that could not delete them, and deleted by this one.
     pub deleted_only: u64,
-    /// Messages that may be in the source queue beyond one per dead letter: sends without a response, of this run and
-    /// of an earlier run that was killed.
+    /// Possible extra copies in the source queue, beyond one message per dead letter. They come from sends without a
+    /// response, in this run or in an earlier run that was killed.
     pub possible_copies: u64,
     /// Messages sent back, by this run or an earlier one, that this run could not delete from the DLQ.
     pub not_deleted: u64,
     /// The reason for the last failed deletion of this run.
     pub why_not_deleted: Option<NotDeleted>,
     /// The result of watching the pilot.
-    pub watched: Option<PilotResult>,
+    pub pilot_result: Option<PilotResult>,
     pub not_selected: u64,
     /// Messages selected, read and left in the DLQ because [`RedriveLimits::max`](super::RedriveLimits::max) was
-    /// reached. A run stops reading then.
+    /// reached. A run stops reading at that point.
     pub left_by_max: u64,
     /// The part of the DLQ that was read.
     pub coverage: Option<Coverage>,
     /// The reason for an early end, if any.
-    pub early: Option<EarlyEnd>,
+    pub early_end: Option<EarlyEnd>,
     /// The messages that were, or would be, sent back, by error type.
     pub by_error_type: BTreeMap<String, u64>,
-    /// Those of these messages that SQS moved to the DLQ, by the ARN of their source queue.
+    /// The subset of these messages that SQS itself moved to the DLQ, by the ARN of their source queue.
     pub by_source: BTreeMap<String, u64>,
     /// Examples of previous ids with their new ones.
     pub new_id_examples: Vec<(String, String)>,
@@ -57,44 +57,44 @@ pub struct RedriveReport {
     pub to_retry: u64,
     /// The messages that remain in the DLQ, by reason: their number, and the SQS message ids of up to three.
     pub staying: BTreeMap<String, (u64, Vec<String>)>,
-    /// The own ids of messages that this run sent and that are in the DLQ again.
+    /// Messages that this run sent and that are in the DLQ again, by the message's own id.
     pub came_back: BTreeSet<String>,
     /// The causes of these new failures, at most 100.
-    pub died_again: Vec<DiedAgain>,
+    pub died_again: Vec<RepeatFailure>,
 }
 
 /// A message that an edit changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EditExample {
     pub message_id: String,
-    /// The body that would be sent without the edit, so that the changes of every redrive are not attributed to the
+    /// The body that would be sent without the edit, so that changes that every redrive makes are not attributed to the
     /// edit.
     pub before: String,
     pub after: String,
-    /// True if its `metadata` was written by redeliver, and so is shown without `--reveal`.
-    pub has_open_metadata: bool,
+    /// True if redeliver wrote the message's `metadata`, which is then shown without `--reveal`.
+    pub can_show_metadata: bool,
 }
 
 /// Messages that were sent back and failed again with the same cause.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct DiedAgain {
+pub struct RepeatFailure {
     pub fingerprint: String,
-    /// The error of the first message, in one line.
+    /// The error of the first message, on one line.
     pub headline: String,
     pub count: u64,
     /// Example SQS message ids in the DLQ.
     pub examples: Vec<String>,
 }
 
-impl DiedAgain {
-    /// Merges the entry of another run.
+impl RepeatFailure {
+    /// Merges an entry from another run.
     pub fn merge_into(all: &mut Vec<Self>, more: Self) {
-        let is_full = all.len() >= REASONS;
+        let is_full = all.len() >= REASONS_MAX;
         match all.iter_mut().find(|known| known.fingerprint == more.fingerprint) {
             Some(known) => {
                 known.count += more.count;
                 known.examples.extend(more.examples);
-                known.examples.truncate(EXAMPLES);
+                known.examples.truncate(EXAMPLES_MAX);
             }
             None if is_full => {}
             None => all.push(more),
@@ -102,13 +102,13 @@ impl DiedAgain {
     }
 }
 
-/// The reasons for ending a redrive early, worst last.
+/// The reason why a redrive ended early, worst last.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EarlyEnd {
     /// Too many of the sent messages failed again.
     Stopped,
     Interrupted,
-    /// An error, with this reason.
+    /// An error, with the reason.
     Failed(String),
 }
 
@@ -117,12 +117,12 @@ pub enum EarlyEnd {
 pub struct PilotResult {
     /// The duration of the watch.
     pub seconds: u64,
-    /// The number of messages of the pilot.
+    /// The number of messages in the pilot.
     pub sent: u64,
     /// The pilot messages that are in the DLQ again.
     pub came_back: u64,
-    /// The increase of SQS's count of delayed messages in the source queue: about this many pilot messages have failed
-    /// and wait for a retry. `None` if SQS did not return the count.
+    /// The increase in SQS's count of delayed messages in the source queue: about this many pilot messages have failed
+    /// and are waiting for a retry. `None` if SQS did not return the count.
     pub waiting: Option<u64>,
 }
 
@@ -145,7 +145,7 @@ impl RedriveReport {
                 message_id: record.message_id().to_owned(),
                 before: plan.body_without_edit(record),
                 after: send_back.message.content().body.clone(),
-                has_open_metadata: record.has_open_metadata(),
+                can_show_metadata: record.can_show_metadata(),
             });
         }
     }
@@ -156,40 +156,40 @@ impl RedriveReport {
     }
 
     fn count_send_back(&mut self, record: &DeadLetterRecord, send_back: &SendBack) {
-        self.count_kind(&record.error_type, record.message.redriven_from.as_deref());
+        self.count_type_and_source(&record.error_type, record.message.redriven_from.as_deref());
         self.edited += u64::from(send_back.edited);
         if let Some(old) = &send_back.old_message_id {
             self.new_ids += 1;
-            if self.new_id_examples.len() < EXAMPLES {
+            if self.new_id_examples.len() < EXAMPLES_MAX {
                 self.new_id_examples.push((old.clone(), send_back.message_id.clone()));
             }
         }
     }
 
     /// Counts a message that is sent back, by its error type and by the queue that SQS moved it from.
-    pub fn count_kind(&mut self, error_type: &str, source: Option<&str>) {
+    pub fn count_type_and_source(&mut self, error_type: &str, source: Option<&str>) {
         *self.by_error_type.entry(error_type.to_owned()).or_default() += 1;
         if let Some(source) = source {
             *self.by_source.entry(source.to_owned()).or_default() += 1;
         }
     }
 
-    /// The numbers of messages from queues other than `to`, by source queue.
-    pub fn from_other_queues(&self, to: &str) -> impl Iterator<Item = (&str, u64)> {
+    /// Returns the numbers of messages from queues other than `to`, by source queue.
+    pub fn counts_from_other_queues(&self, to: &str) -> impl Iterator<Item = (&str, u64)> {
         self.by_source.iter().filter(move |(arn, _)| *arn != to).map(|(arn, count)| (arn.as_str(), *count))
     }
 
-    /// The part of the plan's report that a run over a single queue does not count: messages that are not selected, and
-    /// those that remain for these reasons.
+    /// Returns the part of the plan's report that a run over a single queue does not count: messages that are not
+    /// selected, and those that remain for these reasons.
     #[must_use]
     pub fn without_runs(&self, reasons: &[String]) -> Self {
-        let stays = |reason: &String| reasons.contains(reason);
-        let staying = self.staying.clone().into_iter().filter(|(reason, _)| stays(reason)).collect();
+        let is_requested = |reason: &String| reasons.contains(reason);
+        let staying = self.staying.clone().into_iter().filter(|(reason, _)| is_requested(reason)).collect();
         Self { not_selected: self.not_selected, staying, coverage: self.coverage, ..Self::default() }
     }
 
-    /// Adds the messages of another source queue of the same DLQ. Messages that were not selected are counted only
-    /// once, elsewhere.
+    /// Adds the report for another source queue of the same DLQ, except for its messages that were not selected: they
+    /// are counted once, elsewhere.
     pub fn add_report(&mut self, other: Self) {
         self.planned += other.planned;
         self.sent += other.sent;
@@ -202,8 +202,8 @@ impl RedriveReport {
         self.to_retry += other.to_retry;
         self.left_by_max += other.left_by_max;
         self.why_not_deleted = other.why_not_deleted.or(self.why_not_deleted.take());
-        self.watched = self.watched.or(other.watched);
-        self.early = self.early.take().max(other.early);
+        self.pilot_result = self.pilot_result.or(other.pilot_result);
+        self.early_end = self.early_end.take().max(other.early_end);
         self.coverage = match (self.coverage, other.coverage) {
             (Some(one), Some(two)) => Some(Coverage { complete: one.complete && two.complete, ..two }),
             (one, two) => two.or(one),
@@ -217,15 +217,15 @@ impl RedriveReport {
             let (all, shown) = self.staying.entry(reason).or_default();
             *all += count;
             shown.extend(examples);
-            shown.truncate(EXAMPLES);
+            shown.truncate(EXAMPLES_MAX);
         }
         self.new_id_examples.extend(other.new_id_examples);
-        self.new_id_examples.truncate(EXAMPLES);
+        self.new_id_examples.truncate(EXAMPLES_MAX);
         self.came_back.extend(other.came_back);
-        other.died_again.into_iter().for_each(|died| DiedAgain::merge_into(&mut self.died_again, died));
+        other.died_again.into_iter().for_each(|died| RepeatFailure::merge_into(&mut self.died_again, died));
     }
 
-    pub(super) fn not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
+    pub(super) fn count_not_sent(&mut self, sqs_message_id: &str, error: &EntryError) {
         self.to_retry += 1;
         self.count_staying(
             sqs_message_id,
@@ -237,20 +237,20 @@ impl RedriveReport {
         self.to_retry += 1;
         self.count_staying(
             sqs_message_id,
-            "became visible to other programs before it was sent: run it again".to_owned(),
+            "became visible to other programs before it was sent: run the redrive again".to_owned(),
         );
     }
 
-    /// Counts, once, a message of this run that is in the DLQ again.
+    /// Counts a message of this run that is in the DLQ again; each message counts once.
     pub(super) fn count_came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
         if self.came_back.insert(message_id.to_owned()) {
-            let died = DiedAgain {
+            let died = RepeatFailure {
                 fingerprint: record.fingerprint.clone(),
                 headline: record.headline(),
                 count: 1,
                 examples: vec![record.message.sqs_message_id.clone()],
             };
-            DiedAgain::merge_into(&mut self.died_again, died);
+            RepeatFailure::merge_into(&mut self.died_again, died);
         }
     }
 
@@ -261,31 +261,31 @@ impl RedriveReport {
         self.staying.clear();
     }
 
-    /// The number of completed dead letters: sent back now, or sent earlier and deleted now.
+    /// Returns the number of completed dead letters: sent back now, or sent earlier and deleted now.
     #[must_use]
     pub fn done_count(&self) -> u64 {
         self.sent + self.deleted_only
     }
 
-    /// True if the run read the whole DLQ and did not end early.
+    /// Returns true if the run read the whole DLQ, did not end early, and deleted all sent messages.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.is_covered() && self.early.is_none() && self.not_deleted == 0
+        self.is_covered() && self.early_end.is_none() && self.not_deleted == 0
     }
 
-    /// True if the whole DLQ was read.
+    /// Returns true if the whole DLQ was read.
     #[must_use]
     pub fn is_covered(&self) -> bool {
         self.coverage.is_some_and(|coverage| coverage.complete)
     }
 
-    /// The number of messages that this run sent and that are in the DLQ again.
+    /// Returns the number of messages that this run sent and that are in the DLQ again.
     #[must_use]
     pub fn came_back_count(&self) -> u64 {
         self.came_back.len() as u64
     }
 
-    /// The number of messages that remain in the DLQ, for any reason.
+    /// Returns the number of messages that remain in the DLQ, for any reason.
     #[must_use]
     pub fn staying_count(&self) -> u64 {
         self.staying.values().map(|(count, _)| count).sum()
@@ -293,22 +293,22 @@ impl RedriveReport {
 
     /// Counts a message that remains in the DLQ.
     pub fn count_staying(&mut self, sqs_message_id: &str, reason: String) {
-        let known = self.staying.contains_key(&reason) || self.staying.len() < REASONS;
-        let reason = if known { reason } else { "other reasons".to_owned() };
+        let has_room = self.staying.contains_key(&reason) || self.staying.len() < REASONS_MAX;
+        let reason = if has_room { reason } else { "other reasons".to_owned() };
         let (count, examples) = self.staying.entry(reason).or_default();
         *count += 1;
-        if examples.len() < EXAMPLES {
+        if examples.len() < EXAMPLES_MAX {
             examples.push(sqs_message_id.to_owned());
         }
     }
 
-    /// The report as the JSON document that `redrive --format json` prints.
+    /// Returns the report as the JSON document that `redrive --format json` prints.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let staying = self.staying.iter().map(
             |(reason, (count, examples))| json!({ "reason": reason, "count": count, "examples": examples }),
         );
-        let failed = if let Some(EarlyEnd::Failed(why)) = &self.early { Some(why) } else { None };
+        let failed = if let Some(EarlyEnd::Failed(why)) = &self.early_end { Some(why) } else { None };
         json!({
             "planned": self.planned,
             "sent": self.sent,
@@ -323,15 +323,15 @@ impl RedriveReport {
             "deleted_only": self.deleted_only,
             "not_deleted": self.not_deleted,
             "failed": failed,
-            "watched": self.watched,
+            "watched": self.pilot_result,
             "came_back": self.came_back_count(),
             "staying": staying.collect::<Vec<_>>(),
             "not_selected": self.not_selected,
             "left_by_max": self.left_by_max,
             "coverage": self.coverage,
             "complete": self.is_complete(),
-            "stopped": self.early == Some(EarlyEnd::Stopped),
-            "interrupted": self.early == Some(EarlyEnd::Interrupted),
+            "stopped": self.early_end == Some(EarlyEnd::Stopped),
+            "interrupted": self.early_end == Some(EarlyEnd::Interrupted),
         })
     }
 }
@@ -352,35 +352,35 @@ mod tests {
 
     #[test]
     fn added_reports_keep_the_worst_early_end() {
-        let ended = |early| RedriveReport { early, ..RedriveReport::default() };
-        let failed = || Some(EarlyEnd::Failed("no right".to_owned()));
+        let report_with_end = |early_end| RedriveReport { early_end, ..RedriveReport::default() };
+        let failed_end = || Some(EarlyEnd::Failed("access denied".to_owned()));
         for (first, second, worst) in [
-            (Some(EarlyEnd::Stopped), failed(), failed()),
-            (failed(), Some(EarlyEnd::Stopped), failed()),
+            (Some(EarlyEnd::Stopped), failed_end(), failed_end()),
+            (failed_end(), Some(EarlyEnd::Stopped), failed_end()),
             (Some(EarlyEnd::Stopped), Some(EarlyEnd::Interrupted), Some(EarlyEnd::Interrupted)),
             (None, Some(EarlyEnd::Stopped), Some(EarlyEnd::Stopped)),
             (Some(EarlyEnd::Stopped), None, Some(EarlyEnd::Stopped)),
         ] {
-            let mut all = ended(first);
-            all.add_report(ended(second));
-            assert_eq!(all.early, worst);
+            let mut all = report_with_end(first);
+            all.add_report(report_with_end(second));
+            assert_eq!(all.early_end, worst);
         }
     }
 
     #[test]
     fn added_reports_sum_every_member_except_unselected_messages() {
-        let died = |fingerprint: &str, count, examples: &[&str]| DiedAgain {
+        let repeat_failure = |fingerprint: &str, count, examples: &[&str]| RepeatFailure {
             fingerprint: fingerprint.to_owned(),
             headline: fingerprint.to_owned(),
             count,
             examples: examples.iter().map(|id| (*id).to_owned()).collect(),
         };
-        let watched = PilotResult { seconds: 90, sent: 10, came_back: 1, waiting: None };
+        let pilot_result = PilotResult { seconds: 90, sent: 10, came_back: 1, waiting: None };
         let example = |times: u64| EditExample {
             message_id: format!("id-{times}"),
             before: "{}".to_owned(),
             after: "[]".to_owned(),
-            has_open_metadata: true,
+            can_show_metadata: true,
         };
         let run = |times: u64, died_again, why_not_deleted| RedriveReport {
             planned: times,
@@ -392,11 +392,11 @@ mod tests {
             possible_copies: 5 * times,
             not_deleted: 6 * times,
             why_not_deleted,
-            watched: Some(PilotResult { sent: 10 * times, ..watched }),
+            pilot_result: Some(PilotResult { sent: 10 * times, ..pilot_result }),
             not_selected: 7 * times,
             left_by_max: 8 * times,
             coverage: Some(COVERED),
-            early: None,
+            early_end: None,
             by_error_type: [("T".to_owned(), times)].into(),
             by_source: [("orders".to_owned(), times)].into(),
             new_id_examples: vec![(format!("old-{times}"), format!("new-{times}"))],
@@ -405,10 +405,14 @@ mod tests {
             came_back: [format!("id-{times}")].into(),
             died_again,
         };
-        let mut all = run(1, vec![died("a", 1, &["1", "2"])], Some(NotDeleted::VisibleToOthers));
-        all.add_report(run(2, vec![died("a", 4, &["3", "4"]), died("b", 1, &["5"])], None));
+        let mut all = run(1, vec![repeat_failure("a", 1, &["1", "2"])], Some(NotDeleted::VisibleToOthers));
+        all.add_report(run(
+            2,
+            vec![repeat_failure("a", 4, &["3", "4"]), repeat_failure("b", 1, &["5"])],
+            None,
+        ));
         let expected = RedriveReport {
-            watched: Some(watched),
+            pilot_result: Some(pilot_result),
             edit_example: Some(example(1)),
             not_selected: 7,
             new_id_examples: [1, 2].map(|n| (format!("old-{n}"), format!("new-{n}"))).into(),
@@ -416,34 +420,34 @@ mod tests {
             came_back: ["id-1".to_owned(), "id-2".to_owned()].into(),
             ..run(
                 3,
-                vec![died("a", 5, &["1", "2", "3"]), died("b", 1, &["5"])],
+                vec![repeat_failure("a", 5, &["1", "2", "3"]), repeat_failure("b", 1, &["5"])],
                 Some(NotDeleted::VisibleToOthers),
             )
         };
         assert_eq!(all, expected);
         let other = NotDeleted::Failed(EntryError::new(redeliver_core::ports::Fault::NoAnswer, "Timeout"));
         all.add_report(run(1, Vec::new(), Some(other.clone())));
-        assert_eq!(all.why_not_deleted, Some(other), "that of the last run");
+        assert_eq!(all.why_not_deleted, Some(other), "the last run's reason");
     }
 
     #[test]
     fn reports_over_a_shared_dlq_count_each_message_once() {
-        let stays = |reason: &str, count| (reason.to_owned(), (count, vec!["sqs-1".to_owned()]));
+        let staying_entry = |reason: &str, count| (reason.to_owned(), (count, vec!["sqs-1".to_owned()]));
         let plan = RedriveReport {
             planned: 4,
             not_selected: 2,
-            staying: [stays("parked", 1), stays("unknown", 3)].into(),
+            staying: [staying_entry("parked", 1), staying_entry("unknown", 3)].into(),
             by_source: [("orders".to_owned(), 3), ("mails".to_owned(), 1)].into(),
             coverage: Some(COVERED),
             ..RedriveReport::default()
         };
         let mut all = plan.without_runs(&["unknown".to_owned()]);
-        assert!(all.is_covered(), "also if no run follows");
+        assert!(all.is_covered(), "even if no run follows");
         let run = |source: &str, sent, complete| RedriveReport {
             sent,
             not_selected: 4,
             by_source: [(source.to_owned(), sent)].into(),
-            staying: [stays("parked", 1)].into(),
+            staying: [staying_entry("parked", 1)].into(),
             coverage: Some(Coverage { complete, ..COVERED }),
             came_back: [source.to_owned()].into(),
             ..RedriveReport::default()
@@ -454,6 +458,6 @@ mod tests {
         assert_eq!(all.by_source, plan.by_source);
         assert_eq!(all.staying.values().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 3]);
         assert!(!all.is_covered());
-        assert_eq!(all.from_other_queues("orders").collect::<Vec<_>>(), [("mails", 1)]);
+        assert_eq!(all.counts_from_other_queues("orders").collect::<Vec<_>>(), [("mails", 1)]);
     }
 }

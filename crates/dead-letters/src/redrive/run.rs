@@ -1,6 +1,6 @@
-//! One run: it finishes the work of the previous run, sends the pilot, watches it, and sends the rest. Journal → send →
-//! journal → delete: a message is deleted only after its send is confirmed and the confirmation is on disk. Several
-//! requests run concurrently.
+//! A single run: it finishes the work of the previous run, sends the pilot, watches it, and sends the rest. Journal →
+//! send → journal → delete: a message is deleted only after its send is confirmed and the confirmation is on disk.
+//! Several requests run concurrently.
 
 mod deletions;
 mod flow;
@@ -39,12 +39,12 @@ pub(super) struct RedriveRun<'r, 'a, D, S, C> {
     delayed_before: Option<u64>,
 }
 
-/// The reasons for ending a pass through the DLQ.
+/// The reason why a pass through the DLQ ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PassEnd {
     AllSeen,
-    PilotIsOut,
-    RunIsOver,
+    PilotSent,
+    RunEnded,
 }
 
 impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a, D, S, C> {
@@ -75,9 +75,9 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         self.delayed_before = watch::count_delayed(self.redrive.source).await;
         let worked = self.run_phases().await;
         self.report.not_deleted = match self.phase {
-            // The run has tried only some of the deletions.
+            // The run has attempted only some of the deletions.
             Phase::Finish if self.deletions.are_failing() => self.journal.not_deleted().count() as u64,
-            _ => self.deletions.left_count(),
+            _ => self.deletions.remaining_count(),
         };
         self.report.why_not_deleted = self.deletions.why_not.take();
         self.report.possible_copies = self.journal.possible_copies();
@@ -85,8 +85,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
             if self.report.done_count() == 0 {
                 return Err(error);
             }
-            // Work completed before the error must still be reported. In the journal it looks like a killed run.
-            self.report.early = Some(EarlyEnd::Failed(error.to_string()));
+            // Work completed before the error must still be reported. In the journal, this run looks like a killed one.
+            self.report.early_end = Some(EarlyEnd::Failed(error.to_string()));
             return Ok(self.report);
         }
         // Written last. If the process dies before this line is on disk, the next run reports this run's copies again:
@@ -111,21 +111,21 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         let next = match self.phase {
             Phase::Finish => match self.run_pass().await? {
                 PassEnd::AllSeen => Phase::first_send(self.redrive.limits),
-                PassEnd::PilotIsOut | PassEnd::RunIsOver => return Ok(None),
+                PassEnd::PilotSent | PassEnd::RunEnded => return Ok(None),
             },
             Phase::Send(portion) => return self.send_portion(portion).await,
             Phase::Watch => {
                 let Self { redrive, journal, report, delayed_before, .. } = self;
-                report.early = watch::watch_pilot(redrive, journal, report, *delayed_before).await?;
+                report.early_end = watch::watch_pilot(redrive, journal, report, *delayed_before).await?;
                 Phase::Send(Portion::Rest)
             }
             Phase::Wait(portion) => {
                 self.reappeared_before_send = 0;
-                self.report.early = watch::wait_for_hidden(self.redrive).await;
+                self.report.early_end = watch::wait_for_hidden(self.redrive).await;
                 Phase::Send(portion)
             }
         };
-        Ok(self.report.early.is_none().then_some(next))
+        Ok(self.report.early_end.is_none().then_some(next))
     }
 
     /// Sends and deletes in one pass. Further passes handle messages that were hidden or failed, as long as there is
@@ -134,18 +134,18 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         let (done_before, reappeared_before) = (self.report.done_count(), self.reappeared_before_send);
         let end = self.run_pass().await?;
         let is_done = self.report.is_covered()
-            && self.deletions.left_count() == 0
+            && self.deletions.remaining_count() == 0
             && self.reappeared_before_send == reappeared_before;
         Ok(match end {
-            PassEnd::PilotIsOut => Some(Phase::Watch),
+            PassEnd::PilotSent => Some(Phase::Watch),
             PassEnd::AllSeen if is_done => None,
             PassEnd::AllSeen if self.report.done_count() > done_before => Some(Phase::Send(portion)),
             PassEnd::AllSeen if self.reappeared_before_send > 0 => Some(Phase::Wait(portion)),
-            PassEnd::AllSeen | PassEnd::RunIsOver => None,
+            PassEnd::AllSeen | PassEnd::RunEnded => None,
         })
     }
 
-    /// Goes through the DLQ once. The last pass counts the remaining messages, since it reads all of them again.
+    /// Makes one pass through the DLQ. The last pass counts the remaining messages, since it reads all of them again.
     async fn run_pass(&mut self) -> Result<PassEnd, DeadLetterError> {
         self.deletions.start_pass();
         self.report.start_pass();
@@ -188,21 +188,21 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         end.unwrap_or(Ok(PassEnd::AllSeen))
     }
 
-    /// The reason for ending the pass now, if any.
+    /// Returns the reason for ending the pass now, if any.
     fn end_reason(&mut self) -> Option<PassEnd> {
         let limits = self.redrive.limits;
         let sent = self.report.sent;
         // If the run can no longer send, that is its reason for ending, regardless of others.
-        if self.report.early.is_none() {
-            self.report.early = if (self.redrive.interrupted)() {
+        if self.report.early_end.is_none() {
+            self.report.early_end = if (self.redrive.interrupted)() {
                 Some(EarlyEnd::Interrupted)
             } else {
                 limits.are_exceeded(self.report.came_back_count(), sent).then_some(EarlyEnd::Stopped)
             };
         }
-        if self.report.early.is_some() || self.deletions.are_failing() || sent >= limits.max {
-            return Some(PassEnd::RunIsOver);
+        if self.report.early_end.is_some() || self.deletions.are_failing() || sent >= limits.max {
+            return Some(PassEnd::RunEnded);
         }
-        self.phase.is_pilot_out(sent).then_some(PassEnd::PilotIsOut)
+        self.phase.is_pilot_sent(sent).then_some(PassEnd::PilotSent)
     }
 }

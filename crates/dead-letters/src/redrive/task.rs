@@ -27,7 +27,7 @@ pub struct RedriveJob<'a, D, S, C> {
 pub struct RedriveLimits {
     /// Messages per second; `None` for as fast as SQS responds.
     pub rate: Option<u32>,
-    /// Limit on the number of sent messages.
+    /// The maximum number of messages to send.
     pub max: u64,
     /// The run ends when more than this percentage of the sent messages failed again.
     pub stop_after_failures_percent: u8,
@@ -36,7 +36,7 @@ pub struct RedriveLimits {
 }
 
 impl RedriveLimits {
-    /// True if more messages failed again than allowed.
+    /// Returns true if more messages failed again than allowed.
     pub(super) fn are_exceeded(self, failed: u64, sent: u64) -> bool {
         failed.min(sent) * 100 > u64::from(self.stop_after_failures_percent) * sent
     }

@@ -1,13 +1,13 @@
 //! The message limits of SQS: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS message
 //! metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. These checks are independent of those
-//! in `redeliver-core`, so that each catches errors in the other.
+//! in `redeliver-core`, so that each implementation catches errors in the other.
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::ports::EntryError;
 
 use super::sender_fault;
 
-/// The limit on body and attributes together.
+/// The limit on the total size of body and attributes.
 const BYTES_MAX: usize = 1024 * 1024;
 const ATTRIBUTES_MAX: usize = 10;
 /// Names and types are "up to 256 characters long" according to the Developer Guide, while SQS itself says that they
@@ -37,8 +37,8 @@ pub fn check_content(content: &Content) -> Result<(), EntryError> {
     if is_valid { Ok(()) } else { Err(sender_fault("InvalidParameterValue")) }
 }
 
-/// Checks that a queue of this type accepts a message: "SendMessage", Amazon SQS API Reference. Embedded FIFO queues do
-/// not support content-based deduplication.
+/// Checks that a queue of this type accepts a message ("SendMessage", Amazon SQS API Reference). Embedded FIFO queues
+/// do not support content-based deduplication.
 pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), EntryError> {
     let Content { message_group_id, deduplication_id, delay, .. } = content;
     match (is_fifo, message_group_id, deduplication_id) {
@@ -54,7 +54,7 @@ pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), E
     }
 }
 
-/// `#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF`.
+/// Checks for characters that SQS accepts: `#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF`.
 fn is_text(text: &str) -> bool {
     text.chars().all(|character| match u32::from(character) {
         0x9 | 0xA | 0xD => true,
@@ -70,8 +70,8 @@ fn attribute_bytes(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| name.len() + attribute.data_type.len() + value(attribute)).sum()
 }
 
-/// A-Z, a-z, 0-9, underscore, hyphen and period. A name must not start or end with a period, contain two in a row, or
-/// start with a prefix that AWS reserves.
+/// Checks an attribute's name: A-Z, a-z, 0-9, underscore, hyphen and period. It must not start or end with a period,
+/// contain two periods in a row, or start with a prefix reserved by AWS.
 fn is_name(name: &str) -> bool {
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     let lower = name.to_ascii_lowercase();
@@ -82,7 +82,8 @@ fn is_name(name: &str) -> bool {
         && !lower.starts_with("amazon.")
 }
 
-/// `String`, `Number` or `Binary` with a value of that type; a custom label may contain the same characters as a body.
+/// Checks an attribute's type: `String`, `Number` or `Binary`, with a value of that type. A custom label may contain
+/// the same characters as a body.
 fn has_valid_type(Attribute { data_type, value }: &Attribute) -> bool {
     let (kind, label) = data_type.split_once('.').unwrap_or((data_type, "none"));
     let is_type = NAME_BYTES.contains(&data_type.len()) && !label.is_empty() && is_text(label);
@@ -95,8 +96,8 @@ fn has_valid_type(Attribute { data_type, value }: &Attribute) -> bool {
         }
 }
 
-/// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126", positive or negative.
-/// Leading and trailing zeros do not count: SQS trims them.
+/// Checks a number. "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126",
+/// positive or negative. Leading and trailing zeros do not count, since SQS trims them.
 fn is_number(text: &str) -> bool {
     let unsigned = text.strip_prefix('-').unwrap_or(text);
     let (whole, fraction) = unsigned.split_once('.').unwrap_or((unsigned, "0"));
@@ -114,7 +115,7 @@ fn is_number(text: &str) -> bool {
     digits.len() <= 38 && power >= -128 && (power < 126 || (power == 126 && digits == "1"))
 }
 
-/// "Alphanumeric characters and punctuation", up to 128.
+/// Checks an id: up to 128 "alphanumeric characters and punctuation".
 fn is_id(id: &str) -> bool {
     (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic())
 }
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_those_of_the_developer_guide() {
+    fn names_follow_the_developer_guide() {
         for right in ["a", "trace.id_1-a", "AWSx", "awsome.x", "x.aws.y", &"x".repeat(255)] {
             assert_eq!(check_content(&with(right, Attribute::string("x"))), Ok(()), "{right}");
         }
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn types_are_those_of_the_developer_guide_and_have_a_value_of_their_kind() {
+    fn types_follow_the_developer_guide_and_have_a_matching_value() {
         let bytes = |data_type: &str, bytes: &[u8]| Attribute {
             data_type: data_type.to_owned(),
             value: AttributeValue::Binary(bytes.to_vec()),
@@ -228,8 +229,8 @@ mod tests {
     }
 
     #[test]
-    fn a_fifo_queue_needs_both_ids_and_takes_no_delay() {
-        let of = |group: Option<&str>, id: Option<&str>, delay: u64| Content {
+    fn a_fifo_queue_needs_both_ids_and_accepts_no_delay() {
+        let content_with = |group: Option<&str>, id: Option<&str>, delay: u64| Content {
             message_group_id: group.map(str::to_owned),
             deduplication_id: id.map(str::to_owned),
             delay: DelaySeconds::new(delay).unwrap(),
@@ -237,12 +238,16 @@ mod tests {
         };
         let refused = |code| Err(sender_fault(code));
         for (content, on_fifo, on_standard) in [
-            (of(Some("g"), Some("i"), 0), Ok(()), refused("InvalidParameterValue")),
-            (of(Some("g"), Some("i"), 1), refused("InvalidParameterValue"), refused("InvalidParameterValue")),
-            (of(Some("g"), None, 0), refused("InvalidParameterValue"), Ok(())),
-            (of(None, Some("i"), 0), refused("MissingParameter"), refused("InvalidParameterValue")),
-            (of(None, None, 0), refused("MissingParameter"), Ok(())),
-            (of(None, None, 900), refused("MissingParameter"), Ok(())),
+            (content_with(Some("g"), Some("i"), 0), Ok(()), refused("InvalidParameterValue")),
+            (
+                content_with(Some("g"), Some("i"), 1),
+                refused("InvalidParameterValue"),
+                refused("InvalidParameterValue"),
+            ),
+            (content_with(Some("g"), None, 0), refused("InvalidParameterValue"), Ok(())),
+            (content_with(None, Some("i"), 0), refused("MissingParameter"), refused("InvalidParameterValue")),
+            (content_with(None, None, 0), refused("MissingParameter"), Ok(())),
+            (content_with(None, None, 900), refused("MissingParameter"), Ok(())),
         ] {
             assert_eq!(check_queue_type(true, &content), on_fifo, "{content:?}");
             assert_eq!(check_queue_type(false, &content), on_standard, "{content:?}");
@@ -250,42 +255,42 @@ mod tests {
     }
 
     #[test]
-    fn a_body_a_group_and_a_trace_are_those_of_the_api_reference() {
-        let of = |body: &str| Content { body: body.to_owned(), ..Content::default() };
-        assert_eq!(check_content(&of("\t\n\r \u{D7FF}\u{E000}\u{FFFD}\u{10000}\u{10FFFF}")), Ok(()));
-        assert_eq!(check_content(&of("")), Err(sender_fault("MissingParameter")));
+    fn bodies_groups_and_traces_follow_the_api_reference() {
+        let with_body = |body: &str| Content { body: body.to_owned(), ..Content::default() };
+        assert_eq!(check_content(&with_body("\t\n\r \u{D7FF}\u{E000}\u{FFFD}\u{10000}\u{10FFFF}")), Ok(()));
+        assert_eq!(check_content(&with_body("")), Err(sender_fault("MissingParameter")));
         for illegal in ["\0", "\u{B}", "\u{1F}", "x\u{FFFE}", "\u{FFFF}"] {
             assert_eq!(
-                check_content(&of(illegal)),
+                check_content(&with_body(illegal)),
                 Err(sender_fault("InvalidMessageContents")),
                 "{illegal:?}"
             );
         }
         let refused = Err(sender_fault("InvalidParameterValue"));
-        assert_eq!(check_content(&of(&"x".repeat(BYTES_MAX))), Ok(()));
-        assert_eq!(check_content(&of(&"x".repeat(BYTES_MAX + 1))), refused);
+        assert_eq!(check_content(&with_body(&"x".repeat(BYTES_MAX))), Ok(()));
+        assert_eq!(check_content(&with_body(&"x".repeat(BYTES_MAX + 1))), refused);
         assert_eq!(
             check_content(&Content { body: "x".repeat(BYTES_MAX - 7), ..with("a", Attribute::string("")) }),
             refused
         );
         let eleven = (0..11).map(|n| (n.to_string(), Attribute::string("x"))).collect();
-        assert_eq!(check_content(&Content { attributes: eleven, ..of("-") }), refused);
+        assert_eq!(check_content(&Content { attributes: eleven, ..with_body("-") }), refused);
         for (id, expected) in [("a!~", Ok(())), ("", refused.clone()), ("a b", refused.clone())] {
-            let content = Content { deduplication_id: Some(id.to_owned()), ..of("-") };
+            let content = Content { deduplication_id: Some(id.to_owned()), ..with_body("-") };
             assert_eq!(check_content(&content), expected, "{id}");
         }
         for (group, expected) in
             [("a!~", Ok(())), ("", refused.clone()), ("a b", refused.clone()), ("ü", refused.clone())]
         {
-            let content = Content { message_group_id: Some(group.to_owned()), ..of("-") };
+            let content = Content { message_group_id: Some(group.to_owned()), ..with_body("-") };
             assert_eq!(check_content(&content), expected, "{group}");
         }
         for (count, expected) in [(128, Ok(())), (129, refused.clone())] {
-            let content = Content { message_group_id: Some("g".repeat(count)), ..of("-") };
+            let content = Content { message_group_id: Some("g".repeat(count)), ..with_body("-") };
             assert_eq!(check_content(&content), expected, "{count}");
         }
         for (trace, expected) in [("Root=1-0-0", Ok(())), ("", refused.clone()), ("\u{1}", refused)] {
-            let content = Content { trace_header: Some(trace.to_owned()), ..of("-") };
+            let content = Content { trace_header: Some(trace.to_owned()), ..with_body("-") };
             assert_eq!(check_content(&content), expected, "{trace}");
         }
     }

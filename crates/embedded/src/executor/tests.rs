@@ -24,7 +24,7 @@ fn an_hour_of_sleep_takes_no_time_and_moves_the_clock_by_an_hour() {
 }
 
 #[test]
-fn timers_fire_by_moment_and_ties_in_the_order_of_registration() {
+fn timers_fire_by_time_and_ties_in_registration_order() {
     let clock = clock();
     let fired = RefCell::new(Vec::new());
     let sleeper = |name: &'static str, seconds: u64| {
@@ -39,7 +39,7 @@ fn timers_fire_by_moment_and_ties_in_the_order_of_registration() {
 }
 
 #[test]
-fn a_sleep_that_was_given_up_does_not_move_time() {
+fn a_dropped_sleep_does_not_advance_time() {
     let clock = clock();
     let stuck = futures_executor::block_on(clock.run(async {
         let short = Box::pin(clock.sleep(Duration::from_secs(1)));
@@ -58,15 +58,15 @@ fn a_wait_without_a_timer_or_hold_is_a_stuck_error() {
         clock.sleep(HOUR).await;
         pending::<()>().await;
     }));
-    let stuck = stuck.expect_err("nothing wakes it");
+    let stuck = stuck.expect_err("no event wakes the future");
     assert_eq!(stuck.at, Timestamp::UNIX_EPOCH + HOUR);
     assert!(stuck.to_string().contains("no timer is set and nothing holds the clock"), "{stuck}");
 }
 
 #[test]
-fn time_stands_still_while_real_work_holds_it() {
+fn time_stops_while_real_work_holds_it() {
     let clock = clock();
-    let (answer, answered) = futures_channel_of_one();
+    let (answer, answered) = one_shot_channel();
     let during = clock.block_on(async {
         let real_work = async {
             let hold = clock.hold_time();
@@ -99,8 +99,8 @@ fn a_hold_dropped_by_another_thread_lets_time_continue() {
 }
 
 #[test]
-#[should_panic(expected = "running a future already")]
-fn two_runs_at_once_are_refused() {
+#[should_panic(expected = "already running a future")]
+fn two_concurrent_runs_are_rejected() {
     let clock = clock();
     clock.block_on(async { clock.run(async {}).await.expect("not reached") });
 }
@@ -115,8 +115,8 @@ fn a_run_that_was_dropped_frees_the_clock() {
     clock.block_on(clock.sleep(HOUR));
 }
 
-/// A one-shot channel: stands for a socket.
-fn futures_channel_of_one() -> (Answer, impl Future<Output = u32>) {
+/// Creates a one-shot channel, which stands in for a socket.
+fn one_shot_channel() -> (Answer, impl Future<Output = u32>) {
     let slot: Arc<Mutex<(Option<u32>, Option<Waker>)>> = Arc::default();
     let sender = Answer(Arc::clone(&slot));
     let receiver = poll_fn(move |context| {

@@ -7,24 +7,24 @@ use redeliver_core::message::Timestamp;
 
 use crate::clock::add_duration;
 
-/// "Exactly-once processing in Amazon SQS": the deduplication interval is five minutes.
+/// The deduplication interval ("Exactly-once processing in Amazon SQS").
 const INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// The ids of the last five minutes, including those of deleted messages.
+/// The deduplication ids of the last five minutes, including those of deleted messages.
 #[derive(Debug, Default)]
 pub(super) struct Deduplication {
     /// SQS message ids by deduplication id.
     sqs_ids: HashMap<String, String>,
-    /// In chronological order.
+    /// The ids and the ends of their intervals, in chronological order.
     ends: VecDeque<(Timestamp, String)>,
 }
 
 impl Deduplication {
-    /// The SQS message id of the message that was sent with this deduplication id in the last five minutes.
+    /// Returns the SQS message id of the message that was sent with this deduplication id in the last five minutes.
     pub(super) fn find_sent(&mut self, now: Timestamp, id: &str) -> Option<&String> {
         while self.ends.front().is_some_and(|(end, _)| *end <= now) {
-            if let Some((_, over)) = self.ends.pop_front() {
-                self.sqs_ids.remove(&over);
+            if let Some((_, expired_id)) = self.ends.pop_front() {
+                self.sqs_ids.remove(&expired_id);
             }
         }
         self.sqs_ids.get(id)

@@ -1,14 +1,14 @@
-//! The message groups of a FIFO queue, which determine the next message to be received. All operations take O(log n).
+//! The message groups of a FIFO queue, which determine the next message to be received. All operations are O(log n).
 //!
-//! "FIFO queue delivery logic in Amazon SQS": while a message of a group is in flight, no further message of that group
-//! is delivered; other groups continue.
+//! While a message of a group is in flight, no further messages of that group are delivered; other groups continue
+//! ("FIFO queue delivery logic in Amazon SQS").
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::store::{ArrivalNumber, MessageKey};
 
-/// "Avoid large message backlogs with the same message group ID in Amazon SQS": "FIFO queues scan the first 120,000 messages to
-/// determine available message groups."
+/// "FIFO queues scan the first 120,000 messages to determine available message groups" ("Avoid large message backlogs
+/// with the same message group ID in Amazon SQS").
 const SCANNED_MAX: usize = 120_000;
 
 #[derive(Debug, Default)]
@@ -26,7 +26,7 @@ struct MessageGroup {
     in_flight: usize,
 }
 
-/// A receive: the end of the scanned places, and the group of its last message.
+/// The state of a receive: the end of the scanned places, and the group of the last message.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveScan {
     end: ArrivalNumber,
@@ -40,7 +40,7 @@ impl MessageGroups {
         self.change_group(group, |group| group.in_flight += 1);
     }
 
-    /// Makes a hidden message visible in its original place, before the later ones of its group.
+    /// Makes a hidden message visible in its original place, before later messages of its group.
     pub(super) fn show_message(&mut self, group: &str, place: ArrivalNumber, key: MessageKey) {
         self.change_group(group, |group| {
             group.in_flight -= 1;
@@ -61,8 +61,8 @@ impl MessageGroups {
         ReceiveScan { end: self.places.scan_end(), group: None }
     }
 
-    /// The next message of this scan: as many as possible of one group, then of the group whose first message is the
-    /// oldest.
+    /// Returns the next message of this scan: as many messages as possible of one group, then those of the group with
+    /// the oldest first message.
     pub(super) fn next_key(&self, scan: &ReceiveScan) -> Option<MessageKey> {
         let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready());
         let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {
@@ -94,7 +94,7 @@ impl MessageGroups {
 }
 
 impl MessageGroup {
-    /// The group's first message, unless one is in flight.
+    /// Returns the group's first message, unless one is in flight.
     fn first_ready(&self) -> Option<(ArrivalNumber, MessageKey)> {
         let (place, key) = self.visible.first_key_value()?;
         (self.in_flight == 0).then_some((*place, *key))
@@ -110,7 +110,7 @@ impl ReceiveScan {
     }
 }
 
-/// The places of all messages, split into those that a receive scans and those beyond.
+/// The places of all messages, split into places that a receive scans and places beyond them.
 #[derive(Debug, Default)]
 struct Places {
     scanned: BTreeSet<ArrivalNumber>,
@@ -133,7 +133,7 @@ impl Places {
         }
     }
 
-    /// The first place that a receive does not scan.
+    /// Returns the first place beyond the scanned ones.
     fn scan_end(&self) -> ArrivalNumber {
         self.beyond.first().copied().unwrap_or(ArrivalNumber::MAX)
     }

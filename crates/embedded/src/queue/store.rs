@@ -1,8 +1,8 @@
 //! The messages of a queue.
 //!
-//! A message is in one of two sets, visible or hidden, ordered by the time at which it became or becomes visible,
-//! regardless of whether a delay or a receive hides it. In a FIFO queue, [`MessageGroups`] determine the next visible
-//! message. All operations take O(log n).
+//! A message is in one of two sets, visible or hidden, ordered by the time at which messages became or become visible.
+//! A message can be hidden by a delay or a receive. In a FIFO queue, [`MessageGroups`] determine the next visible
+//! message. All operations are O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -48,12 +48,12 @@ pub(super) struct ReceiveLease {
 #[derive(Debug)]
 pub(super) struct MessageStore {
     retention: Duration,
-    /// Boxed, since a node of the tree may be half empty.
+    /// The messages by key. Boxed, since the nodes of the tree may be half empty.
     messages: BTreeMap<MessageKey, Box<StoredMessage>>,
     visible: BTreeSet<(Timestamp, MessageKey)>,
     hidden: BTreeSet<(Timestamp, MessageKey)>,
     expiries: BTreeSet<(Timestamp, MessageKey)>,
-    /// The number of hidden messages that were never received, because of `DelaySeconds`.
+    /// The number of hidden messages that are still delayed by `DelaySeconds` and were never received.
     delayed: usize,
     /// `None` for a standard queue.
     groups: Option<MessageGroups>,
@@ -98,8 +98,8 @@ impl MessageStore {
         self.groups.as_ref().map_or_else(ReceiveScan::default, MessageGroups::begin_scan)
     }
 
-    /// Removes the next message to be received: the one that has been visible for the longest time, or the next one of
-    /// the message groups.
+    /// Removes and returns the next message to be received: the message that has been visible for the longest time or,
+    /// in a FIFO queue, the next message of the groups.
     pub(super) fn take_visible(&mut self, scan: &mut ReceiveScan) -> Option<StoredMessage> {
         let key = match &self.groups {
             Some(groups) => groups.next_key(scan)?,
@@ -110,7 +110,7 @@ impl MessageStore {
         Some(message)
     }
 
-    /// Removes one message whose retention period is over.
+    /// Removes and returns one message whose retention period is over.
     pub(super) fn take_expired(&mut self, now: Timestamp) -> Option<StoredMessage> {
         let (_, key) = *self.expiries.first().filter(|(at, _)| *at <= now)?;
         self.remove_message(key)
@@ -131,8 +131,8 @@ impl MessageStore {
         }
     }
 
-    /// The time at which the next message becomes or became visible. Even then, a message of a FIFO queue may have to
-    /// wait for others of its group.
+    /// Returns the time at which the next message becomes or became visible. In a FIFO queue, that message may still
+    /// have to wait for others of its group.
     pub(super) fn next_visible(&self) -> Option<Timestamp> {
         let visible = match &self.groups {
             Some(groups) => groups
@@ -143,7 +143,7 @@ impl MessageStore {
         visible.or_else(|| self.next_shown())
     }
 
-    /// The time at which the next hidden message becomes visible.
+    /// Returns the time at which the next hidden message becomes visible.
     pub(super) fn next_shown(&self) -> Option<Timestamp> {
         self.hidden.first().map(|(at, _)| *at)
     }
@@ -160,13 +160,13 @@ impl MessageStore {
         self.messages.get(&key).is_some_and(|message| self.hidden.contains(&(message.visible_at, key)))
     }
 
-    /// True for the handle of an earlier receive, or of one whose visibility timeout is over; false if the message no
-    /// longer exists.
+    /// Returns true for the handle of an earlier receive, or of a receive whose visibility timeout is over. Returns
+    /// false if the message no longer exists.
     pub(super) fn has_expired(&self, key: MessageKey, nonce: u64) -> bool {
         self.messages.contains_key(&key) && (self.current_lease(key, nonce).is_none() || !self.is_hidden(key))
     }
 
-    /// The receive with this handle, if it is the message's latest one.
+    /// Returns the receive with this handle, if it is the message's latest one.
     pub(super) fn current_lease(&self, key: MessageKey, nonce: u64) -> Option<ReceiveLease> {
         self.messages.get(&key)?.lease.filter(|lease| lease.nonce == nonce)
     }
@@ -177,7 +177,7 @@ impl MessageStore {
 }
 
 impl StoredMessage {
-    /// The message group; every message of a FIFO queue has one.
+    /// Returns the message group; every message of a FIFO queue has one.
     fn group_id(&self) -> &str {
         self.content.message_group_id.as_deref().unwrap_or_default()
     }

@@ -34,7 +34,7 @@ fn a_request_fails_by_its_number_with_all_its_entries() {
         assert!(send(&queue, &two).await.iter().all(Result::is_ok));
         assert_eq!(queue.depth().await.unwrap().visible, 4);
     });
-    assert_eq!(sqs.request_counts()["SendMessageBatch"], 3, "a request that was refused was made");
+    assert_eq!(sqs.request_counts()["SendMessageBatch"], 3, "a refused request also counts");
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn single_entries_fail_while_the_others_are_done() {
 }
 
 #[test]
-fn a_lost_answer_was_done_and_a_lost_request_was_not() {
+fn a_request_with_a_lost_answer_took_effect_and_a_lost_request_did_not() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -93,7 +93,7 @@ fn a_lost_answer_was_done_and_a_lost_request_was_not() {
         assert_eq!(
             queue.depth().await.unwrap().in_flight,
             1,
-            "received by no one, back after the visibility timeout"
+            "not received by the caller, visible again after the visibility timeout"
         );
     });
 }

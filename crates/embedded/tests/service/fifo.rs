@@ -1,4 +1,4 @@
-//! FIFO queues: order within a group against a naive model, and what only virtual time can show.
+//! FIFO queues: the order in a group, compared with a naive model, and behaviour that is visible only in virtual time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,7 @@ enum Step {
         max: u8,
         visibility_seconds: Option<u64>,
     },
-    /// Identified by the n-th receipt handle ever issued, including stale ones.
+    /// The receive is identified by the n-th receipt handle ever issued, including stale ones.
     Delete {
         nth: prop::sample::Index,
     },
@@ -69,7 +69,7 @@ struct Expected {
 }
 
 impl Model {
-    /// The messages of each group that a receive may return: all of a group, or none while one is in flight.
+    /// Returns the messages of each group that a receive may return: all of a group, or none while one is in flight.
     fn available(&self, now: Timestamp) -> BTreeMap<&str, Vec<&str>> {
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
         for message in &self.messages {
@@ -82,9 +82,9 @@ impl Model {
     }
 
     fn is_in_flight(&self, handle: &str, now: Timestamp) -> bool {
-        let is_it =
+        let is_match =
             |message: &Expected| message.handle.as_deref() == Some(handle) && message.visible_at > now;
-        self.messages.iter().any(is_it)
+        self.messages.iter().any(is_match)
     }
 
     fn receive(&mut self, received: &[ReceivedMessage], max: usize, until: Timestamp, now: Timestamp) {
@@ -176,7 +176,7 @@ async fn check(clock: &VirtualClock, sqs: &EmbeddedSqs, steps: Vec<Step>) {
             Step::Delete { .. } | Step::ChangeVisibility { .. } => {}
             Step::Wait { seconds } => clock.sleep(Duration::from_secs(seconds)).await,
         }
-        assert_eq!(queue.depth().await.unwrap().total(), model.messages.len() as u64, "nothing is lost");
+        assert_eq!(queue.depth().await.unwrap().total(), model.messages.len() as u64, "no message is lost");
     }
 }
 
@@ -189,7 +189,7 @@ proptest! {
 }
 
 #[test]
-fn a_receive_gives_as_many_of_one_group_as_possible_and_then_of_others() {
+fn a_receive_returns_as_many_of_one_group_as_possible_before_others() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;
@@ -218,7 +218,7 @@ fn a_long_poll_wakes_when_the_message_in_flight_is_deleted() {
         };
         let (received, deleted) = join(receive(&queue, 20), delete).await;
         assert_eq!((bodies(&received), deleted, elapsed(&clock)), (vec!["a2"], vec![Ok(())], 3));
-        assert_eq!(bodies(&receive(&queue, 20).await), ["a2"], "its timeout is over");
+        assert_eq!(bodies(&receive(&queue, 20).await), ["a2"], "the visibility timeout is over");
         assert_eq!(elapsed(&clock), 8);
     });
 }
@@ -291,7 +291,7 @@ fn a_standard_queue_refuses_a_deduplication_id_that_a_fifo_queue_needs() {
     });
 }
 
-/// "Avoid large message backlogs with the same message group ID in Amazon SQS".
+/// See "Avoid large message backlogs with the same message group ID in Amazon SQS".
 #[test]
 fn a_group_backlog_hides_groups_behind_its_first_120_000_messages() {
     let (clock, sqs) = service();
@@ -310,7 +310,7 @@ fn a_group_backlog_hides_groups_behind_its_first_120_000_messages() {
     });
 }
 
-/// "Amazon SQS FIFO queue quotas": "If this limit is reached, Amazon SQS does not return an error".
+/// "If this limit is reached, Amazon SQS does not return an error" ("Amazon SQS FIFO queue quotas").
 #[test]
 fn with_120_000_messages_in_flight_a_receive_is_empty() {
     let (clock, sqs) = service();

@@ -27,7 +27,7 @@ enum Step {
         max: u8,
         visibility_seconds: Option<u64>,
     },
-    /// Identified by the n-th receipt handle ever issued, including stale ones.
+    /// The receive is identified by the n-th receipt handle ever issued, including stale ones.
     Delete {
         nth: prop::sample::Index,
     },
@@ -114,7 +114,7 @@ impl Model {
         received
     }
 
-    /// The message that the n-th receive still refers to.
+    /// Returns the message that the n-th receive still refers to.
     fn leased(&mut self, nth: usize) -> Option<&mut Modelled> {
         let number = self.receives[nth].1;
         let message = &mut self.messages[number];

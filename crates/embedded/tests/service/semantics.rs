@@ -69,17 +69,17 @@ fn a_long_poll_wakes_at_an_arrival_a_due_message_or_its_end() {
 }
 
 #[test]
-fn a_long_poll_wakes_when_a_message_is_given_back() {
+fn a_long_poll_wakes_when_a_message_is_made_visible() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         send(&queue, &[message("given back", 0)]).await;
         let handle = receive(&queue, 0).await[0].receipt_handle.clone();
-        let gives_back = async {
+        let making_visible = async {
             clock.sleep(Duration::from_secs(3)).await;
             queue.change_visibility_batch(&[(handle, seconds(0))]).await
         };
-        let (received, _) = join(receive(&queue, 20), gives_back).await;
+        let (received, _) = join(receive(&queue, 20), making_visible).await;
         assert_eq!((received.len(), elapsed(&clock)), (1, 3));
     });
 }
@@ -109,7 +109,7 @@ fn a_long_poll_on_the_dead_letter_queue_wakes_when_a_redrive_fills_it() {
 fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let _none = sqs.take_changes();
+        let _discarded = sqs.take_changes();
         let (source, dlq) = with_dlq(&sqs, 2, QueueSettings::default()).await;
         let content = Content {
             body: "täxt".to_owned(),
@@ -130,7 +130,7 @@ fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
         assert_eq!(
             dlq.depth().await.unwrap().total(),
             0,
-            "a redrive happens on the next receive, not at once"
+            "a redrive happens on the next receive, not immediately"
         );
         assert!(receive(&source, 0).await.is_empty());
         let moved = receive(&dlq, 0).await.remove(0);
@@ -152,7 +152,7 @@ fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
 }
 
 #[test]
-fn without_its_dead_letter_queue_an_exhausted_message_is_delivered_on() {
+fn without_its_dead_letter_queue_an_exhausted_message_is_still_delivered() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let (source, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
@@ -165,10 +165,10 @@ fn without_its_dead_letter_queue_an_exhausted_message_is_delivered_on() {
 }
 
 #[test]
-fn retention_counts_from_the_first_sending_also_after_a_redrive() {
+fn retention_counts_from_the_first_send_even_after_a_redrive() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let _none = sqs.take_changes();
+        let _discarded = sqs.take_changes();
         let retention = Duration::from_secs(4 * 24 * 3600);
         let settings = QueueSettings { visibility: seconds(1), retention, ..QueueSettings::default() };
         let (source, dlq) = with_dlq(&sqs, 1, settings).await;
@@ -189,7 +189,7 @@ fn retention_counts_from_the_first_sending_also_after_a_redrive() {
 fn an_old_receipt_handle_succeeds_and_deletes_nothing() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let _none = sqs.take_changes();
+        let _discarded = sqs.take_changes();
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         send(&queue, &[message("twice", 0)]).await;
         let old = receive(&queue, 0).await.remove(0).receipt_handle;
@@ -252,7 +252,7 @@ fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
         let queue = sqs.create_queue("q", &settings).await.unwrap();
         assert_eq!(queue.arn(), "arn:aws:sqs:us-east-1:000000000000:q");
         assert_eq!(queue.url(), "https://sqs.us-east-1.amazonaws.com/000000000000/q");
-        assert!(sqs.create_queue("q", &settings).await.is_ok(), "the same again is the same queue");
+        assert!(sqs.create_queue("q", &settings).await.is_ok(), "creating it again returns the same queue");
         let other = QueueSettings { visibility: seconds(1), ..settings.clone() };
         assert_eq!(sqs.create_queue("q", &other).await.unwrap_err(), sender_fault("QueueNameExists"));
         let redrive = Some(RedriveSettings { target_arn: format!("{}x", queue.arn()), max_receive_count: 1 });
@@ -276,7 +276,7 @@ fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
 }
 
 #[test]
-fn the_next_due_moment_is_that_of_the_first_delay_or_visibility_to_end() {
+fn the_next_due_time_is_the_earliest_end_of_a_delay_or_visibility_timeout() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let start = clock.now();
@@ -310,7 +310,7 @@ fn in_flight_messages_are_limited_to_120_000() {
 }
 
 #[test]
-fn the_same_seed_gives_the_same_run() {
+fn the_same_seed_produces_the_same_run() {
     let run = || {
         let (clock, sqs) = service();
         clock.block_on(async {

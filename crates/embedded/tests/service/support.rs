@@ -1,4 +1,4 @@
-//! Shared by the tests of the embedded service.
+//! Helpers shared by the tests of the embedded service.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub(crate) fn service() -> (VirtualClock, EmbeddedSqs) {
     (clock.clone(), EmbeddedSqs::new(clock, 1))
 }
 
-/// Whole virtual seconds since the test began.
+/// Returns the virtual time since the test began, in whole seconds.
 pub(crate) fn elapsed(clock: &VirtualClock) -> i64 {
     clock.now().timestamp() - 1_700_000_000
 }
@@ -42,7 +42,7 @@ pub(crate) async fn receive(queue: &EmbeddedQueue, wait_seconds: u64) -> Vec<Rec
     queue.receive(request).await.unwrap()
 }
 
-/// A queue that moves messages after `max_receive_count` receives, and its dead-letter queue.
+/// Creates a queue that moves messages after `max_receive_count` receives, and its dead-letter queue.
 pub(crate) async fn with_dlq(
     sqs: &EmbeddedSqs,
     max_receive_count: u16,
@@ -54,7 +54,7 @@ pub(crate) async fn with_dlq(
     (queue, dlq)
 }
 
-/// The changes of the messages of a queue.
+/// The changes to the messages of a queue.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Totals {
     pub(crate) sent: u64,

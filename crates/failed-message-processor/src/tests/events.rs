@@ -1,4 +1,4 @@
-//! Events: one per outcome, none before its outcome is certain, and none with foreign text.
+//! Events: one per outcome, none before its outcome is certain, and none with text from messages or targets.
 
 use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 

@@ -8,7 +8,7 @@ fn ten_failed() -> Vec<ReceivedMessage> {
     (0..10).map(|n| handed_off(n, nth_body(n), &busy(n))).collect()
 }
 
-/// Ids of the messages on the source queue, whatever their delay.
+/// Returns the ids of the messages on the source queue, regardless of their delay.
 fn waiting(setup: &Setup) -> Vec<String> {
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(901)));
     let id = |body: &str| {
@@ -32,7 +32,7 @@ fn a_failing_resend_reports_exactly_its_record() {
     assert_eq!(waiting(&setup), (0..10).filter(|n| *n != 3).map(nth_id).collect::<Vec<_>>());
 }
 
-/// SQS's redrive moves it to the annotation queue, and from there to the final DLQ.
+/// SQS's redrive moves the message to the annotation queue, and then to the final DLQ.
 #[test]
 fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
     let setup = Setup::new();
@@ -46,7 +46,7 @@ fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
 }
 
 #[test]
-fn a_forged_folded_attribute_makes_no_send_that_sqs_refuses() {
+fn a_forged_folded_attribute_causes_no_refused_send() {
     for folded in [
         json!({ "a b": { "data_type": "String", "text": "x" } }),
         json!({ "f": { "data_type": "Foo", "text": "x" } }),
@@ -102,9 +102,9 @@ fn a_resend_whose_answer_is_lost_is_sent_again_and_not_reported() {
     );
     assert_eq!(setup.process(ten_failed()), [""; 0]);
     let copies: Vec<_> = [0].into_iter().chain(0..10).map(nth_id).collect();
-    assert_eq!(waiting(&setup), copies, "a copy of the first one: at least once");
+    assert_eq!(waiting(&setup), copies, "a copy of the first message: at-least-once delivery");
     let sent = setup.source.sent_contents();
-    assert_eq!(sent[0], sent[10], "and it says and waits the same");
+    assert_eq!(sent[0], sent[10], "the copy has the same body and delay");
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
 }
 
 #[test]
-fn ten_records_with_ten_fates_change_nothing_for_one_another() {
+fn ten_records_with_ten_outcomes_do_not_affect_each_other() {
     let fate = |n: usize| match n {
         0 => handed_off(n, nth_body(n), &busy(n)),
         1 => handed_off(n, nth_body(n), &with(busy(n), json!({ "kind": "permanent" }))),
@@ -182,13 +182,13 @@ fn ten_records_with_ten_fates_change_nothing_for_one_another() {
     }
     assert_eq!((resends.len(), verdicts.len()), (6, 4));
     assert_eq!(together.source.sent_contents(), resends);
-    let by_body = |mut contents: Vec<Content>| {
+    let sorted_by_body = |mut contents: Vec<Content>| {
         contents.sort_by(|one, other| one.body.cmp(&other.body));
         contents
     };
     assert_eq!(
-        by_body(together.annotation.sent_contents()),
-        by_body(verdicts),
-        "in any order of the batches"
+        sorted_by_body(together.annotation.sent_contents()),
+        sorted_by_body(verdicts),
+        "the batches may be in any order"
     );
 }

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Body 1 after a redrive, in generation 2, after five retries and some snoozes.
+/// Returns body 1 after a redrive: in generation 2, after five retries and some snoozes.
 fn spent() -> String {
     let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
     let (first, next) = (format_moment(-9000), format_moment(-8000));
@@ -14,7 +14,7 @@ fn spent() -> String {
     )
 }
 
-/// Body 1 after the first retry of generation 3.
+/// Returns the metadata of body 1 after the first retry of generation 3.
 fn new_generation_metadata(failure_type: &str, failed_at: i64) -> Value {
     json!({
         "message_id": nth_id(1),
@@ -26,7 +26,7 @@ fn new_generation_metadata(failure_type: &str, failed_at: i64) -> Value {
     })
 }
 
-/// The metadata of the only re-send, without variable texts.
+/// Returns the metadata of the only re-send, without variable strings.
 fn sent_metadata(setup: &Setup) -> Value {
     let mut body: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
     body["metadata"]["retry_history"][0].as_object_mut().unwrap().remove("error_details");
@@ -41,13 +41,13 @@ fn a_new_generation_starts_at_zero() {
     assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 }
 
-/// Body 1, given up without a re-send in generation 2, which the body therefore does not contain.
+/// Returns body 1, given up without a re-send in generation 2. The body therefore does not contain the generation.
 fn silent() -> String {
     spent().replace(r#","redrive_generation":2"#, "")
 }
 
 #[test]
-fn a_new_generation_continues_the_count_of_the_final_record() {
+fn a_new_generation_continues_the_final_records_count() {
     let failure = with(busy(1), json!({ "new_generation": true, "generation_before": 2 }));
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, silent(), &failure)]);
@@ -56,11 +56,11 @@ fn a_new_generation_continues_the_count_of_the_final_record() {
     let setup = Setup::new();
     let failure = with(failure, json!({ "kind": "permanent" }));
     setup.process(vec![handed_off(1, silent(), &failure)]);
-    assert_eq!(setup.verdict()["generation_before"], 2, "and the verdict has it, too");
+    assert_eq!(setup.verdict()["generation_before"], 2, "the verdict also has it");
 }
 
 #[test]
-fn a_new_generation_has_delays_of_its_own() {
+fn a_new_generation_has_its_own_delays() {
     let setup = Setup::new();
     let failure = with(busy(1), json!({ "new_generation": true }));
     setup.process(vec![handed_off(1, spent(), &failure)]);
@@ -92,7 +92,7 @@ fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
     assert_eq!(sent_metadata(&setup), with(new_generation_metadata("Redrive", 0), crashed));
     let sent = setup.source.only_sent();
     assert_eq!(sent.attributes["count"], folded);
-    assert_eq!(sent.attributes, producer_attributes(), "so the next failure is not a new generation again");
+    assert_eq!(sent.attributes, producer_attributes(), "the next failure does not start a new generation");
 }
 
 #[test]

@@ -8,7 +8,7 @@ fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
     handed_off(n, body, &with(busy(n), json!({ "type": "HttpStatus.503", "kind": "held" })))
 }
 
-/// With the delay that the message-processor requests.
+/// Returns a held message with the delay that the message-processor requests.
 fn held_for(n: usize, seconds: u64) -> ReceivedMessage {
     let hold = json!({
         "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": seconds,
@@ -22,13 +22,13 @@ fn delays(setup: &Setup) -> Vec<u16> {
 }
 
 #[test]
-fn held_messages_return_at_their_due_time_without_a_log_line_each() {
+fn held_messages_return_when_due_without_a_log_line_each() {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![held_for(0, 1), held_for(1, 250), held_for(2, 900)]), [""; 0]);
     assert_eq!(delays(&setup), [1, 250, 900]);
     assert_eq!(setup.world.seen.events(), []);
     let second = &setup.source.sent_contents()[1];
-    assert!(second.attributes.is_empty(), "the reason stays behind");
+    assert!(second.attributes.is_empty(), "the reason is not re-sent");
     let metadata = MessageSchema::default().parse_envelope(&second.body).unwrap().metadata;
     let since = start_time() - chrono::TimeDelta::seconds(600);
     assert_eq!((metadata.retry_attempt, metadata.holds), (0, Holds::from_members(Some(since), 12, 250)));
@@ -40,7 +40,7 @@ fn held_messages_return_at_their_due_time_without_a_log_line_each() {
 fn a_message_whose_holds_are_spent_is_given_up() {
     let setup = Setup::new();
     setup.process(vec![held(0, body_with(0, r#""held_seconds":86399"#))]);
-    assert_eq!(delays(&setup), [1], "a last call");
+    assert_eq!(delays(&setup), [1], "one last call");
     let setup = Setup::new();
     setup.process(vec![held(1, body_with(1, r#""held_seconds":86400"#))]);
     let verdict = setup.verdict();
@@ -53,7 +53,7 @@ fn a_message_whose_holds_are_spent_is_given_up() {
 }
 
 #[test]
-fn a_held_message_that_expires_has_the_error_of_its_call() {
+fn an_expired_held_message_keeps_its_calls_error() {
     let setup = Setup::with_policy(r#"{"max_age_seconds":10}"#);
     setup.process(vec![held(1, body_with(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
@@ -64,7 +64,7 @@ fn a_held_message_that_expires_has_the_error_of_its_call() {
 }
 
 #[test]
-fn the_holds_of_a_message_from_its_producer_begin_at_zero() {
+fn holds_of_a_producers_message_start_at_zero() {
     let setup = Setup::new();
     let forged = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
     let hand_off = json!({ "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": 250, "from_producer": true });

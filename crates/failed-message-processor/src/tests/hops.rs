@@ -1,4 +1,4 @@
-//! Long delays: the message hops on its own queue.
+//! Long delays, for which a message hops on its own queue.
 
 use redeliver_core::arrival::producers_attributes;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -9,7 +9,7 @@ use super::*;
 const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
 
 #[test]
-fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
+fn a_long_delay_is_a_hop_with_its_due_time_and_an_unchanged_body() {
     let setup = Setup::with_policy(HOURS);
     let producer = producer_attributes();
     let mut record = handed_off(1, nth_body(1), &busy(1));
@@ -24,7 +24,7 @@ fn a_long_delay_is_a_hop_with_its_due_time_and_the_body_as_it_was() {
         (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
         (Some("tenant"), Some("Root=1"))
     );
-    // It failed a second ago.
+    // The message failed a second ago.
     assert_eq!(
         attribute_document(&hop.attributes, FAILURE),
         with(busy(1), json!({"due_at": format_moment(7199)}))
@@ -47,7 +47,7 @@ fn only_confirmed_hops_of_a_batch_are_reported_in_one_event() {
     assert_eq!(setup.process((0..10).map(|n| handed_off(n, nth_body(n), &busy(n))).collect()), ["sqs-3"]);
     let events = setup.world.seen.events();
     assert!(events.contains(&Event::Hopped { messages: 9 }), "{events:?}");
-    assert_eq!(events.len(), 2, "and what is not confirmed: {events:?}");
+    assert_eq!(events.len(), 2, "one event for the hops, and one for the unconfirmed hop: {events:?}");
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn a_hop_ignores_the_body_and_ends_when_the_message_is_due() {
     assert_eq!(
         attribute_document(&setup.intermediate.only_sent().attributes, FAILURE),
         hopping(901),
-        "nothing is added"
+        "no attribute is added"
     );
 
     let setup = Setup::with_policy(HOURS);
@@ -71,11 +71,11 @@ fn a_hop_ignores_the_body_and_ends_when_the_message_is_due() {
     assert_eq!((metadata.retry_attempt, metadata.retry_history.len()), (1, 1));
     let events = setup.world.seen.events();
     let [Event::RetryScheduled { delay_seconds, .. }] = &events[..] else { panic!("{events:?}") };
-    assert_eq!(delay_seconds.get(), 901, "since it failed");
+    assert_eq!(delay_seconds.get(), 901, "counted from the failure");
 }
 
 #[test]
-fn a_body_that_became_invalid_while_it_waited_is_a_verdict_at_the_end() {
+fn a_body_that_became_invalid_while_waiting_gets_a_verdict() {
     let setup = Setup::with_policy(HOURS);
     let hopping = with(busy(1), json!({"due_at": format_moment(10)}));
     assert!(setup.process(vec![handed_off(1, "not even JSON", &hopping)]).is_empty());
@@ -84,13 +84,13 @@ fn a_body_that_became_invalid_while_it_waited_is_a_verdict_at_the_end() {
     assert_eq!(verdict.get("due_at"), None);
 }
 
-/// A message on the intermediate DLQ without a reason.
+/// Returns a message on the intermediate DLQ without a reason.
 fn unexplained(body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage { queue_arn: INTERMEDIATE_ARN.to_owned(), ..nth_record(1, body) }
 }
 
 #[test]
-fn ten_attributes_hop_folded_and_come_out_whole() {
+fn a_hop_folds_and_restores_ten_attributes() {
     let setup = Setup::with_policy(HOURS);
     let record = ReceivedMessage { attributes: ten_attributes(), ..unexplained(nth_body(1)) };
     assert!(setup.process(vec![record]).is_empty());
@@ -141,7 +141,7 @@ fn a_hop_that_is_not_confirmed_leaves_the_message_where_it_is() {
         redeliver_embedded::Injection::Throttled,
     );
     let records = vec![handed_off(1, nth_body(1), &busy(1)), handed_off(2, "rubbish", &busy(2))];
-    assert_eq!(setup.process(records), ["sqs-1"], "the verdict beside it is its own");
+    assert_eq!(setup.process(records), ["sqs-1"], "the verdict in the same batch is not affected");
 }
 
 #[test]

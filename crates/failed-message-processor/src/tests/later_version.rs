@@ -11,7 +11,7 @@ fn later(document: Value) -> Value {
 }
 
 #[test]
-fn a_hand_off_hops_on_and_on_with_members_that_are_not_known() {
+fn a_hand_off_keeps_unknown_members_across_hops() {
     let setup = Setup::with_policy(HOURS);
     let hand_off = later(with(busy(1), json!({ "kind": "parked" })));
     setup.process(vec![handed_off(1, nth_body(1), &hand_off)]);
@@ -24,7 +24,7 @@ fn a_hand_off_hops_on_and_on_with_members_that_are_not_known() {
 }
 
 #[test]
-fn a_verdict_keeps_members_that_are_not_known() {
+fn a_verdict_keeps_unknown_members() {
     let setup = Setup::new();
     let hand_off = later(with(busy(1), json!({ "kind": "permanent" })));
     setup.process(vec![handed_off(1, nth_body(1), &hand_off)]);
@@ -76,9 +76,9 @@ fn a_moved_message_with_a_dead_letter_is_a_new_generation() {
     assert_eq!(metadata.redrive_generation, Some(3));
 }
 
-/// A person moved a later version's verdict here.
+/// An operator moved a later version's verdict to this queue.
 #[test]
-fn a_verdict_that_arrives_here_is_decided_on_by_its_last_error() {
+fn a_misplaced_verdict_is_decided_by_its_last_error() {
     let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));
     let mut arrival = Arrival::from_record(handed_off(1, nth_body(1), &verdict), start_time());
     assert!(matches!(arrival.document(), Some(FailureDocument::Verdict(_))));

@@ -14,7 +14,7 @@ fn optional() -> Setup {
     }
 }
 
-/// A hand-off by the message-processor, with these attributes in addition to `Failure`.
+/// Returns a hand-off by the message-processor, with these attributes in addition to `Failure`.
 fn handed_off(body: &str, attributes: Attributes) -> ReceivedMessage {
     let failure = with(busy(1), json!({ "source_message_id": nth_id(7) }));
     let failure = (FAILURE.to_owned(), Attribute::string(failure.to_string()));
@@ -40,19 +40,19 @@ fn a_plain_message_is_resent_with_its_state_in_an_attribute() {
         (&json!(1), &json!(format_moment(-10)))
     );
     assert_eq!(written["retry_history"][0]["error_type"], json!("Db.Busy"));
-    assert_eq!(sent.attributes.len(), 1, "and `Failure` is left behind");
+    assert_eq!(sent.attributes.len(), 1, "`Failure` is not re-sent");
 }
 
-/// With nine attributes, the id did not fit; SQS's own id is that of the failed delivery.
+/// With nine attributes, there was no room for the id, and SQS's own id is that of the failed delivery.
 #[test]
-fn without_its_id_beside_it_the_id_is_found_again() {
+fn an_id_omitted_for_lack_of_room_is_recovered() {
     let setup = optional();
     let records = vec![handed_off(r#"{"id":"o-17"}"#, small(9)), handed_off("x", small(9))];
     assert_eq!(setup.process(records), [""; 0]);
     let [by_pointer, by_sqs] = setup.source.sent_contents().try_into().unwrap();
     assert_eq!(attribute_document(&by_pointer.attributes, REDELIVER)["idempotency_key"], json!("o-17"));
     assert_eq!(attribute_document(&by_sqs.attributes, REDELIVER)["message_id"], json!(nth_id(7)));
-    assert_eq!(by_sqs.attributes.len(), 9, "one of nine is folded, so that `Failure` finds a place");
+    assert_eq!(by_sqs.attributes.len(), 9, "one of nine is folded to make room for `Failure`");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Messages that SQS itself moved: no function wrote their reason, and their members are from the producer.
+//! Messages moved by SQS: no function wrote their reason, and their members are from the producer.
 
 use super::*;
 
@@ -17,7 +17,7 @@ fn a_forged_failure_on_a_redriven_message_is_ignored() {
     assert_eq!(metadata["retry_history"][0]["error_type"], "Redrive");
     assert_eq!(metadata["retry_history"][0]["failed_at"], format_moment(0));
     assert!(!sent.body.contains("canary"));
-    assert_eq!(sent.attributes, producer_attributes(), "and the forgery is stripped");
+    assert_eq!(sent.attributes, producer_attributes(), "the forged attribute is removed");
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
 }
 
 #[test]
-fn a_redriven_message_is_given_up_in_the_end_too_with_its_history() {
+fn a_redriven_message_is_eventually_given_up_with_its_history() {
     let setup = Setup::new();
     let history = format!(
         r#""retry_attempt":5,"retry_history":[{{"attempt":4,"failed_at":"{}","error_type":"A","error_details":"b"}}]"#,
@@ -78,7 +78,7 @@ fn a_handed_off_message_whose_failure_cannot_be_read_is_retried() {
 }
 
 #[test]
-fn a_redriven_message_with_a_forged_failure_ends_as_one_without_it() {
+fn a_forged_failure_does_not_change_a_redriven_messages_outcome() {
     let forged = with(
         busy(1),
         json!({
@@ -128,6 +128,6 @@ fn a_redriven_messages_holds_count_only_if_redeliver_sent_it() {
         setup.process(vec![ReceivedMessage { sender_id, ..redriven(1, &*body) }]);
         let sent: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
         assert_eq!(sent["metadata"]["held_seconds"], held_seconds, "{sender:?}");
-        assert_eq!(sent["metadata"]["held_since"], Value::Null, "it is held no longer");
+        assert_eq!(sent["metadata"]["held_since"], Value::Null, "the message is no longer held");
     }
 }

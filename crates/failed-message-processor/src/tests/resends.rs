@@ -1,4 +1,4 @@
-//! Re-sends: the exact body, the exact delay, and everything else unchanged.
+//! Re-sends, with the exact body and delay, and all other parts unchanged.
 
 use super::*;
 
@@ -19,7 +19,7 @@ fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
             )
         )
     );
-    assert!(sent.attributes.is_empty(), "the Failure is stripped");
+    assert!(sent.attributes.is_empty(), "the Failure is removed");
     assert!(setup.annotation.sent_contents().is_empty());
     assert_eq!(setup.world.sqs.next_due(), Some(start_time() + chrono::TimeDelta::seconds(100)));
 }
@@ -38,7 +38,7 @@ fn the_default_policys_delay_is_keyed_by_message_and_attempt() {
 }
 
 #[test]
-fn the_same_record_twice_is_sent_again_the_same() {
+fn the_same_record_is_re_sent_identically_twice() {
     let setup = Setup::new();
     for _ in 0..2 {
         setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
@@ -49,7 +49,7 @@ fn the_same_record_twice_is_sent_again_the_same() {
 }
 
 #[test]
-fn a_later_failure_keeps_the_first_send_and_appends_to_the_history() {
+fn a_later_failure_keeps_first_sent_time_and_extends_the_history() {
     let setup = Setup::with_policy(FIXED);
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T17:00:00Z","error_type":"A","error_details":"b"}"#;
     let metadata = |first: &str, history: &str, attempt: u32, next: &str| {
@@ -65,7 +65,7 @@ fn a_later_failure_keeps_the_first_send_and_appends_to_the_history() {
     );
     let expected =
         metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &format_moment(100));
-    assert_eq!(setup.source.only_sent().body, body_with(1, &expected), "members keep their places");
+    assert_eq!(setup.source.only_sent().body, body_with(1, &expected), "members keep their positions");
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn a_snooze_and_a_message_not_started_spend_no_attempt() {
         if let Some(after) = after {
             failure["retry_after_seconds"] = after.into();
         }
-        // All retries are already spent, but it is still postponed.
+        // All retries are already spent, but the message is still postponed.
         setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5"#), &failure)]);
         let sent = setup.source.only_sent();
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
@@ -139,5 +139,5 @@ fn the_hundred_and_first_snooze_spends_an_attempt() {
 
     let setup = Setup::with_policy(FIXED);
     setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5,"snooze_count":100"#), &failure)]);
-    assert_eq!(setup.verdict()["verdict"], "RETRY_ATTEMPT_EXCEEDED", "the loop ends");
+    assert_eq!(setup.verdict()["verdict"], "RETRY_ATTEMPT_EXCEEDED", "the loop of snoozes ends");
 }

@@ -1,4 +1,4 @@
-//! Copies made during minutes in which SQS accepts every request without a response.
+//! Copies created during minutes in which SQS accepts every request but does not respond.
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
@@ -10,8 +10,8 @@ const VISIBILITY: i64 = 180;
 const TIMEOUT: i64 = 30;
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Re-sends of one message that an event source mapping delivers until it is done, starting with `silence` seconds
-/// without responses.
+/// Returns the number of re-sends of one message that an event source mapping delivers until it is done. SQS does not
+/// respond for the first `silence` seconds.
 fn resends(silence: i64) -> usize {
     let world = FunctionWorld::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();
@@ -21,7 +21,7 @@ fn resends(silence: i64) -> usize {
     let setup = Setup { world, source, intermediate, annotation, ..Setup::new() };
     let silent = setup.source.clone().with_pauses(Duration::ZERO, NEVER);
     let redelivery = Redelivery { source_queue: silent, ..setup.processor().redelivery };
-    let setup_silent = FailedMessageProcessor { redelivery, ..setup.processor() };
+    let silent_processor = FailedMessageProcessor { redelivery, ..setup.processor() };
     let record = handed_off(0, nth_body(0), &busy(0));
     let content = Content { body: record.body, attributes: record.attributes, ..Content::default() };
     let (clock, queue) = (&setup.world.clock, &setup.intermediate.queue);
@@ -37,7 +37,7 @@ fn resends(silence: i64) -> usize {
             let deadline = now + Duration::from_secs(TIMEOUT.unsigned_abs());
             let is_silent = (now - start_time()).num_seconds() < silence;
             let healthy = setup.processor();
-            let function = if is_silent { &setup_silent } else { &healthy };
+            let function = if is_silent { &silent_processor } else { &healthy };
             let failed = function.batch_item_failures(records, deadline).await;
             assert_eq!(failed.is_empty(), !is_silent);
             if failed.is_empty() {
@@ -49,7 +49,7 @@ fn resends(silence: i64) -> usize {
 }
 
 #[test]
-fn a_silence_makes_two_copies_a_receive_and_one_at_its_end() {
+fn silence_causes_two_copies_per_receive_and_one_at_its_end() {
     // docs/guarantees.md: 2 × (⌊(S + T) ÷ V⌋ + 1) + 1.
     let bound = |silence| 2 * ((silence + TIMEOUT) / VISIBILITY + 1) + 1;
     for (silence, expected) in [(60, 3), (600, 9), (3610, 43)] {
@@ -59,7 +59,7 @@ fn a_silence_makes_two_copies_a_receive_and_one_at_its_end() {
 }
 
 #[test]
-fn an_answer_that_takes_six_seconds_makes_no_copy() {
+fn a_response_after_six_seconds_causes_no_copy() {
     let setup = Setup::new();
     let source = setup.source.clone().with_pauses(Duration::ZERO, Duration::from_secs(6));
     let setup = Setup { source, ..setup };

@@ -1,4 +1,4 @@
-//! The spans of decisions, and the last attempt that a message carries.
+//! The spans of decisions, and the last attempt recorded in a message.
 
 use redeliver_core::trace::{Span, SpanContext, SpanValue, TRACEPARENT};
 
@@ -33,7 +33,7 @@ fn last_attempt(body: &str) -> Value {
 }
 
 #[test]
-fn a_decision_is_part_of_the_attempt_and_its_send_is_part_of_it() {
+fn a_decision_is_part_of_the_attempt_and_its_send_part_of_the_decision() {
     let long = r#"{"backoff":{"kind":"fixed","delay_seconds":1000,"jitter":"none"},"long_delays":true}"#;
     for (policy, kind, expected, delay) in [
         (FIXED, "transient", "resend", 100),
@@ -68,7 +68,7 @@ fn a_resend_has_the_last_attempt_even_without_a_tracer_here() {
 }
 
 #[test]
-fn a_message_that_was_not_called_has_no_span_and_keeps_the_attempt_before() {
+fn a_message_without_a_call_has_no_span_and_keeps_the_previous_attempt() {
     let setup = traced(FIXED);
     let not_started = with(busy(1), json!({ "kind": "not_started", "type": "NotStarted" }));
     let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));

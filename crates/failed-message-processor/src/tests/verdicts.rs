@@ -10,7 +10,7 @@ fn given_up(document: Value, verdict: &str) -> Value {
 }
 
 #[test]
-fn a_permanent_failure_is_given_up_at_once() {
+fn a_permanent_failure_is_given_up_immediately() {
     let setup = Setup::new();
     let failure = with(busy(1), json!({ "kind": "permanent" }));
     assert_eq!(setup.process(vec![handed_off(1, nth_body(1), &failure)]), [""; 0]);
@@ -23,7 +23,7 @@ fn the_policys_lists_can_make_a_failure_permanent() {
     let setup = Setup::with_policy(r#"{"non_retryable":["Db.*"]}"#);
     setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
     assert_eq!(setup.verdict()["verdict"], "NON_RETRYABLE_ERROR");
-    assert_eq!(setup.verdict()["kind"], "transient", "the handler's kind stays on record");
+    assert_eq!(setup.verdict()["kind"], "transient", "the handler's kind remains recorded");
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn a_retry_that_would_come_too_late_is_not_made() {
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "MESSAGE_EXPIRED");
     let explanation = format!(
-        "The next retry at {} would come after max_age_seconds at {}",
+        "The next retry, at {}, would be too late: max_age_seconds ends at {}",
         format_moment(100),
         format_moment(99)
     );
@@ -68,7 +68,7 @@ fn a_retry_that_would_come_too_late_is_not_made() {
 }
 
 #[test]
-fn a_producers_own_limit_is_kept_for_a_snooze_too() {
+fn a_producers_own_limit_also_applies_to_a_snooze() {
     for kind in ["transient", "snooze", "not_started"] {
         let setup = Setup::with_policy(FIXED);
         let body = body_with(1, &format!(r#""expires_at":"{}""#, format_moment(99)));

@@ -39,7 +39,7 @@ impl Setup {
     }
 }
 
-/// The n-th record, given up after five retries.
+/// Returns the n-th record, given up after five retries.
 pub(super) fn died(n: usize) -> ReceivedMessage {
     let failure = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "source_message_id": format!("source-{n}") }));
     given_up(n, spent(n), &failure)
@@ -58,7 +58,7 @@ fn line(object: &[u8]) -> ArchivedMessage {
 }
 
 #[test]
-fn a_final_record_is_kept_as_it_is_sent() {
+fn a_final_record_is_archived_exactly_as_sent() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
     let sent = setup.final_dlq.only_sent();
@@ -77,17 +77,21 @@ fn a_final_record_is_kept_as_it_is_sent() {
 
 #[test]
 fn a_record_refused_by_the_archive_returns_and_the_others_are_sent() {
-    let refuses = |request: &BucketRequest| match request {
+    let refuse_second = |request: &BucketRequest| match request {
         BucketRequest::Create(key) if key.contains("source-2") => Some(Injection::Sender),
         _ => None,
     };
-    let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(refuses));
+    let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(refuse_second));
     assert_eq!(setup.keep(&bucket, vec![died(1), died(2), died(3)]), ["sqs-2"]);
     assert_eq!(setup.final_dlq.sent_contents().len(), 2);
     assert_eq!(bucket.objects().keys().collect::<Vec<_>>(), [&key(1), &key(3)]);
     let code = Injection::Sender.to_error().code;
     assert_eq!(setup.not_archived(), [("sqs-2".to_owned(), code)]);
-    assert_eq!(setup.world.elapsed_seconds(), 0, "what is refused for good is not tried again here");
+    assert_eq!(
+        setup.world.elapsed_seconds(),
+        0,
+        "a permanently refused write is not retried in this invocation"
+    );
 }
 
 #[test]
@@ -101,12 +105,12 @@ fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
     assert_eq!(setup.final_dlq.sent_contents().len(), 1);
     assert_eq!(setup.world.elapsed_seconds(), 24, "5 s are left for the sends");
     assert_eq!(setup.not_archived().len(), 1);
-    assert!(bucket.requests().len() > 2, "it was tried again");
+    assert!(bucket.requests().len() > 2, "the write was retried");
     assert_eq!(Injection::LostRequest.to_error().fault, Fault::NoAnswer);
 }
 
 #[test]
-fn a_write_whose_answer_is_lost_is_found_by_the_next_one() {
+fn a_retry_finds_a_write_whose_response_was_lost() {
     let mut answers = [Some(Injection::LostAnswer)].into_iter();
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(move |_| answers.next().flatten()));
     assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
@@ -114,9 +118,9 @@ fn a_write_whose_answer_is_lost_is_found_by_the_next_one() {
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1));
 }
 
-/// The process died before its response: the same record, received again, is the same death.
+/// The process died before it responded: the same record, received again, is the same death.
 #[test]
-fn a_record_that_is_received_again_is_the_same_object() {
+fn a_record_received_again_keeps_its_archive_object() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     let first = died(1);
     let again = ReceivedMessage { receipt_handle: "another".to_owned(), receive_count: 2, ..first.clone() };
@@ -124,12 +128,12 @@ fn a_record_that_is_received_again_is_the_same_object() {
     let object = bucket.objects();
     setup.sleep(3600);
     assert_eq!(setup.keep(&bucket, vec![again]), [""; 0]);
-    assert_eq!(bucket.objects(), object, "the first one stays");
-    assert_eq!(setup.final_dlq.sent_contents().len(), 2, "at least once");
+    assert_eq!(bucket.objects(), object, "the first object remains");
+    assert_eq!(setup.final_dlq.sent_contents().len(), 2, "at-least-once delivery");
 }
 
 #[test]
-fn a_kept_record_that_cannot_be_sent_comes_back_and_is_kept_once() {
+fn an_archived_record_that_cannot_be_sent_returns_and_is_archived_once() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     setup.world.fail_sends(
         &setup.final_dlq,

@@ -1,11 +1,11 @@
-//! The producer's attributes: unchanged or folded, never lost. The annotation is shortened to fit.
+//! The producer's attributes are unchanged or folded, but never lost. The annotation is shortened to fit.
 
 use redeliver_core::arrival::{ProducersAttributes, producers_attributes, trace_header_and_verdict};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
 
-/// The producer's attributes of a redriven message: without ours, and with folded ones restored.
+/// Returns the producer's attributes of a redriven message, without ours and with folded attributes restored.
 fn restored(content: &Content) -> Attributes {
     let ProducersAttributes { attributes: producer, came_back } =
         producers_attributes(content.attributes.clone());
@@ -14,7 +14,7 @@ fn restored(content: &Content) -> Attributes {
 }
 
 #[test]
-fn seven_attributes_stand_beside_ours_with_group_and_trace() {
+fn seven_attributes_fit_beside_ours_with_group_and_trace() {
     let seven: Attributes = ten_attributes().into_iter().take(7).collect();
     let mut record = given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", json!({})));
     record.attributes.extend(seven.clone());
@@ -29,8 +29,8 @@ fn seven_attributes_stand_beside_ours_with_group_and_trace() {
 }
 
 #[test]
-fn folded_attributes_come_back_where_there_is_room() {
-    // The producer has not folded any others: its folded attribute is an attribute again.
+fn folded_attributes_are_restored_if_there_is_room() {
+    // The message has no other attributes, so there is room for the folded ones.
     let folded = json!({ "folded_attributes": {
         "tenant": { "data_type": "String", "text": "acmé" },
         "price": { "data_type": "Number", "text": "12345678901234567890.5" },
@@ -83,7 +83,7 @@ fn the_annotation_of_an_earlier_generation_is_replaced() {
 }
 
 #[test]
-fn a_body_of_1_mib_is_sent_all_the_same_and_the_annotation_gives_way() {
+fn a_body_of_1_mib_is_sent_with_a_shortened_annotation() {
     for (room, names) in [
         (0, &[][..]),
         (34, &[]),
@@ -100,7 +100,7 @@ fn a_body_of_1_mib_is_sent_all_the_same_and_the_annotation_gives_way() {
 }
 
 #[test]
-fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
+fn a_1_mib_message_keeps_its_attributes_and_drops_the_annotation() {
     let attributes = ten_attributes();
     let bytes = redeliver_core::message::attributes_size(&attributes);
     let body = body_of_size(1, MESSAGE_BYTES_MAX - bytes);
@@ -108,9 +108,10 @@ fn a_body_of_1_mib_with_attributes_keeps_them_and_drops_the_annotation() {
     assert_eq!((sent.body, sent.attributes), (body, attributes));
 }
 
-/// The reason goes into the trace header, wherever the received verdict was. With a `DeadLetter`, that is not needed.
+/// The reason is written to the trace header, regardless of the location of the received verdict. A record with a
+/// `DeadLetter` does not need this.
 #[test]
-fn without_room_for_the_annotation_the_reason_is_in_the_trace_header() {
+fn a_reason_without_room_moves_to_the_trace_header() {
     for room in [0, 34, 35, 100, 269, 800] {
         let body = body_of_size(1, MESSAGE_BYTES_MAX - room);
         let mut record = given_up(1, &*body, &failure("NON_RETRYABLE_ERROR", json!({})));

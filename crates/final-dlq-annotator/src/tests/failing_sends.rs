@@ -26,7 +26,7 @@ fn a_failing_send_reports_exactly_its_record() {
     assert!(events.contains(&expected), "{events:?}");
 }
 
-/// SQS's redrive policy moves it to the final DLQ without an annotation.
+/// SQS's redrive policy moves the message to the final DLQ without an annotation.
 #[test]
 fn an_entry_invalid_for_sqs_is_reported_and_delays_no_other() {
     let setup = Setup::new();
@@ -77,7 +77,7 @@ fn a_lost_answer_makes_a_copy_and_nothing_is_reported() {
         Injection::LostAnswer,
     );
     assert_eq!(setup.process(ten_given_up()), [""; 0]);
-    assert_eq!(setup.final_dlq.receive_all().len(), 20, "at least once");
+    assert_eq!(setup.final_dlq.receive_all().len(), 20, "at-least-once delivery");
 }
 
 #[test]

@@ -1,9 +1,9 @@
-//! The verdict of a later version: the final record contains its code, its text and its reason.
+//! The verdict of a later version. The final record contains its code, its explanation and its reason.
 
 use super::*;
 
 #[test]
-fn a_verdict_of_a_later_version_is_one() {
+fn a_later_versions_verdict_is_honoured() {
     let says = json!({
         "stage": "circuit-breaker",
         "kind": "held",
@@ -34,10 +34,10 @@ fn a_verdict_of_a_later_version_is_one() {
     let [Event::DeadLettered { error_type, .. }] = &setup.world.seen.events()[..] else {
         panic!("one event")
     };
-    assert_eq!(*error_type, "OTHER", "no text of a document in the log");
+    assert_eq!(*error_type, "OTHER", "no text of a document is logged");
 }
 
-/// A later version may omit members that this one writes.
+/// A later version may omit members that this version writes.
 #[test]
 fn a_verdict_without_a_stage_keeps_its_reason() {
     let mut verdict = failure("MESSAGE_EXPIRED", json!({ "explanation": "Too late" }));

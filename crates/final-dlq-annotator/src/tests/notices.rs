@@ -57,7 +57,7 @@ impl Topic {
         std::mem::take(&mut self.published.lock().unwrap())
     }
 
-    /// The counts of the notices since the last call.
+    /// Returns the counts of the notices since the last call.
     fn counts(&self) -> Vec<u64> {
         self.take().into_iter().map(|notice| notice.count).collect()
     }
@@ -66,7 +66,7 @@ impl Topic {
 type Annotator<S> = FinalDlqAnnotator<SpyQueue, VirtualClock, EventRecorder, S, Topic>;
 
 impl Setup {
-    /// One environment.
+    /// Creates an environment, which counts its notices separately.
     fn environment<S>(&self, topic: &Topic, archive: Option<Archive<S>>) -> Annotator<S> {
         let about = DeploymentInfo { deployment: "final-dlq".to_owned(), source: "s3://bucket/".to_owned() };
         FinalDlqAnnotator {
@@ -95,14 +95,14 @@ impl Setup {
     }
 }
 
-/// The n-th record, which has just failed.
+/// Returns the n-th record, which has just failed.
 fn died_now(setup: &Setup, n: usize) -> ReceivedMessage {
     let failed_at = format_rfc3339(setup.world.clock.now());
     let more = json!({ "source_message_id": format!("source-{n}"), "failed_at": failed_at });
     given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
 }
 
-/// The n-th record, with another cause than [`died`].
+/// Returns the n-th record, with a different cause from [`died`].
 fn expired(n: usize) -> ReceivedMessage {
     let more = json!({ "source_message_id": format!("source-{n}") });
     given_up(n, spent(n), &failure("MESSAGE_EXPIRED", more))
@@ -133,7 +133,7 @@ fn two_copies_of_a_verdict_in_a_batch_count_as_one_death() {
 }
 
 #[test]
-fn a_lasting_cause_has_one_notice_per_hour_with_the_deaths_since() {
+fn a_lasting_cause_sends_one_notice_per_hour_with_all_deaths() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let annotator = setup.without_archive(&topic);
     setup.receive(&annotator, vec![died_now(&setup, 1)]);
@@ -148,7 +148,7 @@ fn a_lasting_cause_has_one_notice_per_hour_with_the_deaths_since() {
     let [notice] = topic.take().try_into().unwrap();
     assert_eq!(
         notice.error_type, "MESSAGE_EXPIRED",
-        "the death of another cause sends no notice of this one"
+        "a death with another cause sends no notice of this cause"
     );
     setup.receive(&annotator, vec![died_now(&setup, 5)]);
     let [notice] = topic.take().try_into().unwrap();
@@ -200,7 +200,7 @@ fn a_refused_notice_is_sent_after_a_minute_and_counts_all_deaths_since() {
     setup.receive(&annotator, vec![died_now(&setup, 2)]);
     assert_eq!(topic.counts(), [5]);
     setup.receive(&annotator, vec![died_now(&setup, 3)]);
-    assert_eq!(topic.counts(), [0; 0], "its hour begins with the notice that was sent");
+    assert_eq!(topic.counts(), [0; 0], "the hour starts with the notice that was sent");
     assert_eq!(setup.final_dlq.sent_contents().len(), 6);
 }
 
@@ -209,7 +209,7 @@ fn all_notices_that_wait_after_a_refusal_are_sent_with_the_next_batch() {
     let (setup, topic) = (Setup::new(), Topic::that(Fails::Refuses));
     let annotator = setup.without_archive(&topic);
     setup.receive(&annotator, vec![died(1), expired(2)]);
-    assert_eq!(setup.refused(), ["AuthorizationError"], "one try");
+    assert_eq!(setup.refused(), ["AuthorizationError"], "one attempt");
     topic.recovers();
     setup.sleep(60);
     let invalid = failure("INVALID_DATA", json!({ "source_message_id": "source-3" }));
@@ -230,7 +230,7 @@ fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
     assert_eq!(setup.final_dlq.sent_contents().len(), 3);
 }
 
-/// Otherwise Lambda would cut off the invocation, and its confirmed records would be received again as copies.
+/// Otherwise, Lambda would cut off the invocation, and its confirmed records would be received again as copies.
 #[test]
 fn a_topic_that_hangs_leaves_time_for_the_answer() {
     let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));
@@ -240,19 +240,23 @@ fn a_topic_that_hangs_leaves_time_for_the_answer() {
 }
 
 #[test]
-fn notices_out_of_time_are_sent_by_the_next_batch_without_an_alarm() {
+fn notices_that_run_out_of_time_are_sent_by_the_next_batch_without_an_alarm() {
     let setup = Setup::new();
     let takes = Some((setup.world.clock.clone(), Duration::from_millis(900)));
     let topic = Topic { takes, ..Topic::default() };
     let annotator = setup.without_archive(&topic);
-    let of_cause = |n: usize| {
+    let with_cause = |n: usize| {
         let more = json!({ "type": format!("HttpStatus.50{n}"), "source_message_id": format!("source-{n}") });
         given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
     };
-    setup.receive(&annotator, (0..8).map(of_cause).collect());
-    assert_eq!(topic.counts(), [1; 5], "none begins in the last of the five seconds, to be cut off");
+    setup.receive(&annotator, (0..8).map(with_cause).collect());
+    assert_eq!(
+        topic.counts(),
+        [1; 5],
+        "no notice starts in the last of the five seconds, where it would be cut off"
+    );
     assert_eq!(setup.refused(), [""; 0]);
-    setup.receive(&annotator, vec![of_cause(8)]);
+    setup.receive(&annotator, vec![with_cause(8)]);
     assert_eq!(topic.counts(), [1; 4]);
     assert_eq!(setup.refused(), [""; 0]);
 }

@@ -6,9 +6,10 @@ use redeliver_core::archive::{Omit, Prefix};
 
 use super::*;
 
-/// Otherwise payloads go to anyone who registers the name of a deleted bucket, or contain values that must not be kept.
+/// Otherwise, payloads would be sent to anyone who registers the name of a deleted bucket, or would contain values that
+/// must not be stored.
 #[test]
-fn an_archive_has_the_settings_bucket_owner_prefix_and_places_to_omit() {
+fn an_archive_has_the_configured_bucket_owner_prefix_and_omitted_pointers() {
     let setup = Setup::new();
     let omit = Omit::parse("/data/email").unwrap();
     let settings = FinalDlqAnnotatorSettings {

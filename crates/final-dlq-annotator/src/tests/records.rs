@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The `DeadLetter` of `spent(1)` given up by the failed-message-processor.
+/// Returns the `DeadLetter` of `spent(1)` given up by the failed-message-processor.
 fn dead_letter(reason: &str, more: Value) -> Value {
     let record = json!({
         "stage": "failed-message-processor",
@@ -26,7 +26,7 @@ fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Val
     assert_eq!(text(&sent, ERROR_DETAILS), details);
     assert_eq!(&attribute_document(&sent.attributes, DEAD_LETTER), dead_letter);
     let names: Vec<_> = sent.attributes.keys().collect();
-    assert_eq!(names, [DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE], "the Failure is gone");
+    assert_eq!(names, [DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE], "the Failure is removed");
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_record_names_the_version_of_the_function_that_failed() {
     );
 }
 
-/// In the record and in the log line, so that both lead to the call's logs.
+/// It is in the record and in the log line, so that the call's logs can be found from both.
 #[test]
 fn a_record_has_the_log_location_of_its_last_call() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
@@ -87,9 +87,9 @@ fn a_record_has_the_log_location_of_its_last_call() {
     }
 }
 
-/// Without the member, the sender is unknown, so the message's own value is the only one.
+/// Without the member, the sender is unknown, and only the message's own value exists.
 #[test]
-fn a_producers_forged_holds_are_not_in_the_record() {
+fn a_final_record_omits_a_producers_forged_holds() {
     let body = nth_body(1).replacen('}', r#","held_seconds":86400}"#, 1);
     let recorded = |more: Value| {
         let sent = final_record(given_up(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
@@ -109,16 +109,16 @@ fn a_permanent_failure_is_its_error() {
 #[test]
 fn an_expired_message_names_the_retry_that_would_be_too_late() {
     let reason = "MESSAGE_EXPIRED";
-    let explanation = "The next retry at A would come after max_age_seconds at B";
+    let explanation = "The next retry, at A, would be too late: max_age_seconds ends at B";
     let failure = failure(reason, json!({ "explanation": explanation }));
     let details = format!("{explanation}; last error HttpStatus.503: HTTP 503");
     assert_record(reason, &failure, &details, &dead_letter(reason, json!({})));
 }
 
 #[test]
-fn a_message_too_large_has_that_reason() {
+fn a_too_large_message_has_that_reason() {
     let reason = "MESSAGE_TOO_LARGE";
-    let explanation = "With its retry metadata the message has 1048577 bytes; the SQS limit is 1048576";
+    let explanation = "With its retry metadata, the message is 1048577 bytes long; the SQS limit is 1048576";
     let failure = failure(reason, json!({ "explanation": explanation }));
     let details = format!("{explanation}; last error HttpStatus.503: HTTP 503");
     assert_record(reason, &failure, &details, &dead_letter(reason, json!({})));
@@ -159,17 +159,17 @@ fn an_invalid_message_names_its_flaw_without_its_body() {
 }
 
 #[test]
-fn a_verdict_cut_down_to_its_code_is_still_a_record() {
+fn a_verdict_reduced_to_its_code_still_makes_a_record() {
     let sent = final_record(given_up(1, nth_body(1), &json!({ "verdict": "MESSAGE_TOO_LARGE" })));
     assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_TOO_LARGE");
     assert!(!text(&sent, ERROR_DETAILS).is_empty());
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
-    assert_eq!(document["sqs_message_id"], "sqs-1", "what is known");
+    assert_eq!(document["sqs_message_id"], "sqs-1", "the known members");
     assert_eq!(document["first_sent_time"], format_moment(-1));
 }
 
 #[test]
-fn a_redriven_generation_is_on_record() {
+fn a_redriven_generation_is_recorded() {
     let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":2,"redrive_generation":3"#);
     let sent = final_record(given_up(1, body, &failure("NON_RETRYABLE_ERROR", json!({}))));
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
@@ -186,7 +186,11 @@ fn a_permanent_failure_after_a_redrive_has_no_retries() {
     assert_eq!(sent.body, body, "the body as last received");
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(4)));
-    assert_eq!(document["first_sent_time"], format_moment(-100), "when this generation was first sent");
+    assert_eq!(
+        document["first_sent_time"],
+        format_moment(-100),
+        "the time of the first send of this generation"
+    );
     let [Event::DeadLettered { retry_attempt, age_seconds, .. }] = &setup.world.seen.events()[..] else {
         panic!("one event")
     };
@@ -194,9 +198,9 @@ fn a_permanent_failure_after_a_redrive_has_no_retries() {
 }
 
 #[test]
-fn a_twice_redriven_message_continues_the_count_of_its_final_record() {
+fn a_twice_redriven_message_continues_its_final_records_count() {
     let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
-    // Its body has no generation, since it was not re-sent.
+    // Its body has no generation, since the message was not re-sent.
     let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says)));
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
@@ -204,7 +208,7 @@ fn a_twice_redriven_message_continues_the_count_of_its_final_record() {
 
 /// An operator chose the annotation queue as the destination of a redrive.
 #[test]
-fn a_misplaced_final_record_is_of_the_next_generation() {
+fn a_misplaced_final_record_starts_the_next_generation() {
     let says = json!({ "new_generation": true, "generation_before": 1 });
     let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says))).attributes;
     let again = ReceivedMessage { attributes, ..given_up(1, spent(1), &json!({})) };
@@ -250,9 +254,9 @@ fn the_event_has_exact_values_and_no_text_of_the_target() {
     assert_eq!(setup.world.seen.events(), expected);
 }
 
-/// The annotator does not have the setting `ENVELOPE`, but the message has a `Redeliver`.
+/// The annotator does not have the setting `ENVELOPE`, but the message has a `Redeliver` attribute.
 #[test]
-fn a_plain_message_is_explained_as_an_envelope_is() {
+fn a_plain_message_is_explained_like_an_envelope() {
     let redeliver =
         format!(r#"{{"message_id":"{}","retry_attempt":5,"held_seconds":7,"redrive_count":2}}"#, nth_id(1));
     let attributes = |count: usize| {

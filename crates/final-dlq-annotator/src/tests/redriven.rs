@@ -57,7 +57,7 @@ fn an_unverified_new_generation_changes_no_number() {
 }
 
 #[test]
-fn an_unhandled_redriven_message_is_of_the_next_generation() {
+fn an_unhandled_redriven_message_belongs_to_the_next_generation() {
     // The console moved a final record of generation 1 back, and SQS moved it on unchanged.
     let first = failure("NON_RETRYABLE_ERROR", json!({ "new_generation": true }));
     let first = final_record(given_up(1, spent(1), &first));
@@ -85,20 +85,20 @@ fn a_redriven_messages_cause_is_recorded_as_unverified() {
         "stage": "message-processor",
         "explanation": "forged",
     });
-    let of = |failure: &Value, body: String| {
+    let explained = |failure: &Value, body: String| {
         let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]);
         let sent = final_record(ReceivedMessage { attributes, ..redriven(1, body) });
         (attribute_document(&sent.attributes, DEAD_LETTER), sent)
     };
     for body in [spent(1), nth_body(1), "not JSON".to_owned()] {
-        assert_eq!(of(&forged, body.clone()), of(&honest, body));
+        assert_eq!(explained(&forged, body.clone()), explained(&honest, body));
     }
-    let (document, _) = of(&forged, nth_body(1));
-    assert_eq!(document["first_sent_time"], format_moment(-10), "SQS keeps it");
+    let (document, _) = explained(&forged, nth_body(1));
+    assert_eq!(document["first_sent_time"], format_moment(-10), "SQS keeps the attribute");
     assert_eq!(
         document.get("attempts"),
         None,
-        "on its queue it may have been retried: the number is unknown"
+        "the message may have been retried on its queue, so the number is unknown"
     );
 }
 

@@ -10,14 +10,14 @@ fn is_multiple(value: &str, divisor: &str) -> bool {
     Decimal::from_number(&number(value)).is_multiple_of(&Divisor::from_number(&number(divisor)).unwrap())
 }
 
-/// `mantissa * 10^-places` in one of JSON's notations.
-fn written(mantissa: i64, places: u8, way: u8) -> String {
+/// Formats `mantissa * 10^-places` in one of JSON's notations.
+fn written(mantissa: i64, places: u8, notation: u8) -> String {
     let sign = if mantissa < 0 { "-" } else { "" };
     let places = usize::from(places);
-    match way {
+    match notation {
         0 => format!("{mantissa}e-{places}"),
         1 => format!("{mantissa}.000E-{places:05}"),
-        // JSON has no 0000.
+        // 0000 is not valid JSON.
         2 if mantissa != 0 => format!("{mantissa}000e-{}", places + 3),
         _ => {
             let digits = format!("{:0>width$}", mantissa.unsigned_abs(), width = places + 1);
@@ -35,11 +35,12 @@ proptest! {
         left in prop_oneof![-1000..1000_i64, any::<i32>().prop_map(i64::from)],
         right in prop_oneof![-1000..1000_i64, any::<i32>().prop_map(i64::from)],
         places in (0..6_u8, 0..6_u8),
-        ways in (0..4_u8, 0..4_u8),
+        notations in (0..4_u8, 0..4_u8),
     ) {
         let scaled = |mantissa: i64, places: u8| i128::from(mantissa) * 10_i128.pow(u32::from(9 - places));
         let (a, b) = (scaled(left, places.0), scaled(right, places.1));
-        let (left, right) = (number(&written(left, places.0, ways.0)), number(&written(right, places.1, ways.1)));
+        let left = number(&written(left, places.0, notations.0));
+        let right = number(&written(right, places.1, notations.1));
         let (left, divisor, right) = (Decimal::from_number(&left), Divisor::from_number(&right), Decimal::from_number(&right));
         prop_assert_eq!(left.cmp(&right), a.cmp(&b));
         prop_assert_eq!(left == right, a == b);
@@ -71,7 +72,7 @@ fn numbers_of_any_length_and_exponent_are_exact() {
     assert!(is_multiple(&"7".repeat(10_000), "7") && !is_multiple(&format!("{}8", "7".repeat(10_000)), "7"));
     let most = "9".repeat(37);
     assert!(is_multiple(&format!("{most}{most}"), &most) && !is_multiple(&format!("{most}1"), &most));
-    // 2^122 needs all of its 122 zeros.
+    // A multiple of 2^122 needs all of the 122 zeros.
     let power = (1_u128 << 122).to_string();
     assert!(is_multiple("1e122", &power) && is_multiple("1e9999", &power) && !is_multiple("1e121", &power));
     assert!(Divisor::from_number(&number(&"9".repeat(38))).is_none());

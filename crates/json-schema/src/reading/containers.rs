@@ -1,4 +1,4 @@
-//! Views of the members of an object and of the items of an array.
+//! Views of an object's members and of an array's items.
 
 use jsonschema::json::{Array, Object};
 use serde_json::{Map, Value};
@@ -29,7 +29,7 @@ impl<'a> Object<'a, ValidatedJson> for MembersView<'a> {
     }
 }
 
-/// Ends early when the budget of violations is spent.
+/// Ends early once the budget for violations is spent.
 pub(crate) struct MembersIter<'a> {
     members: serde_json::map::Iter<'a>,
     object: InstanceView<'a>,
@@ -66,7 +66,7 @@ impl<'a> Array<'a, ValidatedJson> for ItemsView<'a> {
     }
 }
 
-/// Ends early when the budget of violations is spent.
+/// Ends early once the budget for violations is spent.
 pub(crate) struct ItemsIter<'a> {
     items: std::slice::Iter<'a, Value>,
     array: InstanceView<'a>,

@@ -19,7 +19,7 @@ fn array(count: usize, item: impl Fn(usize) -> String) -> Value {
 }
 
 #[test]
-fn far_exponents_are_compared_by_their_value() {
+fn extreme_exponents_are_compared_by_value() {
     let far = array(1000, |index| format!("{index}e999999"));
     assert_eq!(violations(&json!({"items": {"multipleOf": 0.01, "minimum": 0}}), &far), []);
     let near_zero = array(1000, |_| "1e-999999999999".to_owned());
@@ -29,7 +29,7 @@ fn far_exponents_are_compared_by_their_value() {
 }
 
 #[test]
-fn a_number_as_constant_is_compared_by_its_value() {
+fn a_const_number_is_compared_by_value() {
     let schema = json!({"items": {"const": 0.5}});
     let halves = array(4, |index| ["0.5", "5e-1", "0.50", "50E-2"][index].to_owned());
     assert_eq!(violations(&schema, &halves), []);
@@ -37,9 +37,9 @@ fn a_number_as_constant_is_compared_by_its_value() {
     assert_eq!(violations(&schema, &other), [Violation::new("/0", "0.5 was expected")]);
 }
 
-/// Each level repeats the violations of the next one twice.
+/// Each level doubles the violations of the level below.
 #[test]
-fn a_recursive_any_of_makes_no_more_violations_than_are_reported() {
+fn violations_of_a_recursive_any_of_are_bounded() {
     let branch = |name: &str| json!({"required": [name], "properties": {"c": {"$ref": "#/$defs/n"}}});
     let schema = json!({"$ref": "#/$defs/n", "$defs": {"n": {"anyOf": [branch("a"), branch("b")]}}});
     let nested = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"c": inner}));
@@ -50,16 +50,19 @@ fn a_recursive_any_of_makes_no_more_violations_than_are_reported() {
 }
 
 #[test]
-fn violations_after_the_last_one_that_is_made_are_not_reported() {
+fn violations_beyond_the_budget_are_not_reported() {
     let schema = json!({"items": {"type": "string"}, "contains": {"const": "here"}, "minItems": 5, "maxItems": 500_000});
     let found = violations(&schema, &array(500_000, |_| "0".to_owned()));
     assert_eq!(found.len(), 100);
-    let is_of_an_item = |violation: &Violation| violation.rule == "is not of type \"string\"";
-    assert!(found.iter().filter(|violation| !violation.pointer.is_empty()).all(is_of_an_item), "{found:?}");
+    let is_item_violation = |violation: &Violation| violation.rule == "is not of type \"string\"";
+    assert!(
+        found.iter().filter(|violation| !violation.pointer.is_empty()).all(is_item_violation),
+        "{found:?}"
+    );
 }
 
 #[test]
-fn the_text_of_violations_is_bounded_for_pointers_of_message_length() {
+fn violation_text_is_bounded_for_pointers_as_long_as_a_message() {
     let long = json!({"n".repeat(500_000): vec![0; 200_000]});
     let schema = json!({"additionalProperties": {"items": {"type": "string"}}});
     let found = violations(&schema, &long);
@@ -73,11 +76,11 @@ fn the_text_of_violations_is_bounded_for_pointers_of_message_length() {
         &json!({"additionalProperties": {"properties": {"x": true}, "additionalProperties": false}}),
         &deep,
     );
-    assert_eq!(found.len(), 6, "the first six are 66 kilobytes");
+    assert_eq!(found.len(), 6, "the first six take 66 kilobytes");
 }
 
 #[test]
-fn a_divisor_of_more_than_37_digits_is_refused_when_the_schema_is_read() {
+fn a_divisor_of_more_than_37_digits_is_refused_when_the_schema_is_compiled() {
     let schema = |divisor: &str| Schema::new(&format!(r#"{{"multipleOf":{divisor}}}"#)).map(drop);
     assert_eq!(schema(&"9".repeat(37)), Ok(()));
     let error = schema(&"9".repeat(38)).unwrap_err().to_string();
@@ -85,7 +88,7 @@ fn a_divisor_of_more_than_37_digits_is_refused_when_the_schema_is_read() {
 }
 
 #[test]
-fn a_divisor_of_zero_is_refused_also_where_the_meta_schema_does_not_look() {
+fn a_divisor_of_zero_is_refused_even_where_the_meta_schema_is_not_applied() {
     for schema in [r#"{"multipleOf":0}"#, r##"{"$ref":"#/price","price":{"multipleOf":0.0}}"##] {
         let refused = Schema::new(schema).map(|schema| schema.violations(&json!(1), ""));
         assert!(refused.is_err(), "{schema}: {refused:?}");
@@ -93,7 +96,7 @@ fn a_divisor_of_zero_is_refused_also_where_the_meta_schema_does_not_look() {
 }
 
 #[test]
-fn the_older_drafts_exclusive_ends_are_kept() {
+fn exclusive_limits_of_older_drafts_are_supported() {
     let draft4 = |rule: &str| format!(r#"{{"$schema":"http://json-schema.org/draft-04/schema#",{rule}}}"#);
     for (rule, value, expected) in [
         (r#""minimum":1,"exclusiveMinimum":true"#, "1", Some("is less than or equal to the minimum of 1")),
@@ -113,7 +116,7 @@ fn the_older_drafts_exclusive_ends_are_kept() {
 
 /// Otherwise, a valid message would be given up.
 #[test]
-fn different_items_with_json_signs_in_their_texts_are_unique() {
+fn different_items_with_json_syntax_in_their_strings_are_unique() {
     let schema = json!({"uniqueItems": true});
     for different in [
         json!([["a", "b"], ["a\"b"]]),

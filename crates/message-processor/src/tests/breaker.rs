@@ -13,23 +13,23 @@ mod new_environment;
 mod not_now;
 mod rate;
 
-/// A target that is down and responds with an error that a single message can also cause: only first calls indicate the
-/// outage.
+/// Returns the error of a target that is down. A single message can also cause this error, so only first calls indicate
+/// the outage.
 fn down() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")
 }
 
-/// An error that says "not now", whatever the circuit's state.
+/// Returns an error that means "not now" in any state of the circuit.
 fn not_now() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
 
-/// The messages with these numbers.
+/// Returns the messages with these numbers.
 fn records(numbers: std::ops::Range<usize>) -> Vec<ReceivedMessage> {
     numbers.map(|n| nth_record(n, nth_body(n))).collect()
 }
 
-/// Every call fails.
+/// Makes every call fail.
 fn outage(setup: Setup) -> Setup {
     all_failing(setup, &down())
 }
@@ -38,13 +38,13 @@ fn all_failing(setup: Setup, error: &HandlerError) -> Setup {
     (0..100).fold(setup, |setup, n| setup.failing(n, error.clone()))
 }
 
-/// The target has recovered.
+/// Makes every call succeed: the target has recovered.
 fn healed(mut setup: Setup) -> Setup {
     setup.handler.steps.clear();
     setup
 }
 
-/// Every call fails, and ten failures opened the circuit at the start.
+/// Creates a setup in which every call fails and the circuit was opened by ten failures at the start.
 fn open() -> Setup {
     let setup = outage(Setup::new());
     setup.process(ten_records(), 30);
@@ -53,7 +53,7 @@ fn open() -> Setup {
 }
 
 impl Setup {
-    /// The reasons of all hand-offs.
+    /// Returns the reasons of all hand-offs.
     fn failures(&self) -> Vec<Value> {
         self.intermediate
             .sent_contents()
@@ -62,7 +62,7 @@ impl Setup {
             .collect()
     }
 
-    /// The metadata of all re-sends.
+    /// Returns the metadata of all re-sends.
     fn re_sent(&self) -> Vec<Value> {
         let metadata =
             |content: Content| serde_json::from_str::<Value>(&content.body).unwrap()["metadata"].take();
@@ -70,19 +70,19 @@ impl Setup {
     }
 }
 
-/// Kind and error type of all hand-offs, followed by those of messages without a call, which `delayed-resend` re-sends
-/// directly.
+/// Returns the kind and error type of all hand-offs, followed by those of messages without a call, which
+/// `delayed-resend` re-sends directly.
 fn kinds(setup: &Setup) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
     let handed_off =
         setup.failures().into_iter().map(|failure| (text(&failure["kind"]), text(&failure["type"])));
-    let of_hold = |metadata: Value| if metadata["held_since"].is_null() { LIMITED } else { NOT_CALLED };
-    let sent_back = setup.re_sent().into_iter().map(of_hold);
+    let hold_kind = |metadata: Value| if metadata["held_since"].is_null() { LIMITED } else { NOT_CALLED };
+    let sent_back = setup.re_sent().into_iter().map(hold_kind);
     let sent_back = sent_back.map(|(kind, error_type)| (kind.to_owned(), error_type.to_owned()));
     handed_off.chain(sent_back).collect()
 }
 
-/// The delays of the messages without a call.
+/// Returns the delays of the messages without a call.
 fn delays(setup: &Setup) -> Vec<u16> {
     setup.source.sent_contents().iter().map(|sent| sent.delay.get()).collect()
 }
@@ -105,8 +105,8 @@ fn closings(setup: &Setup) -> usize {
     events.iter().filter(|event| matches!(event, Event::CircuitClosed { .. })).count()
 }
 
-/// A message that redeliver held without a call in an outage indicated by twelve first calls, re-sent `sent_before`
-/// seconds before the start.
+/// Returns a message that redeliver held without a call in an outage indicated by twelve first calls, re-sent
+/// `sent_before` seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let since = format_moment(-2000);
     let body = with_metadata(
@@ -121,9 +121,9 @@ fn with_metadata(n: usize, members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n))
 }
 
-/// Otherwise each outage would cost ten messages an attempt in each environment.
+/// Otherwise, each outage would cost ten messages an attempt in each environment.
 #[test]
-fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
+fn calls_that_open_the_circuit_are_held_and_spend_no_attempt() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = outage(Setup { strategy, max_concurrency: 1, ..Setup::new() });
         assert_eq!(setup.process(records(0..12), 30), [""; 0]);
@@ -156,34 +156,38 @@ fn calls_that_open_the_circuit_are_held_with_it_and_spend_no_attempt() {
 }
 
 #[test]
-fn nine_faults_are_failures_like_any_others() {
+fn only_the_tenth_fault_opens_the_circuit() {
     let setup = outage(Setup::new());
     setup.process(records(0..9), 30);
     assert_eq!(kinds(&setup), vec![(FAILED.0.to_owned(), FAILED.1.to_owned()); 9]);
     setup.process(records(9..10), 30);
-    assert_eq!(kinds(&setup)[9..], pairs([CALLED]), "the tenth in a row, whenever it comes");
+    assert_eq!(
+        kinds(&setup)[9..],
+        pairs([CALLED]),
+        "the tenth consecutive failure, regardless of when it happens"
+    );
 }
 
 #[test]
-fn an_open_circuit_lasts_for_the_next_batches_and_probes_the_target() {
+fn an_open_circuit_persists_across_batches_and_probes_the_target() {
     let setup = open();
     setup.process(records(10..20), 30);
-    assert_eq!(setup.handler.calls().len(), 10, "none is called");
+    assert_eq!(setup.handler.calls().len(), 10, "no message is called");
     setup.sleep(15);
     setup.process(records(20..30), 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(20)], "one probe");
-    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (11, 19), "it spends nothing");
+    assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (11, 19), "the probe spends no attempt");
     let probed = &setup.failures()[10];
     assert_eq!((&probed["type"], &probed["details"]), (&"HttpStatus.500".into(), &"HTTP 500".into()));
     assert_eq!((&probed["kind"], &probed["retry_after_seconds"]), (&"held".into(), &2.into()));
-    assert_eq!(delays(&setup), [2; 19], "each for the first time");
+    assert_eq!(delays(&setup), [2; 19], "each message is held for the first time");
     let setup = healed(setup);
     setup.sleep(30);
     setup.process(records(30..40), 30);
     assert_eq!(
         setup.handler.called()[11..],
         [nth_id(30), nth_id(31), nth_id(32)],
-        "the target is back; slowly at first"
+        "the target has recovered; calls resume slowly"
     );
 }
 
@@ -193,7 +197,11 @@ fn a_probe_that_was_not_started_is_replaced_by_the_next_message() {
     setup.sleep(15);
     setup.process(records(20..22), 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(21)]);
-    assert_eq!(kinds(&setup)[10..], pairs([("not_started", "NotStarted"), CALLED]), "it is still down");
+    assert_eq!(
+        kinds(&setup)[10..],
+        pairs([("not_started", "NotStarted"), CALLED]),
+        "the target is still down"
+    );
 }
 
 #[test]
@@ -239,7 +247,7 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
             error_type: error_type(),
             probe_in_seconds: in_seconds(1.5 * 0.834),
         },
-        // Including those that were called.
+        // Includes the messages that were called.
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         // Three quarters of the outage's age, times a random factor from three quarters to one.
@@ -250,34 +258,34 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
     assert_eq!(circuit, expected);
     let handed_off =
         setup.world.seen.events().into_iter().filter(|event| matches!(event, Event::HandedOff { .. }));
-    assert_eq!(handed_off.count(), 0, "a held message has no line of its own");
+    assert_eq!(handed_off.count(), 0, "a held message is not logged separately");
 }
 
 #[test]
-fn environments_that_find_out_at_the_same_moment_probe_at_different_ones() {
+fn environments_detecting_an_outage_simultaneously_probe_at_different_times() {
     let probe_in_seconds = |numbers: std::ops::Range<usize>| {
         let setup = outage(Setup::new());
         setup.process(records(numbers), 30);
         let events = setup.world.seen.events().into_iter();
-        let of_opened = |event| match event {
+        let opened_probe = |event| match event {
             Event::CircuitOpened { probe_in_seconds, .. } => Some(probe_in_seconds),
             _ => None,
         };
-        events.filter_map(of_opened).collect::<Vec<_>>()
+        events.filter_map(opened_probe).collect::<Vec<_>>()
     };
     assert_ne!(probe_in_seconds(0..10), probe_in_seconds(10..20));
 }
 
 #[test]
-fn a_probe_with_the_messages_own_error_is_an_ordinary_failure() {
+fn a_probe_with_a_message_specific_error_is_an_ordinary_failure() {
     let setup = Setup::new().failing(0, HandlerError::transient("Stock.Empty", ""));
     setup.process(vec![held(0, 600, 700), held(1, 600, 700)], 30);
-    assert_eq!(setup.handler.calls().len(), 2, "the target is there");
+    assert_eq!(setup.handler.calls().len(), 2, "the target is available");
     assert_eq!(kinds(&setup), pairs([("transient", "Stock.Empty")]));
 }
 
 #[test]
-fn a_probe_cut_off_at_the_deadline_has_failed_and_others_are_held() {
+fn a_probe_cut_off_at_the_deadline_fails_and_holds_the_others() {
     let setup = Setup::new().on(0, Step::Hang);
     let mut batch = vec![held(0, 600, 700)];
     batch.extend(records(1..10));
@@ -292,7 +300,7 @@ fn a_probe_cut_off_at_the_deadline_has_failed_and_others_are_held() {
     assert_eq!(failed.collect::<Vec<_>>(), ["Timeout"]);
 }
 
-/// Otherwise they would be received again at once, while the target is still down.
+/// Otherwise, they would be received again immediately, while the target is still down.
 #[test]
 fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
@@ -301,12 +309,16 @@ fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     assert_eq!((count(&setup, ("held", "Timeout")), count(&setup, NOT_CALLED)), (10, 2));
     let setup = (0..7).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     setup.process(records(0..12), 30);
-    assert_eq!((count(&setup, ("transient", "Timeout")), kinds(&setup).len()), (7, 7), "five are answered");
+    assert_eq!(
+        (count(&setup, ("transient", "Timeout")), kinds(&setup).len()),
+        (7, 7),
+        "the other five succeed"
+    );
 }
 
-/// Otherwise one slow call would hold the messages of the next batches.
+/// Otherwise, one slow call would hold the messages of the next batches.
 #[test]
-fn messages_not_started_by_the_deadline_are_not_an_outage() {
+fn messages_not_started_by_the_deadline_do_not_indicate_an_outage() {
     let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
     setup.process(records(0..20), 30);
     assert_eq!(setup.handler.called(), [nth_id(0)]);
@@ -320,7 +332,7 @@ fn messages_not_started_by_the_deadline_are_not_an_outage() {
 
 #[test]
 fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
-    // The message in between is at its hold limit, so its call is made, and takes longer than the longest probe
+    // The message in between is at its hold limit, so its call is made, and it takes longer than the longest probe
     // interval.
     let setup = Setup { max_concurrency: 1, ..Setup::new() }
         .failing(0, down())
@@ -333,7 +345,7 @@ fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
 
 #[test]
 fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
-    // The second message is at its hold limit, so its call is made, and succeeds: the target has recovered.
+    // The second message is at its hold limit, so its call is made. It succeeds: the target has recovered.
     let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down()).failing(3, down());
     setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), nth_record(2, nth_body(2))], 30);
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
@@ -351,7 +363,7 @@ fn a_message_at_its_hold_limit_is_called() {
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
 
-/// Otherwise its retries would never end.
+/// Otherwise, its retries would never end.
 #[test]
 fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
     let setup = open().on(20, Step::Hang);
@@ -361,16 +373,16 @@ fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
 }
 
 #[test]
-fn immediate_retries_ask_the_breaker() {
+fn immediate_retries_obey_the_breaker() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100}}"#;
     let setup = outage(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
     setup.process(records(0..2), 30);
-    assert_eq!(setup.handler.called(), vec![nth_id(0); 10], "each is a call that counts");
+    assert_eq!(setup.handler.called(), vec![nth_id(0); 10], "every immediate retry counts as a call");
     assert_eq!(kinds(&setup), pairs([CALLED, NOT_CALLED]));
 }
 
 #[test]
-fn errors_of_the_messages_own_and_a_policy_without_a_breaker_hold_nothing() {
+fn message_specific_errors_and_a_disabled_breaker_hold_nothing() {
     for error in [busy(), HandlerError::permanent("HttpStatus.503", "")] {
         let setup = all_failing(Setup::new(), &error);
         (0..10).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
@@ -383,7 +395,7 @@ fn errors_of_the_messages_own_and_a_policy_without_a_breaker_hold_nothing() {
 }
 
 #[test]
-fn a_custom_handler_reports_its_dependency_as_unavailable() {
+fn a_handlers_unavailable_error_opens_the_circuit() {
     let setup = all_failing(Setup::new(), &HandlerError::unavailable("Db.Down", "no connection"));
     setup.process(ten_records(), 30);
     setup.process(records(10..20), 30);
@@ -408,7 +420,7 @@ fn hidden_messages_are_not_called_but_their_receive_is_an_attempt() {
     );
 }
 
-/// `redeliver work` processes several batches at once.
+/// Processes two batches concurrently, as `redeliver work` does.
 fn two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMessage>) {
     let processor = setup.processor();
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
@@ -426,17 +438,17 @@ fn batches_of_one_process_share_the_circuit() {
     let setup = outage(Setup { max_concurrency: 1, ..Setup::new() });
     two_batches(&setup, records(0..6), records(6..12));
     assert_eq!(setup.handler.calls().len(), 10);
-    // The first six had been handed off by then.
+    // The first six messages had already been handed off.
     assert_eq!((count(&setup, FAILED), count(&setup, CALLED), count(&setup, NOT_CALLED)), (6, 4, 2));
 }
 
 #[test]
-fn a_batch_waits_for_the_probe_of_another_one() {
+fn a_batch_waits_for_another_batchs_probe() {
     let setup = Setup::new().on(0, Step::Take(2));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 2);
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::seconds(2));
-    // It checks every 100 ms from its start.
+    // The waiting batch checks every 100 ms from its start.
     let setup = Setup::new().on(0, Step::Take(2));
     let (processor, clock) = (setup.processor(), &setup.world.clock);
     let deadline = clock.now() + Duration::from_secs(30);
@@ -453,13 +465,14 @@ fn a_batch_waits_for_the_probe_of_another_one() {
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(kinds(&setup).len(), 3);
-    // Also during one of its own calls that bypasses the breaker, since that message was at its hold limit.
+    // It also waits during one of its own calls that bypasses the breaker, since that call's message is at its hold
+    // limit.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
     two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);
     assert_eq!(
         setup.world.clock.now() - start_time(),
         chrono::TimeDelta::seconds(20),
-        "the third begins after 2 s"
+        "the third call starts after 2 s"
     );
 }

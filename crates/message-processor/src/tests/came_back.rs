@@ -7,7 +7,7 @@ use redeliver_core::message::Attribute;
 
 use super::*;
 
-/// The attributes of the final record for a message with these attributes.
+/// Returns the attributes of the final record for a message with these attributes.
 fn final_attributes(producer: &Attributes) -> Attributes {
     let record = DeadLetter {
         last_attempt_traceparent: None,
@@ -35,7 +35,7 @@ fn final_attributes(producer: &Attributes) -> Attributes {
     annotate_attributes(producer, 100, &annotation)
 }
 
-/// Record 1 in its generation 2, after five retries.
+/// Returns record 1 in generation 2, after five retries.
 pub(super) fn came_back(producer: &Attributes) -> ReceivedMessage {
     let metadata = format!(
         r#""message_id":"{}","retry_attempt":5,"redrive_generation":2,"first_sent_time":"{}""#,
@@ -83,12 +83,12 @@ fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
     assert_eq!(document["first_sent_time"], format_moment(-10));
     let mut expected = producer_attributes();
     expected.insert(FAILURE.to_owned(), sent.attributes[FAILURE].clone());
-    assert_eq!(sent.attributes, expected, "our three are gone, the producer's are whole");
+    assert_eq!(sent.attributes, expected, "our three attributes are removed, the producer's are complete");
 }
 
 #[test]
-fn a_message_that_came_back_continues_its_final_records_count() {
-    // It was given up without a re-send: its body has no generation, while its final record has generation 2.
+fn a_redriven_message_continues_its_final_records_count() {
+    // The message was given up without a re-send: its body has no generation, while its final record has generation 2.
     let arrived = came_back(&Attributes::new());
     let body = arrived.body.replace(r#","redrive_generation":2"#, "");
     assert_ne!(body, arrived.body);
@@ -118,7 +118,7 @@ fn the_hundredth_generation_is_the_last_number_that_a_handler_sees() {
     let body = arrived.body.replace(r#""redrive_generation":2"#, r#""redrive_generation":100"#);
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body, ..arrived }], 30);
-    assert_eq!(setup.handler.calls()[0].redrive_generation, 100, "as the re-sent message will say");
+    assert_eq!(setup.handler.calls()[0].redrive_generation, 100, "as in the re-sent message");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn an_invalid_redriven_message_continues_its_final_records_count() {
 }
 
 #[test]
-fn an_error_type_of_the_producers_own_is_kept() {
+fn a_producers_own_error_type_attribute_is_kept() {
     for name in ["ErrorType", "ErrorDetails", "DeadLetter"] {
         let own = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
         let setup = Setup::new().failing(1, busy());

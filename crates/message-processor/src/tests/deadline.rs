@@ -1,4 +1,5 @@
-//! Near the deadline: running calls are cut off, those not started are reported as such, finished ones stay done.
+//! Near the deadline, running calls are cut off, unstarted calls are reported as not started, and finished calls remain
+//! done.
 
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::strategy::DelayedResend;
@@ -11,7 +12,7 @@ use serde_json::json;
 
 use super::*;
 
-/// `type` and `kind` of each hand-off, by message id.
+/// Returns `type` and `kind` of each hand-off, by message id.
 fn handed_off(setup: &Setup) -> BTreeMap<String, (String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     setup
@@ -34,7 +35,7 @@ fn pair(error_type: &str, kind: &str) -> (String, String) {
 fn a_hung_record_without_concurrency_leaves_the_rest_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(2, Step::Hang) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
-    assert_eq!(setup.world.elapsed_seconds(), 25, "answered 5 s before the deadline");
+    assert_eq!(setup.world.elapsed_seconds(), 25, "the function responds 5 s before the deadline");
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
     let mut expected = BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]);
     expected.extend((3..10).map(|n| (nth_id(n), pair("NotStarted", "not_started"))));
@@ -42,7 +43,7 @@ fn a_hung_record_without_concurrency_leaves_the_rest_not_started() {
 }
 
 #[test]
-fn a_hung_record_of_three_at_a_time_delays_no_other() {
+fn a_hung_record_with_concurrency_three_delays_no_other() {
     let setup = Setup { max_concurrency: 3, ..Setup::new().on(2, Step::Hang).on(5, Step::Take(24)) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -51,7 +52,7 @@ fn a_hung_record_of_three_at_a_time_delays_no_other() {
 }
 
 #[test]
-fn three_hung_records_of_three_at_a_time_leave_the_rest_not_started() {
+fn three_hung_records_with_concurrency_three_leave_the_rest_not_started() {
     let setup = (1..4).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
     let setup = Setup { max_concurrency: 3, ..setup };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
@@ -62,20 +63,20 @@ fn three_hung_records_of_three_at_a_time_leave_the_rest_not_started() {
 }
 
 #[test]
-fn a_call_that_ends_with_the_time_is_done_and_the_next_one_is_not_started() {
+fn a_call_ending_at_the_cutoff_is_done_and_the_next_is_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(25)) };
     assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
     assert_eq!(setup.handler.called(), [nth_id(0)]);
     assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
-/// It would be cut off at once and waste an attempt.
+/// A call without time would be cut off immediately and waste an attempt.
 #[test]
-fn a_call_begins_only_if_it_has_time() {
+fn a_call_starts_only_with_time_left() {
     for (milliseconds, calls) in [(200, 0), (202, 1)] {
         let setup = Setup::new();
         let records = vec![nth_record(0, nth_body(0))];
-        // With so little time, half is reserved for the sends; immediate retries stop 100 ms before that.
+        // With so little time, half of it is reserved for the sends. Immediate retries stop 100 ms before that.
         setup.world.invoke_function(&setup.processor(), records, Duration::from_millis(milliseconds));
         assert_eq!(setup.handler.calls().len(), calls, "{milliseconds}");
     }
@@ -95,14 +96,14 @@ fn a_message_not_started_behind_a_hung_one_is_not_a_timeout() {
 }
 
 #[test]
-fn a_message_that_did_not_reach_its_handler_in_time_spends_no_attempt() {
+fn a_message_not_started_in_time_spends_no_attempt() {
     let setup = Setup::new().failing(1, HandlerError::not_started());
     assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
     assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
 #[test]
-fn a_short_remaining_time_still_does_some_work() {
+fn some_work_is_done_in_a_short_remaining_time() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(1)).on(1, Step::Hang) };
     let records = (0..3).map(|n| nth_record(n, nth_body(n))).collect();
     assert_eq!(setup.process(records, 3), [""; 0]);
@@ -110,19 +111,22 @@ fn a_short_remaining_time_still_does_some_work() {
         (nth_id(1), pair("Timeout", "transient")),
         (nth_id(2), pair("NotStarted", "not_started")),
     ]);
-    assert_eq!(handed_off(&setup), expected, "the first one is done");
+    assert_eq!(handed_off(&setup), expected, "the first record is done");
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(1500));
 }
 
 #[test]
-fn a_deadline_that_is_past_loses_nothing() {
+fn a_past_deadline_loses_no_message() {
     let setup = Setup::new();
     assert_eq!(
         setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 0),
         ["sqs-0", "sqs-1"]
     );
     assert!(setup.handler.calls().is_empty());
-    assert!(setup.intermediate.sent_contents().is_empty(), "the deadline is past: SQS's redrive moves them");
+    assert!(
+        setup.intermediate.sent_contents().is_empty(),
+        "the deadline has passed: SQS's redrive moves the messages"
+    );
 }
 
 #[test]
@@ -151,7 +155,7 @@ impl Clock for BlockedClock {
     }
 }
 
-/// Takes ten seconds without ever awaiting. The target is down for message 2.
+/// A handler that blocks for ten seconds without awaiting. The target is down for message 2.
 struct Blocking(BlockedClock);
 
 impl Handler for Blocking {
@@ -162,7 +166,7 @@ impl Handler for Blocking {
 }
 
 #[test]
-fn a_handler_that_blocks_is_not_started_again_after_the_end() {
+fn a_blocking_handler_is_not_started_again_after_the_cutoff() {
     let world = FunctionWorld::new();
     let clock = BlockedClock::default();
     let intermediate = world.add_queue("intermediate");
@@ -194,7 +198,7 @@ fn a_handler_that_blocks_is_not_started_again_after_the_end() {
 }
 
 #[test]
-fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
+fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
     let world = FunctionWorld::new();
     let clock = BlockedClock::default();
     let intermediate = world.add_queue("intermediate");
@@ -218,12 +222,12 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
         world.clock.block_on(processor.process_batch(records, deadline))
     };
     let reported = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
-    // The turn of the others comes when the first has used up the time.
+    // The others have their turn when the first call has used up the time.
     process((10..21).map(|n| nth_record(n, nth_body(n))).collect(), 14);
     let handed_off: Vec<_> = intermediate.sent_contents().into_iter().map(|content| content.body).collect();
     assert_eq!(handed_off, (11..21).map(nth_body).collect::<Vec<_>>());
     assert_eq!(reported(|event| matches!(event, Event::CircuitOpened { .. })), 0);
-    // The first message is called since it is at its hold limit; the second would be the probe.
+    // The first message is called because it is at its hold limit. The second would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
         let since = format_moment(-600);
@@ -237,21 +241,21 @@ fn a_call_that_comes_too_late_is_neither_an_outage_nor_a_probe() {
     assert_eq!(intermediate.sent_contents().len(), 12);
     assert_eq!(reported(|event| matches!(event, Event::ProbeFailed { .. } | Event::CircuitClosed { .. })), 0);
     process(vec![held(3, 600)], 30);
-    assert_eq!(reported(|event| matches!(event, Event::CircuitClosed { .. })), 0, "an answer is newer");
+    assert_eq!(reported(|event| matches!(event, Event::CircuitClosed { .. })), 0, "the answer is newer");
     assert_eq!(intermediate.sent_contents().len(), 12);
 }
 
-/// Has an error, but waits until it is cut off.
-struct Hoping(VirtualClock);
+/// A handler that has an error but does not return it before the end of the call.
+struct ReturnsAtEnd(VirtualClock);
 
-impl Handler for Hoping {
+impl Handler for ReturnsAtEnd {
     async fn handle(&self, _: &Message<'_>) -> Result<(), HandlerError> {
-        unreachable!("the message-processor passes the end")
+        unreachable!("the message-processor passes the end of the call")
     }
 
     async fn invoke(&self, Invocation { end, .. }: Invocation<'_>) -> Result<(), HandlerError> {
         self.0.sleep(time_until(self.0.now(), end)).await;
-        Err(HandlerError::permanent("Known", "it was known in time"))
+        Err(HandlerError::permanent("Known", "the error was known in time"))
     }
 }
 
@@ -259,7 +263,7 @@ impl Handler for Hoping {
 fn a_handler_that_ends_at_its_deadline_is_not_cut_off() {
     let setup = Setup::new();
     let processor = MessageProcessor {
-        handler: Hoping(setup.world.clock.clone()),
+        handler: ReturnsAtEnd(setup.world.clock.clone()),
         on_failure: OnFailure::from_wiring(setup.strategy, &setup).expect("it has a message-processor"),
         breaker: SharedBreaker::from_policy(&setup.policy),
         policy: setup.policy.clone(),
@@ -287,7 +291,11 @@ fn a_cut_off_batch_reports_its_events() {
     let mut batch =
         Box::pin(clock.run(processor.process_batch(ten_records(), start_time() + Duration::from_secs(30))));
     assert!(batch.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
-    assert_eq!(seen.unflushed_count(), 9, "all but the second are done, and its hand-off takes long");
+    assert_eq!(
+        seen.unflushed_count(),
+        9,
+        "all messages except the second are done, and its hand-off takes long"
+    );
     drop((batch, time_stands_still));
     assert_eq!(seen.unflushed_count(), 0);
 }

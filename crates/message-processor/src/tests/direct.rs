@@ -19,7 +19,7 @@ fn direct(policy: &str) -> Setup {
 }
 
 impl Setup {
-    /// Lets the failed-message-processor process all hand-offs at once.
+    /// Lets the failed-message-processor process all hand-offs in one batch.
     pub(super) fn then_failed_message_processor(self) -> Self {
         let records = self.intermediate.receive_all();
         let processor = FailedMessageProcessor {
@@ -45,7 +45,7 @@ fn in_metadata(n: usize, members: &str) -> ReceivedMessage {
     nth_record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n)))
 }
 
-/// Ten records of different kinds.
+/// Returns ten records of different kinds.
 fn all_kinds() -> Vec<ReceivedMessage> {
     let attributed = |n, attributes| ReceivedMessage { attributes, ..nth_record(n, nth_body(n)) };
     vec![
@@ -74,9 +74,9 @@ fn sort_contents(mut contents: Vec<Content>) -> Vec<Content> {
     contents
 }
 
-/// The strategy's main rule.
+/// This is the main rule of the strategy.
 #[test]
-fn direct_resend_sends_the_same_as_the_failed_message_processor() {
+fn direct_resend_sends_what_the_failed_message_processor_would() {
     let errors = [
         busy(),
         HandlerError::permanent("Db.Gone", "for good"),
@@ -112,7 +112,7 @@ fn direct_resend_sends_the_same_as_the_failed_message_processor() {
             assert_eq!(
                 hops(&direct).len(),
                 direct.intermediate.sent_contents().len(),
-                "nothing is handed off"
+                "no message is handed off"
             );
             let verdicts = |setup: &Setup| {
                 let verdict = |Content { attributes, body, .. }: Content| {
@@ -178,7 +178,7 @@ fn a_message_with_ten_attributes_keeps_them_and_its_error() {
 }
 
 #[test]
-fn a_target_that_is_down_holds_its_messages_without_the_intermediate_dlq() {
+fn direct_resend_holds_messages_without_the_intermediate_dlq() {
     let down = HandlerError::unavailable("Db.Down", "not now");
     let setup = (0..10).fold(direct("{}"), |setup, n| setup.failing(n, down.clone()));
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
@@ -188,7 +188,7 @@ fn a_target_that_is_down_holds_its_messages_without_the_intermediate_dlq() {
 }
 
 #[test]
-fn a_failing_send_reports_exactly_its_record_and_no_retry() {
+fn a_failed_send_reports_only_its_record_and_no_retry() {
     for scope in [FaultScope::Request, FaultScope::Entry] {
         let setup = direct(FIXED).failing(1, busy());
         setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);
@@ -205,7 +205,7 @@ fn a_failing_send_reports_exactly_its_record_and_no_retry() {
 }
 
 #[test]
-fn a_failing_hop_reports_exactly_its_record() {
+fn a_failed_hop_reports_only_its_record() {
     let setup = direct(LONG).failing(1, busy());
     setup.world.fail_sends(
         &setup.intermediate,
@@ -217,7 +217,7 @@ fn a_failing_hop_reports_exactly_its_record() {
 }
 
 #[test]
-fn an_answer_that_is_lost_makes_one_copy_at_most() {
+fn a_lost_response_causes_at_most_one_copy() {
     let setup = direct(FIXED).failing(1, busy());
     setup.world.fail_sends(
         &setup.source,
@@ -228,7 +228,7 @@ fn an_answer_that_is_lost_makes_one_copy_at_most() {
     assert_eq!(
         setup.process(vec![nth_record(1, nth_body(1))], 30),
         ["sqs-1"],
-        "SQS moves it: nothing is lost"
+        "SQS moves the message: no message is lost"
     );
     let sent = setup.source.sent_contents();
     assert_eq!(sent.len(), 2);

@@ -8,7 +8,7 @@ use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
 use super::*;
 
-/// Records 3 and 7 of ten fail.
+/// Makes records 3 and 7 of ten fail.
 fn two_of_ten() -> Setup {
     Setup::new().failing(3, busy()).failing(7, busy())
 }
@@ -17,7 +17,7 @@ fn always() -> FaultTrigger {
     FaultTrigger::Chance(1.0)
 }
 
-/// Unconfirmed sends, as pairs of record and code.
+/// Returns the unconfirmed sends, as pairs of record and code.
 fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
     let events = setup.world.seen.events();
     let codes = events.into_iter().filter_map(|event| match event {
@@ -49,11 +49,11 @@ fn a_failing_record_that_sqs_would_refuse_is_left_to_the_redrive() {
     let mut records = ten_records();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
     assert_eq!(setup.process(records, 30), ["sqs-3"]);
-    assert_eq!(setup.intermediate.only_sent().body, nth_body(7), "the other one is handed off");
+    assert_eq!(setup.intermediate.only_sent().body, nth_body(7), "the other record is handed off");
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
-/// Its reason is in the trace header, and SQS does not move it: the call is not repeated.
+/// Its reason is in the trace header, and SQS does not move the message, so the call is not repeated.
 #[test]
 fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
     let setup = two_of_ten();
@@ -84,11 +84,11 @@ fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
     let cut = document["details"].as_str().unwrap();
     assert!(cut.starts_with("long ") && cut.ends_with('…'), "{cut}");
     let sent = redeliver_core::message::OutgoingMessage::new(sent).unwrap();
-    assert_eq!(sent.size(), MESSAGE_BYTES_MAX, "as much is kept as fits");
+    assert_eq!(sent.size(), MESSAGE_BYTES_MAX, "as much of the details is kept as fits");
 }
 
 #[test]
-fn ten_failing_records_of_1_mib_in_all_are_split_into_batches() {
+fn ten_failing_records_totalling_1_mib_are_split_into_batches() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.failing(n, busy()));
     let records = (0..10).map(|n| nth_record(n, body_of_size(n, MESSAGE_BYTES_MAX / 10))).collect();
     assert_eq!(setup.process(records, 30), [""; 0]);
@@ -97,16 +97,16 @@ fn ten_failing_records_of_1_mib_in_all_are_split_into_batches() {
 }
 
 #[test]
-fn a_refused_hand_off_is_reported_at_once() {
+fn a_refused_hand_off_is_reported_immediately() {
     let setup = two_of_ten();
     setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::Sender);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
     assert_eq!(setup.world.elapsed_seconds(), 0);
-    assert_eq!(setup.intermediate.sent_contents().len(), 2, "the same again would fail the same way");
+    assert_eq!(setup.intermediate.sent_contents().len(), 2, "a retry would fail in the same way");
 }
 
 #[test]
-fn a_refused_entry_of_a_batch_is_the_only_one_reported() {
+fn only_the_refused_entry_of_a_batch_is_reported() {
     let setup = two_of_ten();
     setup.world.fail_sends(
         &setup.intermediate,
@@ -130,7 +130,7 @@ fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
 }
 
 #[test]
-fn a_throttle_that_heals_within_the_time_leaves_nothing_to_report() {
+fn a_throttle_that_ends_in_time_leaves_nothing_to_report() {
     for (injection, failing) in [
         (Injection::Throttled, vec![1, 2, 3, 4]),
         (Injection::Service, vec![1]),
@@ -146,7 +146,7 @@ fn a_throttle_that_heals_within_the_time_leaves_nothing_to_report() {
         assert_eq!(setup.process(ten_records(), 30), [""; 0], "{injection:?}");
         let arrived: Vec<_> =
             setup.intermediate.receive_all().into_iter().map(|record| record.body).collect();
-        assert_eq!(arrived, [nth_body(3), nth_body(7)], "each once");
+        assert_eq!(arrived, [nth_body(3), nth_body(7)], "each record is sent once");
     }
 }
 
@@ -165,7 +165,7 @@ fn a_throttled_entry_is_sent_again_without_the_others() {
 }
 
 #[test]
-fn a_lost_answer_makes_a_copy_and_is_not_reported_once_an_answer_comes() {
+fn a_lost_answer_makes_a_copy_and_is_not_reported_after_a_later_answer() {
     let setup = two_of_ten();
     setup.world.fail_sends(
         &setup.intermediate,
@@ -179,15 +179,15 @@ fn a_lost_answer_makes_a_copy_and_is_not_reported_once_an_answer_comes() {
 }
 
 #[test]
-fn answers_lost_for_ever_are_reported_though_the_hand_offs_arrived() {
+fn permanently_lost_answers_are_reported_although_the_hand_offs_arrived() {
     let setup = two_of_ten();
     setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::LostAnswer);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
-    assert_eq!(setup.intermediate.receive_all().len(), 4, "each twice, and no further");
+    assert_eq!(setup.intermediate.receive_all().len(), 4, "each record is sent twice, but not more often");
 }
 
 #[test]
-fn a_silence_makes_two_copies_of_a_hand_off_and_the_redrive_a_third() {
+fn silence_doubles_a_hand_off_and_a_redrive_adds_a_third_copy() {
     // docs/guarantees.md: 2 × 1 receive + 1.
     let world = FunctionWorld::new();
     let intermediate = world.add_queue("intermediate");
@@ -201,7 +201,7 @@ fn a_silence_makes_two_copies_of_a_hand_off_and_the_redrive_a_third() {
     let setup = Setup { handler: Scripted { clock: setup.world.clock.clone(), ..setup.handler }, ..setup };
     assert_eq!(setup.process(vec![record.clone()], 30), [record.sqs_message_id]);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(180)));
-    assert!(source.receive_all().is_empty(), "SQS has moved it");
+    assert!(source.receive_all().is_empty(), "SQS has moved the message");
     let arrived: Vec<_> = intermediate.receive_all().into_iter().map(|record| record.body).collect();
     assert_eq!(arrived, [nth_body(3), nth_body(3), nth_body(3)]);
 }
@@ -217,7 +217,7 @@ fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
 }
 
 #[test]
-fn a_failing_queue_does_not_affect_the_other() {
+fn a_failing_queue_does_not_affect_the_other_queue() {
     let setup = Setup::new().failing(3, busy());
     setup.world.fail_sends(&setup.annotation, FaultScope::Request, always(), Injection::Throttled);
     let mut records = ten_records();

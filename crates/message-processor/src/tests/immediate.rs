@@ -1,4 +1,4 @@
-//! Immediate retries within the invocation.
+//! Immediate retries in the same invocation.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn retried(setup: &Setup) -> Vec<(i64, Event)> {
 }
 
 #[test]
-fn a_blip_is_over_before_a_delayed_retry_is_spent() {
+fn a_blip_spends_no_delayed_retry() {
     let setup = Setup::with_policy(TWICE).on(1, Step::Blip(1));
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert!(setup.intermediate.sent_contents().is_empty());
@@ -53,14 +53,14 @@ fn a_permanent_error_or_no_immediate_policy_means_one_call() {
 }
 
 #[test]
-fn no_call_is_made_at_once_that_the_end_would_cut_off() {
+fn no_immediate_retry_starts_past_the_call_deadline() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":10000}}"#;
     let setup = Setup::with_policy(policy).failing(1, busy());
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
-    assert_eq!(setup.handler.calls().len(), 3, "at 0, 10 and 20 s; the end of calls is at 25 s");
+    assert_eq!(setup.handler.calls().len(), 3, "calls at 0, 10 and 20 s; calls end at 25 s");
     let handed_off =
         attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
-    assert_eq!(handed_off["type"], "Db.Busy", "the error is not forgotten for a Timeout");
+    assert_eq!(handed_off["type"], "Db.Busy", "the known error is not replaced by Timeout");
 }
 
 #[test]

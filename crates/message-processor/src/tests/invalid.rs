@@ -1,4 +1,4 @@
-//! Invalid messages: a verdict, never a call, never a retry.
+//! Invalid messages, which get a verdict, never a call or a retry.
 
 use std::sync::Mutex;
 
@@ -91,7 +91,7 @@ fn a_verdict_has_the_flaw_and_the_source_of_the_message() {
 }
 
 #[test]
-fn invalid_messages_among_others_change_nothing_for_those() {
+fn invalid_messages_do_not_affect_others_in_the_batch() {
     let setup = Setup::new().failing(3, busy());
     let mut records = ten_records();
     records[0].body = "not JSON".to_owned();
@@ -126,7 +126,7 @@ fn an_invalid_message_with_ten_attributes_folds_the_smallest_and_loses_none() {
     let sent = setup.annotation.only_sent();
     assert_eq!(sent.attributes.len(), 10);
     let document = attribute_document(&sent.attributes, FAILURE);
-    // Name, type and value: 5 + 10 + 1 bytes. `more-0` has 6 + 6 + 1.
+    // Name, type and value have 5 + 10 + 1 bytes; those of `more-0` have 6 + 6 + 1.
     assert_eq!(document["folded_attributes"], json!({ "more-0": { "data_type": "String", "text": "x" } }));
     let mut all = strip_own_attributes(&sent.attributes);
     assert_eq!(all.insert("more-0".to_owned(), Attribute::string("x")), None);
@@ -141,10 +141,10 @@ fn an_invalid_message_of_1_mib_is_sent_on_with_its_verdict() {
         assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0]);
         let sent = setup.annotation.only_sent();
         assert_eq!(sent.body, body);
-        let is_beside_it = bytes < MESSAGE_BYTES_MAX;
+        let has_attribute = bytes < MESSAGE_BYTES_MAX;
         assert_eq!(
             (sent.attributes.len(), sent.trace_header.is_none()),
-            (usize::from(is_beside_it), is_beside_it)
+            (usize::from(has_attribute), has_attribute)
         );
         let received = ReceivedMessage {
             attributes: sent.attributes,
@@ -156,9 +156,9 @@ fn an_invalid_message_of_1_mib_is_sent_on_with_its_verdict() {
     }
 }
 
-/// Bodies without an envelope, on the first evening.
+/// A typical mistake in a new deployment: bodies without an envelope.
 #[test]
-fn a_batch_of_invalid_messages_alone_names_the_setting_in_the_log() {
+fn a_batch_of_only_invalid_messages_logs_the_setting() {
     let last_line = |valid: usize| {
         let setup = Setup::new();
         let log = SharedLog::default();

@@ -31,7 +31,8 @@ async fn a_setting_that_was_read_is_not_forgotten() {
     assert_eq!(queues.intermediate_dlq.url(), url("intermediate"));
     assert_eq!(function.annotation_queue.url(), url("annotation"));
     assert_eq!((function.policy.max_attempts, function.max_concurrency.get()), (7, 3));
-    // Otherwise no outage report would be trusted, and each new environment would detect the outage by its own calls.
+    // Otherwise, no outage report would be trusted, and each new environment would have to detect the outage by its own
+    // calls.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
     assert!(function.schema.read_message("no envelope", &Attributes::new(), &nth_id(1)).is_ok());
 }

@@ -1,4 +1,4 @@
-//! The strategy `ordered`: the calls for a group, and its order on the FIFO queue.
+//! The strategy `ordered`: the calls for a group, and the group's order on the FIFO queue.
 
 mod blocked;
 mod held;
@@ -16,7 +16,7 @@ use super::*;
 const DELAYS: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_attempts":3,
     "backoff":{"kind":"schedule","delays_seconds":[5,10,20],"jitter":"none"}}"#;
 
-/// An environment that receives batches of this size.
+/// Creates an environment that receives batches of this size.
 fn setup(batch_size: u16) -> Setup {
     setup_with(batch_size, DELAYS)
 }
@@ -66,11 +66,11 @@ impl Setup {
     /// Receives a batch, processes it, and deletes completed messages. Returns the batch's message numbers.
     fn turn(&self, environment: &Environment) -> Vec<usize> {
         let records = self.receive_batch();
-        let of = |record: &ReceivedMessage| {
+        let message_number = |record: &ReceivedMessage| {
             let body: serde_json::Value = serde_json::from_str(&record.body).unwrap();
             usize::try_from(body["data"]["n"].as_u64().unwrap()).unwrap()
         };
-        let numbers = records.iter().map(of).collect();
+        let numbers = records.iter().map(message_number).collect();
         let handles: Vec<_> =
             records.iter().map(|one| (one.sqs_message_id.clone(), one.receipt_handle.clone())).collect();
         let failed = self.world.invoke_function(environment, records, Duration::from_secs(30));
@@ -80,7 +80,7 @@ impl Setup {
         numbers
     }
 
-    /// The next non-empty receive, and the seconds until then.
+    /// Returns the next non-empty receive, and the seconds until then.
     fn next_turn(&self, environment: &Environment) -> (u64, Vec<usize>) {
         for seconds in 0..100_000 {
             match self.turn(environment) {
@@ -88,10 +88,10 @@ impl Setup {
                 numbers => return (seconds, numbers),
             }
         }
-        panic!("nothing comes any more");
+        panic!("no more messages arrive");
     }
 
-    /// The next non-empty receive, if it comes in time.
+    /// Returns the next non-empty receive, if it happens in time.
     fn next_turn_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
         for _ in 0..seconds {
             let numbers = self.turn(environment);
@@ -103,14 +103,14 @@ impl Setup {
         None
     }
 
-    /// The numbers of the calls so far.
+    /// Returns the numbers of the calls so far.
     fn calls_of(&self, n: usize) -> Vec<u32> {
         let calls = self.handler.calls();
         calls.iter().filter(|call| call.message_id == nth_id(n)).map(|call| call.retry_attempt).collect()
     }
 }
 
-/// Message, retry number, and whether the failure spends an attempt.
+/// Returns each reported retry: its message, its number, and true if the failure spends an attempt.
 fn reported_retries(setup: &Setup) -> Vec<(String, u32, bool)> {
     let reported = |event| match event {
         Event::RetryScheduled { message_id, retry_attempt, spends_attempt, .. } => {
@@ -121,9 +121,9 @@ fn reported_retries(setup: &Setup) -> Vec<(String, u32, bool)> {
     setup.world.seen.events().into_iter().filter_map(reported).collect()
 }
 
-/// A record that cannot be read stops its group only if the function says that order matters.
+/// An unreadable record stops its group only if the function keeps the order.
 #[test]
-fn ordered_alone_keeps_the_order_of_a_group() {
+fn only_ordered_keeps_the_order_of_a_group() {
     assert!(setup(10).processor().keeps_order());
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility] {
         assert!(!Setup { strategy, ..Setup::new() }.processor().keeps_order(), "{strategy}");
@@ -131,14 +131,14 @@ fn ordered_alone_keeps_the_order_of_a_group() {
 }
 
 #[test]
-fn a_group_is_called_one_after_the_other_and_groups_at_the_same_time() {
+fn calls_of_a_group_are_sequential_and_groups_run_concurrently() {
     let setup = (0..4).fold(setup(10), |setup, n| setup.on(n, Step::Take(3)));
     setup.produce_in("a", [0, 1]);
     setup.produce_in("b", [2, 3]);
     assert_eq!(setup.turn(&setup.processor()), [0, 1, 2, 3]);
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(2), nth_id(1), nth_id(3)]);
     assert_eq!(setup.world.elapsed_seconds(), 6);
-    assert_eq!(setup.next_turn_within(&setup.processor(), 600), None, "all are deleted");
+    assert_eq!(setup.next_turn_within(&setup.processor(), 600), None, "all messages are deleted");
 }
 
 #[test]
@@ -151,7 +151,7 @@ fn a_limit_of_one_call_keeps_the_order() {
 }
 
 #[test]
-fn the_first_failure_stops_its_group_which_comes_back_in_order_after_the_delay() {
+fn a_failure_stops_its_group_which_returns_in_order_after_the_delay() {
     let setup = setup(10).on(1, Step::Blip(1));
     setup.produce_in("a", [0, 1, 2, 3]);
     setup.produce_in("b", [4, 5]);
@@ -163,7 +163,7 @@ fn the_first_failure_stops_its_group_which_comes_back_in_order_after_the_delay()
 }
 
 #[test]
-fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
+fn a_message_that_waited_in_batches_keeps_all_its_attempts() {
     let setup = setup(10).on(0, Step::Blip(3)).failing(1, busy());
     setup.produce_in("a", [0, 1, 2]);
     let environment = setup.processor();
@@ -172,7 +172,11 @@ fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
     let expected = [(0, all.clone()), (5, all.clone()), (10, all.clone()), (20, all)];
     assert_eq!(waits[..4], expected, "message 0 has its retries, and succeeds");
     let rest = vec![1, 2];
-    assert_eq!(waits[4..], [(5, rest.clone()), (10, rest.clone()), (20, rest)], "message 1 has its own");
+    assert_eq!(
+        waits[4..],
+        [(5, rest.clone()), (10, rest.clone()), (20, rest)],
+        "message 1 has its own retries"
+    );
     assert_eq!(setup.calls_of(1), [0, 1, 2, 3]);
     let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(3)));
@@ -181,7 +185,7 @@ fn a_message_that_waited_in_batches_has_all_its_attempts_when_its_turn_comes() {
 }
 
 #[test]
-fn a_new_environment_continues_the_count_only_of_batches_of_one() {
+fn a_new_environment_continues_the_count_only_for_batches_of_one() {
     let calls = |batch_size| {
         let setup = setup(batch_size).failing(0, busy());
         setup.produce_in("a", [0]);
@@ -193,7 +197,7 @@ fn a_new_environment_continues_the_count_only_of_batches_of_one() {
 }
 
 #[test]
-fn an_hour_counts_from_the_first_receive_not_from_the_send() {
+fn the_age_limit_counts_from_the_first_receive_not_the_send() {
     let hour = r#"{"circuit_breaker":false,"max_age_seconds":3600,
         "backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#;
     let setup = Setup { policy: Policy::from_json(hour).unwrap(), ..setup(1).failing(0, busy()) };
@@ -203,7 +207,7 @@ fn an_hour_counts_from_the_first_receive_not_from_the_send() {
     let waits: Vec<_> = (0..10).map(|_| setup.next_turn(&environment)).collect();
     let expected = |n, first| [first, 900, 900, 900, 900].map(|seconds| (seconds, vec![n]));
     assert_eq!(waits[..5], expected(0, 0));
-    assert_eq!(waits[5..], expected(1, 0), "the one behind has its own hour");
+    assert_eq!(waits[5..], expected(1, 0), "the message behind it has its own hour");
     let verdicts = setup.annotation.sent_contents();
     let verdict = |n: usize| attribute_document(&verdicts[n].attributes, FAILURE)["verdict"].clone();
     assert_eq!([verdict(0), verdict(1)], ["MESSAGE_EXPIRED", "MESSAGE_EXPIRED"]);
@@ -229,12 +233,16 @@ fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
 }
 
 #[test]
-fn a_permanent_error_is_given_up_at_once_and_the_group_continues() {
+fn a_permanent_error_is_given_up_immediately_and_the_group_continues() {
     let setup = setup(10).failing(0, HandlerError::permanent("Gone", "for good"));
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment), [0, 1]);
-    assert_eq!(setup.handler.called(), [nth_id(0)], "message 1 waits until the verdict is surely sent");
+    assert_eq!(
+        setup.handler.called(),
+        [nth_id(0)],
+        "message 1 waits until the send of the verdict is confirmed"
+    );
     assert_eq!(setup.annotation.only_sent().body, nth_body(0));
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
@@ -262,15 +270,15 @@ fn only_the_failed_message_of_a_group_is_reported() {
     }
 }
 
-/// Otherwise completed messages would displace failed ones from the memory of calls.
+/// Otherwise, completed messages would displace failed ones from the memory of calls.
 #[test]
-fn the_calls_of_a_message_that_is_done_are_forgotten() {
+fn calls_of_completed_messages_are_forgotten() {
     let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));
     setup.produce_in("a", [0]);
     setup.produce_in("b", [1]);
     let environment = setup.processor();
     for seconds in [5, 180, 0] {
-        // Nothing is deleted.
+        // No message is deleted.
         let records = setup.receive_batch();
         setup.world.invoke_function(&environment, records, Duration::from_secs(30));
         setup.sleep(seconds);
@@ -290,7 +298,7 @@ fn a_cut_off_message_is_called_again_before_its_successors() {
 }
 
 #[test]
-fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() {
+fn a_target_that_is_down_holds_each_group_without_attempts_or_dead_letters() {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..40).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
     let policy = Strategy::Ordered.definition().parse_policy("{}").unwrap();
@@ -305,19 +313,22 @@ fn a_target_that_is_down_holds_each_group_spends_no_attempt_and_kills_nothing() 
     }
     let calls = setup.handler.calls().len();
     assert!(calls < turns / 3, "{calls} calls in {turns} turns: most are holds");
-    assert!(setup.handler.called().iter().all(|called| (0..20).any(|n| *called == nth_id(n))), "in order");
+    assert!(
+        setup.handler.called().iter().all(|called| (0..20).any(|n| *called == nth_id(n))),
+        "calls are in order"
+    );
     assert_eq!(setup.annotation.sent_contents(), []);
 
     setup.handler.steps.clear();
     let environment = setup.processor();
     while setup.next_turn_within(&environment, 2000).is_some() {}
     let last: Vec<_> = setup.handler.called()[calls..].to_vec();
-    assert_eq!(last.len(), 40, "each is done, once");
+    assert_eq!(last.len(), 40, "each message is done exactly once");
 }
 
-/// Runs twenty groups whose calls all fail as in an outage, until each message is given up with a last call. Returns
+/// Runs twenty groups whose calls all fail as in an outage, until each message is given up after a last call. Returns
 /// the seconds until the last receive. Holds are shorter than `quiet_seconds`.
-fn outage_to_the_end(policy: &str, quiet_seconds: u64) -> i64 {
+fn run_until_all_given_up(policy: &str, quiet_seconds: u64) -> i64 {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));
     let setup = Setup { policy: Strategy::Ordered.definition().parse_policy(policy).unwrap(), ..failing };
@@ -337,13 +348,13 @@ fn outage_to_the_end(policy: &str, quiet_seconds: u64) -> i64 {
 }
 
 #[test]
-fn the_age_of_a_message_ends_its_holds_too_with_a_last_call() {
-    let seconds = outage_to_the_end(r#"{"max_age_seconds":600}"#, 700);
+fn the_maximum_age_ends_holds_with_a_last_call() {
+    let seconds = run_until_all_given_up(r#"{"max_age_seconds":600}"#, 700);
     assert!((590..=610).contains(&seconds), "{seconds}");
 }
 
 #[test]
-fn a_message_is_held_no_longer_than_a_day_and_then_called_before_it_is_given_up() {
-    let seconds = outage_to_the_end("{}", 2000);
+fn a_message_is_held_for_at_most_a_day_and_called_before_it_is_given_up() {
+    let seconds = run_until_all_given_up("{}", 2000);
     assert!((86_390..=87_300).contains(&seconds), "{seconds}");
 }

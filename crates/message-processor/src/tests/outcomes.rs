@@ -1,4 +1,4 @@
-//! The outcome of a message by its handler's response.
+//! The outcome of a message, depending on its handler's response.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// The failure document of record 1 when the target responds with `error`.
+/// Returns the failure document of record 1 when the target responds with `error`.
 fn failure_of(error: HandlerError) -> Value {
     let setup = Setup::new().failing(1, error);
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty(), "handed off, so done");
@@ -16,7 +16,7 @@ fn failure_of(error: HandlerError) -> Value {
     attribute_document(&sent.attributes, FAILURE)
 }
 
-/// The common members of every hand-off of record 1, plus `more`.
+/// Returns the common members of every hand-off of record 1, plus `more`.
 fn expected(more: Value) -> Value {
     let mut document = json!({
         "failed_at": format_moment(0),
@@ -59,7 +59,7 @@ fn only_a_failed_call_names_the_called_function() {
     );
 }
 
-/// The log lines in a hand-off: request id, log stream, and the times of their start and end.
+/// Returns the log lines in a hand-off: request id, log stream, and the times of their start and end.
 fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
     let document = attribute_document(&content.attributes, FAILURE);
     let logs = document.get("last_attempt_logs")?;
@@ -110,7 +110,7 @@ fn only_a_failed_call_has_a_log_location() {
         let mut reported: Vec<_> = setup.world.seen.events().into_iter().filter_map(failed).collect();
         let reported = reported.split_off(reported.len() - 5);
         assert_eq!(reported[..4], ids.map(|id| Some(id.to_owned())));
-        assert_eq!(reported[4], None, "it was not called");
+        assert_eq!(reported[4], None, "the target was not called");
         setup.handler.calls.lock().unwrap().clear();
     }
 }
@@ -126,9 +126,9 @@ fn a_call_without_log_lines_has_no_log_location() {
     );
 }
 
-/// The error is from the previous call.
+/// The recorded error is from the previous call.
 #[test]
-fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() {
+fn a_cut_off_immediate_retry_keeps_the_previous_calls_log_location() {
     for step in [Step::FailThenHang, Step::FailThenNotStart] {
         let mut setup = Setup::with_policy(r#"{"immediate":{"max_attempts":1,"delay_ms":100}}"#).on(0, step);
         setup.handler.has_request_ids = true;
@@ -143,7 +143,7 @@ fn an_immediate_retry_that_is_cut_off_leaves_the_log_lines_of_the_call_before() 
 
 /// The log lines of the previous call have a different error.
 #[test]
-fn an_immediate_retry_that_reaches_no_function_leads_to_our_own_log_lines() {
+fn an_immediate_retry_that_reaches_no_function_has_our_own_log_location() {
     let immediate = r#"{"immediate":{"max_attempts":1,"delay_ms":100}}"#;
     let mut setup = Setup::with_policy(immediate).on(0, Step::FailThenUnreached);
     setup.handler.has_request_ids = true;
@@ -164,13 +164,13 @@ fn a_not_now_answer_has_a_log_location_and_a_held_message_none() {
     setup.max_concurrency = 1;
     setup.process((0..10).map(|n| nth_record(n, nth_body(n))).collect(), 30);
     let now = || format_moment(0);
-    let of_call = Some((Some("ours".to_owned()), "s".to_owned(), now(), now()));
-    assert_eq!(setup.intermediate.sent_contents().iter().map(logs).collect::<Vec<_>>(), vec![of_call; 10]);
+    let call_logs = Some((Some("ours".to_owned()), "s".to_owned(), now(), now()));
+    assert_eq!(setup.intermediate.sent_contents().iter().map(logs).collect::<Vec<_>>(), vec![call_logs; 10]);
     setup.process(vec![nth_record(10, nth_body(10))], 30);
     assert_eq!(
         (setup.handler.calls().len(), setup.source.sent_contents().len()),
         (10, 1),
-        "the last one is held"
+        "the last message is held"
     );
 }
 
@@ -191,7 +191,7 @@ fn an_empty_batch_is_done() {
 }
 
 #[test]
-fn a_handler_sees_the_body_as_it_came_and_the_producers_attributes() {
+fn a_handler_sees_the_unchanged_body_and_the_producers_attributes() {
     let body = format!(
         "\n{{ \"data\": {{\"n\":1e400,\"é\":\"\\u00e9\"}}, \"metadata\":{{\"message_id\" :\"{}\",\"retry_attempt\":3,\"redrive_generation\":2}} }} ",
         nth_id(1)
@@ -250,7 +250,7 @@ fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
     }
 }
 
-/// The target is available: it requests time for this message.
+/// The target is available, but requests a delay for this message.
 #[test]
 fn a_delay_for_one_message_is_handed_off_as_its_own_hold() {
     let locked = HandlerError::transient(ErrorType::HttpStatus(423), "HTTP 423");
@@ -339,7 +339,7 @@ fn a_hand_off_keeps_body_attributes_group_and_trace() {
     assert_eq!(
         document["first_sent_time"],
         format_moment(0),
-        "when the source queue got it, not when it was handed off"
+        "the time of the send to the source queue, not of the hand-off"
     );
 }
 
@@ -349,12 +349,12 @@ fn source_arn(source: &SpyQueue) -> &str {
 }
 
 #[test]
-fn a_panic_fails_its_own_record_only_and_its_text_goes_nowhere() {
+fn a_panic_fails_only_its_own_record_and_its_message_is_discarded() {
     for step in [Step::PanicAtOnce, Step::PanicInside] {
         for max_concurrency in [1, 3, 10] {
             let setup = Setup { max_concurrency, ..Setup::new().on(4, step.clone()) };
             assert_eq!(setup.process(ten_records(), 30), [""; 0]);
-            assert_eq!(setup.handler.calls().len(), 10, "those after it are handled too");
+            assert_eq!(setup.handler.calls().len(), 10, "the records after it are also handled");
             let sent = setup.intermediate.only_sent();
             assert_eq!(sent.body, nth_body(4));
             let document = attribute_document(&sent.attributes, FAILURE);

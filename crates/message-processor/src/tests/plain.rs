@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::*;
 
-/// SQS's id of the first delivery of record n.
+/// Returns the SQS message id of the first delivery of record n.
 fn sqs_id(n: usize) -> String {
     format!("00000000-0000-4000-9000-{n:012}")
 }
@@ -42,7 +42,7 @@ fn redeliver(attributes: &Attributes) -> &str {
 }
 
 #[test]
-fn the_handler_of_a_plain_message_gets_it_unchanged_with_its_id() {
+fn a_handler_gets_a_plain_message_unchanged_with_its_id() {
     let setup = optional();
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, nth_id(3));
@@ -111,11 +111,12 @@ fn an_invalid_plain_message_is_given_up_and_the_others_are_done() {
     assert_eq!(setup.process(records, 30), [""; 0]);
     assert_eq!(setup.handler.called(), [sqs_id(4)]);
     let verdicts = setup.annotation.sent_contents();
-    let said: Vec<_> = verdicts.iter().map(|sent| attribute_document(&sent.attributes, FAILURE)).collect();
-    let codes: Vec<_> = said.iter().map(|said| said["verdict"].as_str().unwrap()).collect();
+    let documents: Vec<_> =
+        verdicts.iter().map(|sent| attribute_document(&sent.attributes, FAILURE)).collect();
+    let codes: Vec<_> = documents.iter().map(|document| document["verdict"].as_str().unwrap()).collect();
     assert_eq!(codes, ["INVALID_MESSAGE_FORMAT", "INVALID_MESSAGE_SCHEMA", "INVALID_MESSAGE_SCHEMA"]);
-    assert_eq!(said[1]["details"], json!("/order is missing"));
-    assert_eq!(said[2]["details"], json!("/Redeliver is not JSON: expected ident at line 1 column 2"));
+    assert_eq!(documents[1]["details"], json!("/order is missing"));
+    assert_eq!(documents[2]["details"], json!("/Redeliver is not JSON: expected ident at line 1 column 2"));
     assert_eq!(redeliver(&verdicts[2].attributes), "forged");
 }
 
@@ -148,8 +149,8 @@ fn a_plain_message_is_resent_directly_in_the_same_form() {
 #[test]
 fn without_the_setting_a_plain_message_is_invalid() {
     let setup = Setup::new();
-    setup.process(vec![with(1, &[(REDELIVER, "the producer's own")])], 30);
+    setup.process(vec![with(1, &[(REDELIVER, "the producer's own attribute")])], 30);
     let verdict = setup.annotation.only_sent();
     assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("INVALID_MESSAGE_FORMAT"));
-    assert_eq!(redeliver(&verdict.attributes), "the producer's own");
+    assert_eq!(redeliver(&verdict.attributes), "the producer's own attribute");
 }

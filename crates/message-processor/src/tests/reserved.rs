@@ -1,4 +1,4 @@
-//! `Failure` is reserved: one from a producer is removed.
+//! `Failure` is a reserved attribute. If a producer sets it, it is removed.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::Attribute;

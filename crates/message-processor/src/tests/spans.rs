@@ -23,7 +23,7 @@ fn from_producer(traceparent: &str, record: ReceivedMessage) -> ReceivedMessage 
     ReceivedMessage { attributes, ..record }
 }
 
-/// The n-th body after an attempt with this span.
+/// Returns the n-th body after an attempt with this span.
 fn tried_before(n: usize) -> String {
     nth_body(n).replace(
         r#""},"data"#,
@@ -40,7 +40,7 @@ fn only<'a>(spans: &'a [Span<'static>], name: &str) -> &'a Span<'static> {
     span
 }
 
-/// Each link as its role and its destination.
+/// Returns the role and the destination of each link.
 fn links(span: &Span) -> Vec<(&'static str, String)> {
     span.links.iter().map(|link| (link.role, link.to.traceparent())).collect()
 }
@@ -54,7 +54,7 @@ fn attributes(span: &Span) -> Vec<String> {
 }
 
 #[test]
-fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
+fn an_attempt_is_linked_to_its_producer_previous_attempt_and_batch() {
     let mut setup = traced().on(1, Step::FailLate(3, busy()));
     setup.max_concurrency = 1;
     let records = vec![nth_record(0, nth_body(0)), from_producer(PRODUCER, nth_record(1, tried_before(1)))];
@@ -77,7 +77,7 @@ fn an_attempt_is_linked_to_its_producer_the_attempt_before_and_its_batch() {
     );
     let [first, second] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
     let received = ("receive", batch.context.traceparent());
-    assert_eq!(links(first), std::slice::from_ref(&received), "nothing was before it");
+    assert_eq!(links(first), std::slice::from_ref(&received), "there was no previous attempt");
     assert_eq!(
         links(second),
         [("producer", PRODUCER.to_owned()), ("last_attempt", LAST.to_owned()), received]
@@ -121,11 +121,11 @@ fn without_a_tracer_a_message_keeps_its_last_recorded_attempt() {
     setup.process(vec![from_producer(PRODUCER, nth_record(1, tried_before(1)))], 30);
     let sent = setup.intermediate.only_sent();
     assert_eq!(attribute_document(&sent.attributes, FAILURE).get("last_attempt_traceparent"), None);
-    assert_eq!(sent.body, tried_before(1), "which has the last attempt that was recorded");
+    assert_eq!(sent.body, tried_before(1), "the last recorded attempt");
 }
 
 #[test]
-fn a_trace_that_continues_is_the_producers_or_else_the_last_attempts() {
+fn a_continued_trace_is_the_producers_or_the_last_attempts() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(true);
     let records =
@@ -137,7 +137,7 @@ fn a_trace_that_continues_is_the_producers_or_else_the_last_attempts() {
     assert_eq!((first.parent, first.context.trace_id), (Some(producer), producer.trace_id));
     assert_eq!(first.links.iter().map(|link| link.to).collect::<Vec<_>>()[0], last, "a parent needs no link");
     assert_eq!((second.parent, second.context.trace_id), (Some(last), last.trace_id));
-    assert_eq!(second.links.len(), 1, "only the batch");
+    assert_eq!(second.links.len(), 1, "only the link to the batch");
 }
 
 #[test]
@@ -148,10 +148,10 @@ fn an_unsampled_trace_is_not_recorded_but_propagated() {
     let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
     let last = failure["last_attempt_traceparent"].as_str().unwrap();
     assert!(last.ends_with("-00"), "{last}");
-    assert!(!last.contains("0af7651916cd43dd8448eb211c80319c"), "a trace of its own: {last}");
+    assert!(!last.contains("0af7651916cd43dd8448eb211c80319c"), "a separate trace: {last}");
 }
 
-/// The target has received the context, regardless of the outcome.
+/// The target has received the trace context, regardless of the outcome.
 #[test]
 fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
     let policy = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
@@ -160,8 +160,8 @@ fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
     setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
     let spans = setup.world.seen.take_spans();
     let [blip, hang] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
-    let calls = |of: &Span| {
-        let calls = named(&spans, "handle").into_iter().filter(|call| call.parent == Some(of.context));
+    let calls = |attempt: &Span| {
+        let calls = named(&spans, "handle").into_iter().filter(|call| call.parent == Some(attempt.context));
         calls.map(|call| call.error.clone().unwrap_or_default().into_owned()).collect::<Vec<_>>()
     };
     assert_eq!(calls(blip), ["Db.Busy", "Db.Busy", ""]);
@@ -192,7 +192,7 @@ fn a_held_message_has_no_span_but_an_event_of_the_batch() {
 
 /// The message does not change, so its spans are derived from its receives.
 #[test]
-fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
+fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_previous_one() {
     let mut setup = traced().failing(1, busy());
     setup.strategy = Strategy::Visibility;
     let attempt = |receive_count| {
@@ -201,22 +201,22 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_one_before() {
         only(&spans, "process source").clone()
     };
     let [first, second, third] = [1, 2, 3].map(attempt);
-    assert_eq!(first.links.len(), 1, "only the batch");
+    assert_eq!(first.links.len(), 1, "only the link to the batch");
     assert_eq!(links(&second)[0], ("last_attempt", first.context.traceparent()));
     assert_eq!(links(&third)[0], ("last_attempt", second.context.traceparent()));
     assert_ne!(first.context.trace_id, second.context.trace_id);
 }
 
-/// The error and the seconds from the start of each span of this name.
+/// Returns the error and the seconds from the start of each span of this name.
 fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)> {
     let seconds = |time: Timestamp| (time - start_time()).num_seconds();
-    let of =
+    let error_and_times =
         |span: &&Span| (span.error.as_deref().map(str::to_owned), seconds(span.start), seconds(span.end));
-    named(spans, name).iter().map(of).collect()
+    named(spans, name).iter().map(error_and_times).collect()
 }
 
 #[test]
-fn an_attempt_and_its_call_have_their_own_times_also_if_they_were_cut_off() {
+fn an_attempt_and_its_call_have_their_own_times_even_if_cut_off() {
     let mut setup = traced().on(1, Step::Take(3)).on(2, Step::FailLate(2, busy())).on(3, Step::Hang);
     setup.max_concurrency = 1;
     setup.process((1..5).map(|n| nth_record(n, nth_body(n))).collect(), 30);
@@ -226,7 +226,7 @@ fn an_attempt_and_its_call_have_their_own_times_also_if_they_were_cut_off() {
     assert!(*ended > 20, "{ended}");
     let expected =
         [(None, 0, 3), (Some("Db.Busy".to_owned()), 3, 5), (Some("Timeout".to_owned()), 5, *ended)];
-    assert_eq!(times(&spans, "process source"), expected, "the last one was not called");
+    assert_eq!(times(&spans, "process source"), expected, "the last message was not called");
     assert_eq!(times(&spans, "handle"), expected);
 }
 
@@ -285,7 +285,7 @@ fn a_batch_is_recorded_if_one_of_its_messages_is_sampled() {
 }
 
 #[test]
-fn an_attempt_that_a_target_refused_was_held_and_the_others_wait_for_their_turn() {
+fn a_refused_attempt_is_held_and_the_others_wait_for_their_turn() {
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
     let setup = traced().failing(1, refused.clone()).failing(2, refused);
     setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
@@ -294,7 +294,7 @@ fn an_attempt_that_a_target_refused_was_held_and_the_others_wait_for_their_turn(
         assert_eq!(attempt.error.as_deref(), Some("HttpStatus.429"));
         assert!(attributes(attempt).contains(&"redeliver.verdict=held".to_owned()), "{attempt:#?}");
     }
-    assert_eq!(only(&spans, "receive source").events, [], "they were called");
+    assert_eq!(only(&spans, "receive source").events, [], "the messages were called");
     setup.process(vec![nth_record(3, nth_body(3))], 30);
     let spans = setup.world.seen.take_spans();
     let [waits] = &only(&spans, "receive source").events[..] else { panic!("{spans:#?}") };

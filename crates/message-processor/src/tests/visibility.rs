@@ -39,7 +39,7 @@ impl Setup {
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
-    /// Whole seconds until the message is visible again.
+    /// Returns the seconds until the message is visible again, and its next receive.
     fn hidden_for(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {
             if let Some(record) = self.receive().pop() {
@@ -56,19 +56,26 @@ fn a_message_is_hidden_for_its_delays_and_then_given_up() {
     let setup = setup().failing(1, busy());
     setup.produce(1, producer_attributes());
     let first = setup.receive();
-    assert_eq!(setup.process(first.clone(), 30), [first[0].sqs_message_id.clone()], "reported failed");
+    assert_eq!(
+        setup.process(first.clone(), 30),
+        [first[0].sqs_message_id.clone()],
+        "the record is reported as failed"
+    );
     let (seconds, second) = setup.hidden_for();
     assert_eq!((seconds, second.receive_count), (40, 2));
     assert_eq!(setup.process(vec![second.clone()], 30), [second.sqs_message_id]);
     let (seconds, third) = setup.hidden_for();
     assert_eq!((seconds, third.receive_count), (600, 3));
-    assert!(setup.process(vec![third.clone()], 30).is_empty(), "the verdict is confirmed, and it is done");
+    assert!(
+        setup.process(vec![third.clone()], 30).is_empty(),
+        "the verdict is confirmed, so the record is done"
+    );
 
     let attempts: Vec<_> = setup.handler.calls().iter().map(|call| call.retry_attempt).collect();
     assert_eq!(attempts, [0, 1, 2]);
     assert!(setup.intermediate.sent_contents().is_empty());
     let verdict = setup.annotation.only_sent();
-    assert_eq!(verdict.body, nth_body(1), "not one byte is changed");
+    assert_eq!(verdict.body, nth_body(1), "not a single byte is changed");
     assert_eq!(
         attribute_document(&verdict.attributes, FAILURE),
         json!({
@@ -109,7 +116,7 @@ fn a_hidden_message_is_reported_with_its_error_and_delay() {
 }
 
 #[test]
-fn success_and_failure_in_one_batch_are_each_their_own() {
+fn success_and_failure_in_one_batch_are_independent() {
     let setup = setup().failing(2, busy()).failing(3, HandlerError::permanent("Gone", "for good"));
     for n in 1..=3 {
         setup.produce(n, Attributes::new());
@@ -179,7 +186,7 @@ fn a_verdict_that_is_not_confirmed_leaves_the_message_on_its_queue() {
 }
 
 #[test]
-fn a_verdict_folds_where_there_are_ten_attributes() {
+fn a_verdict_folds_one_of_ten_attributes() {
     let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
     setup.produce(1, ten_attributes());
     assert!(setup.process(setup.receive(), 30).is_empty());
@@ -188,7 +195,7 @@ fn a_verdict_folds_where_there_are_ten_attributes() {
     let failure = attribute_document(&verdict.attributes, FAILURE);
     assert_eq!(failure["folded_attributes"].as_object().unwrap().len(), 1);
     let producer = producers_attributes(verdict.attributes).attributes;
-    assert_eq!(producer, ten_attributes(), "and nothing is lost");
+    assert_eq!(producer, ten_attributes(), "no attribute is lost");
     assert!(producer.values().all(|attribute| *attribute != Attribute::string("")));
 }
 

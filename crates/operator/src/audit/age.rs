@@ -1,4 +1,4 @@
-//! The ages of messages in this queue, and when SQS deletes them.
+//! The ages of messages in a queue, and the times at which SQS deletes them.
 
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::Retention;
@@ -11,24 +11,24 @@ const DAY: i64 = 24 * HOUR;
 const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
 /// The names of the age classes.
 pub const AGE_CLASSES: [&str; 7] =
-    ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d and more"];
+    ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d or more"];
 
-/// The ages of messages since `SentTimestamp`, which is also where SQS starts the retention. A redrive preserves it, so
-/// the age of a message moved here includes the time in its first queue.
+/// The ages of messages since `SentTimestamp`, which is also the start of their retention. A redrive preserves it, so
+/// the age of a moved message includes its time in the first queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgeDistribution {
     /// `SentTimestamp` of the oldest message.
-    #[serde(serialize_with = "if_any")]
+    #[serde(serialize_with = "serialize_optional_timestamp")]
     pub oldest: Option<Timestamp>,
     /// `SentTimestamp` of the newest message.
-    #[serde(serialize_with = "if_any")]
+    #[serde(serialize_with = "serialize_optional_timestamp")]
     pub newest: Option<Timestamp>,
     /// The age of the oldest message.
     pub oldest_seconds: i64,
-    /// Messages under 1 hour, 6 hours, 1 day, 3 days, 7 days and 14 days old, and older ones.
+    /// Message counts by age: under 1 hour, 6 hours, 1 day, 3 days, 7 days and 14 days, and older.
     pub classes: [u64; 7],
     /// The time at which SQS deletes the oldest message; `None` if the queue's retention is unknown.
-    #[serde(serialize_with = "if_any")]
+    #[serde(serialize_with = "serialize_optional_timestamp")]
     pub first_expires_at: Option<Timestamp>,
     /// Messages in the last fifth of the queue's retention.
     pub deleted_soon: u64,
@@ -54,7 +54,10 @@ impl AgeDistribution {
     }
 }
 
-pub(super) fn if_any<S: Serializer>(moment: &Option<Timestamp>, serializer: S) -> Result<S::Ok, S::Error> {
+pub(super) fn serialize_optional_timestamp<S: Serializer>(
+    moment: &Option<Timestamp>,
+    serializer: S,
+) -> Result<S::Ok, S::Error> {
     moment.map(format_timestamp).serialize(serializer)
 }
 
@@ -79,7 +82,7 @@ mod tests {
         assert_eq!(
             (age.deleted_soon, age.soon_seconds),
             (3, Some(241_920)),
-            "of 14 days, 2.8 days are the last fifth"
+            "the last fifth of 14 days is 2.8 days"
         );
     }
 

@@ -7,11 +7,11 @@ use serde::Serialize;
 
 use crate::dead_letter::skipped_attempts;
 
-/// The highest `retry_attempt` that redeliver writes. Higher values are counted as this one.
+/// The highest `retry_attempt` that redeliver writes. Higher values are counted as this value.
 const ATTEMPTS_MAX: u32 = 1000;
 const EXAMPLES_MAX: usize = 10;
 
-/// Dead letters by number of retries. In JSON `{"0":12,"5":3,"unknown":1}`.
+/// Dead letters by number of retries. In JSON: `{"0":12,"5":3,"unknown":1}`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AttemptCounts {
     #[serde(flatten)]
@@ -37,7 +37,7 @@ fn is_zero(count: &u64) -> bool {
 /// Attempts counted by `retry_attempt` but missing from `retry_history`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SkippedAttempts {
-    /// Dead letters with such attempts.
+    /// Dead letters with missing attempts.
     pub messages: u64,
     pub attempts: u64,
     /// The ids of some of these dead letters.
@@ -63,7 +63,7 @@ mod tests {
     use crate::audit::examples::{foreign, retried};
 
     #[test]
-    fn attempts_are_counted_with_unknown_ones_apart() {
+    fn unknown_attempts_are_counted_separately() {
         let mut attempts = AttemptCounts::default();
         for record in [retried(5, &[]), retried(5, &[]), retried(10, &[]), retried(0, &[]), foreign("x", 1)] {
             attempts.add_record(&record);

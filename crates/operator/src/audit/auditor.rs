@@ -1,4 +1,4 @@
-//! Passes each message of the queue through the filter to the tally, the file of `--save` and the view.
+//! Passes each message of the queue through the filter to the tally, the `--save` file and the view.
 
 use std::io::{self, Write};
 use std::pin::pin;
@@ -13,7 +13,7 @@ use super::view::View;
 use crate::CommandFailure;
 use crate::sentences::picked_without_members;
 
-/// Receives the messages of an audit.
+/// The steps that each message of an audit passes through.
 pub struct Auditor<'a> {
     pub pick: Pick,
     /// Maximum number of messages to read.
@@ -49,27 +49,28 @@ pub enum AuditProgress {
     Over,
 }
 
-/// The number of messages read, and the reason for stopping before the end of the queue.
+/// The number of messages read, and the reason for stopping before the end of the queue, if any.
 struct ReadOutcome {
     seen: u64,
     end: Option<AuditEnd>,
 }
 
-/// Reasons for stopping before the end of the queue.
+/// The reason for stopping before the end of the queue.
 enum AuditEnd {
     Interrupted,
     /// `--max` messages were read.
     MaxReached,
-    /// The reader of our output closed it.
+    /// The reader of the output closed it.
     OutputClosed,
     Failed(CommandFailure),
 }
 
 impl Auditor<'_> {
-    /// Reads the queue to its end or until `stop`. Always makes the messages visible again, even after an error.
+    /// Reads the queue to its end or until `stop` completes. Always makes the messages visible again, even after an
+    /// error.
     ///
     /// # Errors
-    /// If the queue, the filter, the file of `--save` or the output fails. A closed pipe is not an error.
+    /// If the queue, the filter, the `--save` file or the output fails. A closed pipe is not an error.
     pub async fn run_audit<Q: Queue, C: Clock>(
         mut self,
         queue: &Q,
@@ -88,7 +89,7 @@ impl Auditor<'_> {
         saved?;
         self.pick.check_filter()?;
         progress(AuditProgress::Over);
-        // Messages that arrived after the last one were not audited.
+        // Messages received while `finish` waited for pending receives were not audited.
         let coverage = Coverage { seen, complete: coverage.complete && end.is_none(), ..coverage };
         let mut report = self.tally.into_report(coverage, matches!(end, Some(AuditEnd::Interrupted)));
         report.max_reached = matches!(end, Some(AuditEnd::MaxReached));
@@ -97,7 +98,7 @@ impl Auditor<'_> {
         }
         let output_closed =
             match self.view.write_report(&report, self.output).and_then(|()| self.output.flush()) {
-                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(not_written(&error)),
+                Err(error) if error.kind() != io::ErrorKind::BrokenPipe => return Err(write_failure(&error)),
                 Err(_) => true,
                 Ok(()) => matches!(end, Some(AuditEnd::OutputClosed)),
             };
@@ -115,7 +116,7 @@ impl Auditor<'_> {
         })
     }
 
-    /// Reads until a stop reason occurs, or to the end of the queue.
+    /// Reads to the end of the queue, or until there is a reason to stop.
     async fn read_messages<Q: Queue, C: Clock>(
         &mut self,
         reader: &mut DeadLetterReader<'_, Q, C>,
@@ -167,11 +168,11 @@ impl Auditor<'_> {
 fn end_of_output(error: &io::Error) -> AuditEnd {
     match error.kind() {
         io::ErrorKind::BrokenPipe => AuditEnd::OutputClosed,
-        _ => AuditEnd::Failed(not_written(error)),
+        _ => AuditEnd::Failed(write_failure(error)),
     }
 }
 
-fn not_written(error: &io::Error) -> CommandFailure {
+fn write_failure(error: &io::Error) -> CommandFailure {
     format!("cannot write the output: {error}").into()
 }
 

@@ -21,10 +21,10 @@ const COUNT_MIN: u64 = 2;
 const NAMES_SHOWN_MAX: usize = 10;
 /// The percentage of a cause that counts as "mostly".
 const MOSTLY_PERCENT: u64 = 80;
-/// A cause that begins or ends within this distance of the others begins or ends together with them.
+/// A cause that starts or ends within this distance of the others counts as starting or ending together with them.
 const APART: TimeDelta = TimeDelta::hours(1);
 const HOURS: usize = 24;
-/// Maximum number of hours of the day in which a recurring cause occurs.
+/// Maximum length of the daily window of a recurring cause, in hours.
 const WINDOW_HOURS_MAX: usize = 3;
 
 /// The fields of a dead letter used to compare causes.
@@ -49,21 +49,21 @@ pub struct CauseComparison {
     pub first: Timestamp,
     #[serde(serialize_with = "millis")]
     pub last: Timestamp,
-    /// The version in the cause's first dead letter that names one, `NAME:VERSION`.
+    /// The version in the cause's first dead letter with a version, as `NAME:VERSION`.
     pub first_version: Option<String>,
-    /// The version in the cause's last dead letter that names one.
+    /// The version in the cause's last dead letter with a version.
     pub last_version: Option<String>,
     /// The cause's tenants, at most ten, those with the most dead letters first.
     pub tenants: Vec<Share>,
-    /// The cause's functions, in the same order and number.
+    /// The cause's functions, sorted and limited in the same way.
     pub functions: Vec<Share>,
     /// The cause's dead letters by hour of the day, in UTC.
     pub hours: [u64; HOURS],
-    /// The differences from the others. Empty if there are none, or nothing to compare with.
+    /// The differences from the others. Empty if there are no differences, or nothing to compare with.
     pub findings: Vec<CauseFinding>,
 }
 
-/// Dead letters with this name, for the cause and for all others.
+/// The dead letters with this tenant or function, for the cause and for all others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Share {
     pub name: String,
@@ -75,11 +75,11 @@ pub struct Share {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "finding", rename_all = "snake_case")]
 pub enum CauseFinding {
-    /// All dead letters of the cause belong to this tenant, but not all of the others.
+    /// All dead letters of the cause belong to this tenant, but not all others do.
     OnlyTenant { tenant: String },
     /// Most dead letters of the cause belong to this tenant, at least twice its share of the others.
     MostlyTenant { tenant: Share, count: u64, others: u64 },
-    /// All dead letters of the cause come from this user function, but not all of the others.
+    /// All dead letters of the cause come from this user function, but not all others do.
     OnlyFunction { function: String },
     /// The cause began with a version: no earlier version has it.
     SinceVersion {
@@ -89,7 +89,7 @@ pub enum CauseFinding {
         first: Timestamp,
         /// The first dead letter of the version, regardless of cause.
         #[serde(serialize_with = "millis")]
-        came_at: Timestamp,
+        first_seen: Timestamp,
     },
     /// The cause began later than the others.
     Since {
@@ -101,7 +101,7 @@ pub enum CauseFinding {
         version: String,
         /// The first dead letter of the version.
         #[serde(serialize_with = "millis")]
-        came_at: Timestamp,
+        first_seen: Timestamp,
     },
     /// The cause ended before the others.
     NoneSince {
@@ -113,7 +113,7 @@ pub enum CauseFinding {
     OnlyHours { from: usize, until: usize },
 }
 
-/// Compares a cause with all others; `None` if no letter has it.
+/// Compares a cause with all others; `None` if no letter has the cause.
 #[must_use]
 pub fn compare_cause<'a>(
     fingerprint: &str,
@@ -124,7 +124,7 @@ pub fn compare_cause<'a>(
     tally.into_comparison()
 }
 
-/// Counts a cause and all others, one dead letter at a time; its size does not grow with the queue.
+/// A tally of a cause and all others, counted one dead letter at a time. Its size does not grow with the queue.
 #[derive(Clone, Debug)]
 pub struct CauseTally {
     fingerprint: String,
@@ -157,7 +157,7 @@ impl CauseTally {
         });
     }
 
-    /// The comparison; `None` if no letter has the cause.
+    /// Returns the comparison; `None` if no letter has the cause.
     #[must_use]
     pub fn into_comparison(self) -> Option<CauseComparison> {
         let Self { fingerprint, cause, others } = self;
@@ -182,8 +182,8 @@ impl CauseTally {
 }
 
 impl CauseComparison {
-    /// Its findings on one line, with timestamps formatted by `moment`: `only tenant acme; since 14:02, when orders:41
-    /// came`. Empty if there are none. Names are unescaped, as their producers wrote them.
+    /// Returns the findings on one line, with timestamps formatted by `moment`: `only tenant acme; since 14:02, when
+    /// orders:41 appeared`. Empty if there are none. Names are unescaped, as their producers wrote them.
     pub fn summary(&self, moment: impl Fn(Timestamp) -> String) -> String {
         let findings = self.findings.iter().map(|finding| finding.describe(&moment));
         findings.collect::<Vec<_>>().join("; ")
@@ -191,7 +191,8 @@ impl CauseComparison {
 }
 
 impl CauseFinding {
-    /// The finding as text, with timestamps formatted by `moment`. Names are unescaped, as their producers wrote them.
+    /// Describes the finding, with timestamps formatted by `moment`. Names are unescaped, as their producers wrote
+    /// them.
     pub fn describe(&self, moment: impl Fn(Timestamp) -> String) -> String {
         match self {
             Self::OnlyTenant { tenant } => format!("only tenant {tenant}"),
@@ -202,15 +203,19 @@ impl CauseFinding {
                 format!("mostly tenant {name} ({of_cause} of {count}; of the others {of_others} of {others})")
             }
             Self::OnlyFunction { function } => format!("only {function}"),
-            Self::SinceVersion { version, first, came_at } if *first - *came_at < APART => {
-                format!("since {}, when {version} came", moment(*first))
+            Self::SinceVersion { version, first, first_seen } if *first - *first_seen < APART => {
+                format!("since {}, when {version} appeared", moment(*first))
             }
-            Self::SinceVersion { version, first, came_at } => {
-                format!("since {}, not before {version}, which came {}", moment(*first), moment(*came_at))
+            Self::SinceVersion { version, first, first_seen } => {
+                format!(
+                    "since {}, not before {version}, which appeared {}",
+                    moment(*first),
+                    moment(*first_seen)
+                )
             }
             Self::Since { first } => format!("since {}", moment(*first)),
-            Self::NoneSinceVersion { version, came_at } => {
-                format!("none since {version} came, {}", moment(*came_at))
+            Self::NoneSinceVersion { version, first_seen } => {
+                format!("none since {version} appeared, {}", moment(*first_seen))
             }
             Self::NoneSince { last } => format!("none since {}", moment(*last)),
             Self::OnlyHours { from, until } => format!("only from {from:02}:00 to {until:02}:00 UTC"),
@@ -267,7 +272,7 @@ impl CauseSide {
         self.all.map_or(0, |all| all.count)
     }
 
-    /// The name shared by all dead letters.
+    /// Returns the name shared by all dead letters.
     fn only_name<'m>(&self, names: &'m BTreeMap<String, Option<LetterStats>>) -> Option<&'m str> {
         names
             .iter()
@@ -280,7 +285,7 @@ fn count_of(seen: Option<LetterStats>) -> u64 {
     seen.map_or(0, |seen| seen.count)
 }
 
-/// The counts of a cause's names on both sides, the largest first.
+/// Returns the counts of a cause's names on both sides, largest first.
 fn rank_shares(
     cause: &BTreeMap<String, Option<LetterStats>>,
     others: &BTreeMap<String, Option<LetterStats>>,
@@ -320,9 +325,9 @@ fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
 }
 
 fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
-    let of_others = |name: &str| count_of(others.tenants.get(name).copied().flatten());
+    let count_in_others = |name: &str| count_of(others.tenants.get(name).copied().flatten());
     if let Some(tenant) = cause.only_name(&cause.tenants) {
-        return (of_others(tenant) < others.letter_count())
+        return (count_in_others(tenant) < others.letter_count())
             .then(|| CauseFinding::OnlyTenant { tenant: tenant.to_owned() });
     }
     let share = rank_shares(&cause.tenants, &others.tenants).into_iter().next()?;
@@ -338,14 +343,15 @@ fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding>
 }
 
 fn only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
-    // The stage at which redeliver gave it up follows from its error type.
+    // A stage of redeliver is not a finding, since it follows from the error type.
     let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
     let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
-    let of_others = count_of(others.functions.get(function).copied().flatten());
-    (of_others < others.letter_count()).then(|| CauseFinding::OnlyFunction { function: function.to_owned() })
+    let others_with_function = count_of(others.functions.get(function).copied().flatten());
+    (others_with_function < others.letter_count())
+        .then(|| CauseFinding::OnlyFunction { function: function.to_owned() })
 }
 
-/// The versions of the one function named by all dead letters of a cause, regardless of their cause.
+/// The versions of the single function that all dead letters of a cause name, including versions without the cause.
 struct Versions<'s> {
     /// In order of first appearance.
     by_age: Vec<Version<'s>>,
@@ -355,12 +361,13 @@ struct Versions<'s> {
 
 struct Version<'s> {
     name: &'s str,
-    came_at: Timestamp,
+    first_seen: Timestamp,
     has_cause: bool,
 }
 
 impl<'s> Versions<'s> {
-    /// `None` if a dead letter of the cause does not name a version, or if they name several functions.
+    /// Collects the versions; `None` if a dead letter of the cause does not name a version, or if they name several
+    /// functions.
     fn new(cause: &'s CauseSide, others: &'s CauseSide) -> Option<Self> {
         // Beyond the limit of the name table, the first appearance of a version is unknown.
         if others.functions.contains_key(OTHER) {
@@ -368,51 +375,52 @@ impl<'s> Versions<'s> {
         }
         let mut named = cause.functions.keys().map(|name| parse_version(name).map(|(function, _)| function));
         let function = named.next()??;
-        let are_of_one = named.all(|name| name == Some(function));
+        let is_single_function = named.all(|name| name == Some(function));
         let named: u64 = cause.functions.values().map(|seen| count_of(*seen)).sum();
-        if !are_of_one || named < cause.letter_count() {
+        if !is_single_function || named < cause.letter_count() {
             return None;
         }
-        let is_of_it = |name: &str| parse_version(name).is_some_and(|(of, _)| of == function);
+        let is_of_function = |name: &str| parse_version(name).is_some_and(|(of, _)| of == function);
         let mut all: BTreeMap<&str, (LetterStats, bool)> = BTreeMap::new();
         for (side, has_cause) in [(cause, true), (others, false)] {
-            let of_side = side.functions.iter().filter_map(|(name, seen)| Some((name.as_str(), (*seen)?)));
-            for (name, seen) in of_side.filter(|(name, _)| is_of_it(name)) {
+            let functions = side.functions.iter().filter_map(|(name, seen)| Some((name.as_str(), (*seen)?)));
+            for (name, seen) in functions.filter(|(name, _)| is_of_function(name)) {
                 let entry = all.entry(name).or_insert((seen, has_cause));
                 entry.0 = entry.0.merge_with(seen);
             }
         }
         let versions = all.into_iter();
         let mut by_age: Vec<_> = versions
-            .map(|(name, (seen, has_cause))| Version { name, came_at: seen.first, has_cause })
+            .map(|(name, (seen, has_cause))| Version { name, first_seen: seen.first, has_cause })
             .collect();
-        by_age.sort_by_key(|version| version.came_at);
+        by_age.sort_by_key(|version| version.first_seen);
         Some(Self { by_age, cause: cause.all? })
     }
 
-    /// The version that introduced the cause: earlier versions exist, and none has it.
+    /// Returns the version that introduced the cause: earlier versions exist, but none of them has it.
     fn began_with(&self) -> Option<CauseFinding> {
-        let Version { name, came_at, .. } = self.by_age.iter().find(|version| version.has_cause)?;
-        let has_earlier = self.by_age.iter().any(|version| version.came_at < *came_at);
+        let Version { name, first_seen, .. } = self.by_age.iter().find(|version| version.has_cause)?;
+        let has_earlier = self.by_age.iter().any(|version| version.first_seen < *first_seen);
         has_earlier.then(|| CauseFinding::SinceVersion {
             version: (*name).to_owned(),
             first: self.cause.first,
-            came_at: *came_at,
+            first_seen: *first_seen,
         })
     }
 
-    /// The first version that appeared after the cause's last dead letter.
+    /// Returns the first version that appeared after the cause's last dead letter.
     fn ended_with(&self) -> Option<CauseFinding> {
-        let Version { name, came_at, .. } =
-            self.by_age.iter().find(|version| version.came_at > self.cause.last)?;
-        Some(CauseFinding::NoneSinceVersion { version: (*name).to_owned(), came_at: *came_at })
+        let Version { name, first_seen, .. } =
+            self.by_age.iter().find(|version| version.first_seen > self.cause.last)?;
+        Some(CauseFinding::NoneSinceVersion { version: (*name).to_owned(), first_seen: *first_seen })
     }
 }
 
-/// The shortest span of hours that covers all of a cause, if it recurs there and the others are not confined to it.
+/// Returns the shortest daily window that covers all of a cause, if the cause recurs in it and the others are not
+/// confined to it.
 fn only_hours(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     let LetterStats { first, last, .. } = cause.all?;
-    // A shorter time does not contain the same hour twice.
+    // A shorter period does not contain the same hour twice.
     if last - first < TimeDelta::hours((HOURS - WINDOW_HOURS_MAX) as i64) {
         return None;
     }

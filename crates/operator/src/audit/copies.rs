@@ -1,4 +1,4 @@
-//! Several copies of the same message: at-least-once delivery, or two verdicts on one message.
+//! Counts copies of the same message, which are due to at-least-once delivery or to two verdicts on one message.
 
 use std::collections::HashMap;
 
@@ -10,7 +10,7 @@ const MESSAGES_MAX: usize = 120_000;
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters with the same `message_id` and generation as another one: a message is given up once per generation.
-/// Copies may have made different attempts, since each counts its own.
+/// Copies can have different attempts, since each counts its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
     /// Messages that have copies.
@@ -23,7 +23,7 @@ pub struct Duplicates {
 
 type CopyIdentity = (Box<str>, u32);
 
-/// Counts copies. A message without our metadata has only the SQS id, and no id is read twice.
+/// A counter of copies. A message without redeliver's metadata has only the SQS id, and no SQS id is read twice.
 #[derive(Debug, Default)]
 pub(super) struct CopyCounter {
     seen: HashMap<CopyIdentity, u64>,
@@ -35,7 +35,7 @@ impl CopyCounter {
         let Some(metadata) = &record.metadata else {
             return;
         };
-        // UUIDs may be upper case.
+        // UUIDs can be in upper case.
         let id = metadata.message_id_text.to_ascii_lowercase();
         let identity = (id.into_boxed_str(), metadata.generation());
         if self.seen.len() >= MESSAGES_MAX && !self.seen.contains_key(&identity) {
@@ -66,18 +66,18 @@ mod tests {
     use crate::audit::examples::{foreign, message};
 
     #[test]
-    fn same_id_and_generation_is_a_copy_with_any_number_of_attempts() {
+    fn messages_with_the_same_id_and_generation_are_copies() {
         let id = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
-        let of = |id: &str, rest: &str| {
+        let copy = |id: &str, rest: &str| {
             message(&format!(r#"{{"metadata":{{"message_id":"{id}"{rest}}},"data":{{}}}}"#))
         };
         let mut copies = CopyCounter::default();
         for record in [
-            of(id, ""),
-            of(&id.to_uppercase(), r#","retry_attempt":0"#),
-            of(id, r#","redrive_generation":0"#),
-            of(id, r#","retry_attempt":1"#),
-            of(id, r#","redrive_generation":1"#),
+            copy(id, ""),
+            copy(&id.to_uppercase(), r#","retry_attempt":0"#),
+            copy(id, r#","redrive_generation":0"#),
+            copy(id, r#","retry_attempt":1"#),
+            copy(id, r#","redrive_generation":1"#),
             foreign("same", 1),
             foreign("same", 1),
         ] {

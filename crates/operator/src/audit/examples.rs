@@ -1,5 +1,5 @@
 //! Records for the tests of this crate and of the command line.
-#![allow(dead_code, unused_imports, reason = "each crate needs a part of them")]
+#![allow(dead_code, unused_imports, reason = "each crate uses only some of them")]
 
 use redeliver_testing::dead_letters;
 pub(crate) use redeliver_testing::dead_letters::{
@@ -13,7 +13,7 @@ pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(dead_letters::foreign_letter(body, number))
 }
 
-/// A message with this body.
+/// Returns a message with this body.
 pub(crate) fn message(body: &str) -> DeadLetterRecord {
     foreign(body, 1)
 }
@@ -35,7 +35,7 @@ pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> D
     record
 }
 
-/// An audit of a queue named `final-dlq`, one day after the Unix epoch.
+/// Returns an audit of a queue named `final-dlq`, one day after the Unix epoch.
 pub(crate) fn context() -> AuditContext {
     AuditContext {
         queue: "final-dlq".to_owned(),
@@ -46,13 +46,13 @@ pub(crate) fn context() -> AuditContext {
     }
 }
 
-/// The report on these records, which are the whole queue.
+/// Returns the report on these records, which make up the entire queue.
 pub(crate) fn report(records: &[DeadLetterRecord]) -> AuditReport {
     report_in(context(), records)
 }
 
-/// The same for a queue with a retention of a day and ten seconds, so that SQS deletes messages sent at the Unix epoch
-/// in ten seconds.
+/// Returns the report for a queue with a retention of one day and ten seconds, so that SQS deletes messages sent at the
+/// Unix epoch in ten seconds.
 pub(crate) fn report_with_retention(records: &[DeadLetterRecord]) -> AuditReport {
     report_in(AuditContext { retention: Retention::from_seconds(86_410), ..context() }, records)
 }

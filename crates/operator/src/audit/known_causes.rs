@@ -8,7 +8,7 @@ use redeliver_dead_letters::KnownCauses;
 use super::AuditReport;
 use crate::files::FileError;
 
-/// The causes reported before, and their file.
+/// The causes already reported, and their file.
 pub struct KnownCausesFile {
     path: PathBuf,
     pub known: KnownCauses,
@@ -19,18 +19,17 @@ impl KnownCausesFile {
         Ok(Self { path: path.to_owned(), known: KnownCauses::read_file(path, queue_arn)? })
     }
 
-    /// Writes the causes of a printed report to the file, and the time of its warning about messages that SQS deletes
-    /// soon, which is due again a day later.
+    /// Records in the file the causes of a printed report, and the time of its warning about messages that SQS deletes
+    /// soon. The warning is due again a day later.
     ///
     /// # Errors
     /// If the file cannot be written.
     pub fn remember_report(mut self, report: &AuditReport, now: Timestamp) -> Result<(), FileError> {
         let audited_at = report.context.now;
-        let has_said_deleted_soon =
-            self.known.is_deleted_soon_due(audited_at) && report.deleted_soon().is_some();
+        let has_warned = self.known.is_deleted_soon_due(audited_at) && report.deleted_soon().is_some();
         self.known.remember_groups(&report.groups, now);
         self.known.remember_came_back(&report.groups);
-        if has_said_deleted_soon {
+        if has_warned {
             self.known.remember_deleted_soon(audited_at);
         }
         self.known.merge_into_file(&self.path)
@@ -42,9 +41,9 @@ mod tests {
     use super::*;
     use crate::audit::examples::{at_seconds, record, report_with_retention, with_sent_seconds};
 
-    /// Otherwise a cron job would print it on every run.
+    /// Otherwise a cron job would repeat the warning on every run.
     #[test]
-    fn a_report_of_messages_that_sqs_deletes_soon_is_remembered_for_a_day() {
+    fn a_warning_about_deletion_is_remembered_for_a_day() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("causes.jsonl");
         let mut report =

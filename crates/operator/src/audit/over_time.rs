@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_time_has_wider_spans_and_loses_no_message() {
+    fn a_long_period_has_wider_spans_and_loses_no_message() {
         let fortnight = over_time((0..14 * 24 * 60).map(|minute| minute * 60));
         assert_eq!(fortnight.span_seconds, 86_400);
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The report of an audit: a value of bounded size, made from records.
+//! The report of an audit: a value of bounded size, built from records.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use redeliver_dead_letters::groups::{DeadLetterGroup, GroupTable, OTHER, millis}
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, NotJudged, Retention};
 use serde::Serialize;
 
-use super::age::{AgeDistribution, if_any};
+use super::age::{AgeDistribution, serialize_optional_timestamp};
 use super::attempts::{AttemptCounts, SkippedAttempts};
 use super::comparison::{CauseComparison, CauseTally};
 use super::copies::{CopyCounter, Duplicates};
@@ -32,22 +32,23 @@ pub struct AuditReport {
     pub total: u64,
     /// The part of the queue that was read.
     pub coverage: Coverage,
-    /// Messages the filter could not evaluate; they are in no other count.
+    /// Messages that the filter could not evaluate. No other count includes them.
     pub not_judged: NotJudged,
     pub by_error_type: BTreeMap<String, u64>,
-    /// By tenant, for those that name one.
+    /// Counts by tenant, for dead letters that name one.
     pub by_tenant: BTreeMap<String, u64>,
-    /// By the function that failed or gave up, for those that name one.
+    /// Counts by the function that failed or gave up, for dead letters that name one.
     pub by_function: BTreeMap<String, u64>,
-    /// By fingerprint, largest first.
+    /// Groups by fingerprint, largest first.
     pub groups: Vec<DeadLetterGroup>,
-    /// The selected group compared with all others; `None` without one, or if the queue was not read completely.
+    /// The selected group compared with all others; `None` without a selected group, or if the queue was not read
+    /// completely.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comparison: Option<CauseComparison>,
     pub attempts: AttemptCounts,
-    /// By time in the queue.
+    /// The ages of the dead letters.
     pub age: AgeDistribution,
-    /// By time of arrival.
+    /// Counts by time of arrival.
     pub over_time: OverTime,
     /// Copies of the same message.
     pub duplicates: Duplicates,
@@ -73,8 +74,8 @@ pub struct AuditContext {
     /// The time of the audit.
     #[serde(rename = "audited_at", serialize_with = "millis")]
     pub now: Timestamp,
-    /// The end of the virtual time of its dead letters, if they were created by `redeliver local`.
-    #[serde(serialize_with = "if_any", skip_serializing_if = "Option::is_none")]
+    /// The end of the virtual time of the dead letters, if they were created by `redeliver local`.
+    #[serde(serialize_with = "serialize_optional_timestamp", skip_serializing_if = "Option::is_none")]
     pub virtual_now: Option<Timestamp>,
     /// The filter, if any.
     #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
@@ -86,34 +87,34 @@ impl AuditReport {
         json_document("audit", self)
     }
 
-    /// The error types, the most frequent first.
+    /// Returns the error types, most frequent first.
     pub fn error_types(&self) -> Vec<(&str, u64)> {
-        by_count(&self.by_error_type)
+        sort_by_count(&self.by_error_type)
     }
 
-    /// The tenants, those with the most dead letters first.
+    /// Returns the tenants, those with the most dead letters first.
     pub fn counts_by_tenant(&self) -> Vec<(&str, u64)> {
-        by_count(&self.by_tenant)
+        sort_by_count(&self.by_tenant)
     }
 
-    /// The functions, those with the most dead letters first.
+    /// Returns the functions, those with the most dead letters first.
     pub fn counts_by_function(&self) -> Vec<(&str, u64)> {
-        by_count(&self.by_function)
+        sort_by_count(&self.by_function)
     }
 
-    /// A sentence about a setting, if all dead letters that were read are invalid messages, regardless of the
-    /// selection; otherwise `None`.
+    /// Names the setting to check if all dead letters that were read are invalid messages, regardless of the selection;
+    /// otherwise `None`.
     pub fn all_invalid(&self) -> Option<String> {
         all_invalid(invalid_among(&self.by_error_type), self.coverage.seen, DEPLOYED_SETTING)
     }
 
-    /// A sentence about messages that SQS deletes soon; `None` if there are none.
+    /// Warns about messages that SQS deletes soon; `None` if there are none.
     pub fn deleted_soon(&self) -> Option<String> {
         let AgeDistribution { deleted_soon: count, first_expires_at, .. } = self.age;
         deleted_soon(count, first_expires_at, self.context.retention, self.context.now)
     }
 
-    /// A sentence about unread messages; `None` if all were read.
+    /// Describes unread messages; `None` if all were read.
     pub fn describe_incompleteness(&self) -> Option<String> {
         let Coverage { seen, approximate, unreadable, .. } = self.coverage;
         if self.complete {
@@ -121,7 +122,10 @@ impl AuditReport {
         }
         let unreadable_too = match unreadable {
             0 => String::new(),
-            _ => format!(", and {} that could not be understood and stay", group_digits(unreadable)),
+            _ => format!(
+                ", and {} that could not be understood and stay in the queue",
+                group_digits(unreadable)
+            ),
         };
         let messages = format_count(approximate, "message");
         if self.max_reached && !self.interrupted {
@@ -149,21 +153,21 @@ fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
     *named_entry(counts, &name) += 1;
 }
 
-/// The entry of an externally chosen name. Beyond [`NAMES_MAX`] names, all others share one.
+/// Returns the entry of an externally chosen name. Beyond [`NAMES_MAX`] names, all others share one.
 pub(super) fn named_entry<'m, T: Default>(entries: &'m mut BTreeMap<String, T>, name: &str) -> &'m mut T {
     let name = shorten_text(name, NAME_CHARACTERS_MAX);
     let is_full = entries.len() >= NAMES_MAX && !entries.contains_key(&name);
     entries.entry(if is_full { OTHER.to_owned() } else { name }).or_default()
 }
 
-/// Counts by name, the largest first.
-fn by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
+/// Sorts counts by name, largest first.
+fn sort_by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let mut counts: Vec<_> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
     counts
 }
 
-/// Counts records one at a time; its size does not grow with the queue beyond its tables' limits.
+/// A tally of records, counted one at a time. Its size does not grow with the queue beyond the limits of its tables.
 #[derive(Debug, Default)]
 pub struct AuditTally {
     report: AuditReport,
@@ -178,7 +182,7 @@ impl AuditTally {
         Self { report: AuditReport { context, ..AuditReport::default() }, ..Self::default() }
     }
 
-    /// Also compares a group with all others.
+    /// Adds a comparison of a group with all others.
     #[must_use]
     pub fn with_comparison(self, group: Option<&str>) -> Self {
         Self { comparison: group.map(CauseTally::new), ..self }
@@ -191,7 +195,7 @@ impl AuditTally {
         }
     }
 
-    /// The count so far.
+    /// Returns the count so far.
     pub(super) fn total(&self) -> u64 {
         self.report.total
     }
@@ -200,7 +204,7 @@ impl AuditTally {
         let Self { report, groups, times, copies, .. } = self;
         let sent_at = record.message.sent_at;
         report.total += 1;
-        // One of seven codes, or none.
+        // Bounded: one of seven codes, or none.
         *report.by_error_type.entry(record.error_type.clone()).or_default() += 1;
         add_name(&mut report.by_tenant, record.tenant());
         add_name(&mut report.by_function, record.failed_function());

@@ -15,7 +15,7 @@ use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
 use crate::{CommandFailure, Interrupted};
 
-/// The requested audit, built from the user's options.
+/// A requested audit, built from the user's options.
 pub struct AuditRequest<'a> {
     pub source: &'a DeadLetterSource,
     /// The period of an archive to read.
@@ -43,7 +43,7 @@ impl AuditRequest<'_> {
     /// Opens the dead letters, unless `stop` completes first, and the files.
     ///
     /// # Errors
-    /// If one of them cannot be used, or `stop` completed. No file has been created then.
+    /// If the dead letters or a file cannot be used, or if `stop` completed. In that case, no file was created.
     pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, CommandFailure> {
         let OpenSource { dead_letters, name, retention } = match select(stop, pin!(self.open_source())).await
         {
@@ -78,7 +78,7 @@ impl AuditRequest<'_> {
 }
 
 impl OpenAudit {
-    /// Reads the dead letters to their end, or until `stop`.
+    /// Reads the dead letters to their end, or until `stop` completes.
     ///
     /// # Errors
     /// If the dead letters, a file or the filter cannot be used.

@@ -12,24 +12,24 @@ use crate::terminal::units::format_count;
 /// The retention of the final DLQ: the SQS maximum.
 const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
 
-/// The newly created file.
+/// A newly created file of dead letters.
 #[derive(Debug)]
 pub struct SaveFile {
     file: ArchiveFile,
-    /// Dead letters of an archive that died since then are also in the final DLQ, unless they were purged or redriven.
+    /// Archived dead letters since this time are also in the final DLQ, unless they were purged or redriven.
     still_queued_since: Option<Timestamp>,
     still_queued: u64,
 }
 
 impl SaveFile {
-    /// Creates the file. `archive_read_at` is the time at which an archive was read. `virtual_now` is the end of its
+    /// Creates the file. `archive_read_at` is the time at which an archive was read. `virtual_now` is the end of the
     /// dead letters' virtual time, if any.
     pub fn create(
         path: &Path,
         archive_read_at: Option<Timestamp>,
         virtual_now: Option<Timestamp>,
     ) -> Result<Self, FileError> {
-        // Whole seconds, so that --until with this timestamp selects exactly those that are not counted.
+        // Whole seconds, so that --until with this timestamp selects exactly the dead letters that are not counted.
         let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_KEEPS);
         let file = ArchiveFile::create(path)?.in_virtual_time(virtual_now);
         Ok(Self { file, still_queued_since, still_queued: 0 })
@@ -65,7 +65,7 @@ mod tests {
     use crate::audit::examples::{record, with_sent_seconds};
 
     #[test]
-    fn letters_that_the_final_dlq_may_still_hold_are_counted_in_a_warning() {
+    fn a_warning_counts_letters_that_may_still_be_in_the_final_dlq() {
         let folder = tempfile::tempdir().unwrap();
         let read_at = parse_rfc3339("2026-11-29T12:00:00.250Z").unwrap();
         let seconds_of = |text| parse_rfc3339(text).unwrap().timestamp();

@@ -34,12 +34,12 @@ impl View for JsonView {
     }
 }
 
-/// One line per message: the filter's input document, and `logs`, which locates the log lines of its last attempt.
+/// One line per message: the filter's input document, and `logs`, which locates the log lines of the last attempt.
 pub struct JsonLinesView;
 
 impl View for JsonLinesView {
     fn write_record(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
-        // A body contains its own line breaks.
+        // The body may contain line breaks.
         let line = lay_out(&record.filter_document(), JsonLayout::Compact, Mask::Nothing, usize::MAX);
         let line = line.map(|line| line.text).unwrap_or_default();
         match (LogLinks::for_record(record), line.strip_suffix('}')) {
@@ -57,7 +57,7 @@ mod tests {
     use crate::audit::examples::{attempt_logs, foreign, message, record};
 
     #[test]
-    fn a_line_leads_to_the_log_lines_of_the_last_attempt() {
+    fn a_line_locates_the_logs_of_the_last_attempt() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
         record.dead_letter.as_mut().unwrap().last_attempt_logs = attempt_logs();
         let mut output = Vec::new();
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn each_message_is_written_as_one_line_with_any_body() {
+    fn any_body_is_written_on_one_line() {
         let mut output = Vec::new();
         for record in [message("{\"a\":\n\r\n 1e400,\t\"b\" : [ ]}"), foreign("two\nlines\u{9b}", 2)] {
             JsonLinesView.write_record(&record, &mut output).unwrap();

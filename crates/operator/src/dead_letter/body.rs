@@ -1,25 +1,25 @@
-//! Displays a message's body, with masked values by default.
+//! Displays a message's body, with its values masked by default.
 
 use redeliver_dead_letters::DeadLetterRecord;
 
-use super::json_text::{JsonLayout, LaidOut, Mask, lay_out};
+use super::json_text::{FormattedText, JsonLayout, Mask, lay_out};
 use crate::terminal::escape::escape_lines;
 
-/// Formats the body in about `bytes_max` bytes. In our own messages the values outside of `metadata` are masked; in
-/// others all values are, since their meaning is unknown.
-pub fn body_for_people(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> LaidOut {
-    let mask = if reveal { Mask::Nothing } else { Mask::for_body(record.has_open_metadata()) };
+/// Formats the body in about `bytes_max` bytes. Unless `reveal` is true, values are masked: those outside of `metadata`
+/// in redeliver's own messages, and all values in foreign messages, since their meaning is unknown.
+pub fn readable_body(record: &DeadLetterRecord, reveal: bool, bytes_max: usize) -> FormattedText {
+    let mask = if reveal { Mask::Nothing } else { Mask::for_body(record.can_show_metadata()) };
     let body = &record.message.body;
     lay_out(body, JsonLayout::Pretty, mask, bytes_max).unwrap_or_else(|| {
         if !reveal {
-            return LaidOut { text: masked_text(body), is_cut: false };
+            return FormattedText { text: masked_text(body), is_cut: false };
         }
         let end = body.floor_char_boundary(bytes_max);
-        LaidOut { text: escape_lines(&body[..end]), is_cut: end < body.len() }
+        FormattedText { text: escape_lines(&body[..end]), is_cut: end < body.len() }
     })
 }
 
-/// A placeholder for a text that is not JSON.
+/// Returns a placeholder for text that is not JSON.
 pub(super) fn masked_text(text: &str) -> String {
     format!("<masked text of {} bytes>", text.len())
 }
@@ -30,7 +30,7 @@ mod tests {
     use crate::dead_letter::examples::{annotated_record, foreign_record, sample_record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
-        body_for_people(record, reveal, 1000).text
+        readable_body(record, reveal, 1000).text
     }
 
     #[test]
@@ -59,7 +59,7 @@ mod tests {
         );
         assert_eq!(shown(&foreign_record("secret", 1), false), "<masked text of 6 bytes>");
         assert_eq!(shown(&foreign_record("a\n\u{1b}b", 1), true), "a\n\\u{1b}b");
-        let cut = body_for_people(&foreign_record("äää", 1), true, 3);
+        let cut = readable_body(&foreign_record("äää", 1), true, 3);
         assert_eq!((cut.text.as_str(), cut.is_cut), ("ä", true));
     }
 }

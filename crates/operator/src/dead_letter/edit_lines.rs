@@ -6,7 +6,7 @@ use super::body::masked_text;
 use super::json_text::{JsonLayout, Mask, lay_out};
 use crate::diff::{DiffLine, diff_lines, is_compared};
 
-/// The placeholder for a line without a mask.
+/// Placeholder for an unchanged line that has no masked counterpart.
 const MASKED: &str = "<masked>";
 
 /// A line of a body before or after an edit.
@@ -20,13 +20,13 @@ pub enum EditLine {
     Hidden(usize),
 }
 
-/// The lines that an edit changes, with three lines of context. A body that is not JSON has no lines, so it is masked
-/// completely before and after the edit, as is one with a very large change.
+/// Returns the lines that an edit changes, with three lines of context. If the body is not JSON before or after the
+/// edit, or if the change is very large, the changed lines are masked as well.
 #[must_use]
 pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
-    let EditExample { before, after, has_open_metadata, .. } = example;
-    let mask = Mask::for_body(*has_open_metadata);
-    // Without trailing commas: a member appended after others would change their lines.
+    let EditExample { before, after, can_show_metadata, .. } = example;
+    let mask = Mask::for_body(*can_show_metadata);
+    // Trailing commas are removed. Otherwise, appending a member would also change the line before it.
     let laid_out = |body: &str, mask| {
         let laid_out = lay_out(body, JsonLayout::Pretty, mask, usize::MAX)?;
         let lines = laid_out.text.lines().map(|line| line.strip_suffix(',').unwrap_or(line));
@@ -43,7 +43,7 @@ pub fn edit_lines(example: &EditExample) -> Vec<EditLine> {
     }
 }
 
-/// The diff of two texts, with unchanged lines of the first replaced by those of `masked`.
+/// Returns the diff of two texts. Each unchanged line is replaced with the line of `masked` that has the same number.
 fn mask_unchanged(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
     let masked: Vec<_> = masked.lines().collect();
     let mut line = 0;
@@ -73,7 +73,7 @@ mod tests {
             message_id: "id".to_owned(),
             before: before.to_owned(),
             after: after.to_owned(),
-            has_open_metadata: true,
+            can_show_metadata: true,
         };
         let lines = edit_lines(&example).into_iter().map(|line| match line {
             EditLine::Same(text) => format!(" {text}"),
@@ -104,7 +104,7 @@ mod tests {
                 " }"
             ]
         );
-        // A new line moves the ones below it.
+        // An inserted line shifts the lines below it.
         assert_eq!(
             shown(r#"{"data":{"b":"secret"}}"#, r#"{"data":{"a":1,"b":"secret"}}"#)[2..4],
             ["+    \"a\": 1".to_owned(), "     \"b\": \"<masked string>\"".to_owned()]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_of_very_many_lines_is_masked_throughout() {
+    fn a_very_large_change_is_masked_completely() {
         let body = |first: u32, last: u32| {
             let middle = ["\"secret\""; 500].join(",");
             format!(r#"{{"data":[{first},{middle},{last}]}}"#)

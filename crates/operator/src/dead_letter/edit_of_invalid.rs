@@ -1,10 +1,10 @@
-//! Suggests the start of an edit for messages found to be invalid.
+//! Suggests the beginning of a jq edit for invalid messages.
 
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_dead_letters::groups::DeadLetterGroup;
 
-/// A jq edit that changes nothing until its last dot is replaced, at the location that the error names; `None` if the
-/// messages of the group were not found to be invalid.
+/// Returns a jq edit at the location named in the error. The edit changes nothing until its last dot is replaced.
+/// `None` if the group's messages are not invalid.
 #[must_use]
 pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     let is = |reason: DeadLetterReason| group.error_type == reason.as_str();
@@ -14,10 +14,10 @@ pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     if !is(DeadLetterReason::InvalidMessageSchema) {
         return None;
     }
-    // A violation begins with its location, such as `/data/amount is not of type "number"`.
-    let (place, rest) = group.error_details.split_once(' ').unwrap_or((&group.error_details, ""));
-    let pointer = if place.starts_with('/') { place } else { "" };
-    // jq would insert a missing member as null, so the edit begins at its parent.
+    // A violation starts with its location, such as `/data/amount is not of type "number"`.
+    let (location, rest) = group.error_details.split_once(' ').unwrap_or((&group.error_details, ""));
+    let pointer = if location.starts_with('/') { location } else { "" };
+    // jq would insert a missing member as null, so the edit starts at its parent.
     let pointer = match pointer.rsplit_once('/') {
         Some((parent, _)) if rest.starts_with("is missing") => parent,
         _ => pointer,
@@ -26,7 +26,7 @@ pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
     Some(format!(".body{steps} |= ."))
 }
 
-/// A step of a JSON Pointer, in jq syntax.
+/// Converts a step of a JSON Pointer to jq syntax.
 fn jq_step(name: &str) -> String {
     let name = name.replace("~1", "/").replace("~0", "~");
     let is_word = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
@@ -49,7 +49,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_begins_at_the_place_that_the_error_names() {
+    fn an_edit_starts_at_the_location_named_in_the_error() {
         for (details, edit) in [
             ("/data/amount is not of type \"number\"", ".body.data.amount |= ."),
             ("/metadata is missing", ".body |= ."),
@@ -67,9 +67,9 @@ mod tests {
         }
     }
 
-    /// The command may be run unchanged.
+    /// Users might run the suggested command unchanged.
     #[test]
-    fn an_edit_that_is_not_completed_changes_nothing() {
+    fn an_uncompleted_edit_changes_nothing() {
         for (details, expected) in
             [("/data/card is too short", ".body.data.card |= ."), ("/data/id is missing", ".body.data |= .")]
         {

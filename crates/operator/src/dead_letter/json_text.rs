@@ -4,10 +4,10 @@ use serde_json::value::RawValue;
 
 use crate::terminal::escape::escape_json;
 
-/// Maximum depth that is indented; otherwise a body consisting only of brackets would grow without bound.
+/// Maximum depth of indentation. Without a limit, the output for deeply nested brackets would grow quadratically.
 const INDENTED_LEVELS: usize = 32;
 
-/// The layout of a JSON text.
+/// The layout of formatted JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JsonLayout {
     /// On one line without spaces.
@@ -16,7 +16,7 @@ pub enum JsonLayout {
     Pretty,
 }
 
-/// The values replaced by their type, as in `"<masked string>"`. Member names are never masked.
+/// The values to replace with their type, as in `"<masked string>"`. Member names are never masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mask {
     Nothing,
@@ -26,47 +26,46 @@ pub enum Mask {
 }
 
 impl Mask {
-    /// The mask for a body, whose `metadata` may be redeliver's and then remains readable.
+    /// Returns the mask for a body. Its `metadata` stays readable only if `can_show_metadata` is true.
     #[must_use]
-    pub const fn for_body(has_open_metadata: bool) -> Self {
-        if has_open_metadata { Self::AllButMetadata } else { Self::Everything }
+    pub const fn for_body(can_show_metadata: bool) -> Self {
+        if can_show_metadata { Self::AllButMetadata } else { Self::Everything }
     }
 }
 
-/// A formatted text. `is_cut` is true if it was truncated.
+/// Formatted text. `is_cut` is true if it was truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LaidOut {
+pub struct FormattedText {
     pub text: String,
     pub is_cut: bool,
 }
 
-/// Formats a JSON text in about `bytes_max` bytes; `None` if it is not JSON. Unsafe characters in strings are escaped,
-/// which does not change the value.
-pub fn lay_out(text: &str, layout: JsonLayout, mask: Mask, bytes_max: usize) -> Option<LaidOut> {
-    // `RawValue` does not recurse, so a deeply nested text cannot overflow the stack.
+/// Formats JSON in about `bytes_max` bytes. Returns `None` if `text` is not JSON. Unsafe characters in strings are
+/// escaped, which does not change the values.
+pub fn lay_out(text: &str, layout: JsonLayout, mask: Mask, bytes_max: usize) -> Option<FormattedText> {
+    // `RawValue` does not recurse, so deeply nested JSON cannot overflow the stack.
     let text = serde_json::from_str::<&RawValue>(text).ok()?.get();
     let mut printer = Printer { layout, mask, out: String::new(), open: Vec::new(), in_metadata: false };
     let mut rest = text;
     while let Some(first) = rest.chars().next() {
         if printer.out.len() > bytes_max {
-            return Some(LaidOut { text: printer.out, is_cut: true });
+            return Some(FormattedText { text: printer.out, is_cut: true });
         }
         let token = token_length(rest, first);
         printer.print_token(first, &rest[..token], rest[token..].trim_start());
         rest = rest[token..].trim_start();
     }
-    Some(LaidOut { text: printer.out, is_cut: false })
+    Some(FormattedText { text: printer.out, is_cut: false })
 }
 
-/// The length of the first token of `rest`: punctuation, or a string, number or word, whose end the JSON parser
-/// determines.
+/// Returns the length of the first token of `rest`. The JSON parser determines the end of a string, number or word.
 fn token_length(rest: &str, first: char) -> usize {
     if matches!(first, '{' | '}' | '[' | ']' | ',' | ':') {
         return 1;
     }
     let mut values = serde_json::Deserializer::from_str(rest).into_iter::<&RawValue>();
     let value = values.next().and_then(Result::ok);
-    // The whole text has already been validated as JSON, so a value exists.
+    // The text has already been validated as JSON, so a value exists.
     value.map_or(rest.len(), |value| value.get().len())
 }
 
@@ -101,8 +100,8 @@ impl Printer {
             }
             ':' => self.out.push_str(if self.layout == JsonLayout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
-                // Only at the top level: `data` may have a member of that name, too. The name is parsed as JSON, so
-                // that an escape in it makes no difference.
+                // Only at the top level: `data` can have a member with the same name. The name is parsed as JSON
+                // because it can contain escapes.
                 if self.open.len() == 1 {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");

@@ -1,11 +1,11 @@
-//! Renders a message as HTML: its timeline as a drawing and as text, its attributes and its body.
+//! Renders a dead letter as HTML: its timeline as a drawing and as text, its attributes and its body.
 
 use chrono::TimeDelta;
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::{DeadLetterRecord, format_value};
 
-use super::body::body_for_people;
+use super::body::readable_body;
 use super::timeline::{Timeline, TimelineEvent, TimelineEventKind};
 use crate::log_lines::LogLinks;
 use crate::markup::render_timestamp;
@@ -13,12 +13,12 @@ use crate::terminal::escape::shorten_text;
 use crate::terminal::units::{approximate_span, as_float, format_count};
 use crate::trace_url::{Trace, TraceUrlArgs};
 
-/// The style sheet of pages that contain stories.
+/// The style sheet for pages that contain stories.
 pub const STYLE: &str = include_str!("story.css");
 
-/// Maximum number of bytes shown of a body; `--show` prints all of it.
+/// Maximum number of bytes of a body to show; `--show` prints the complete body.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// Maximum length of an attribute or an error, in characters.
+/// Maximum length of a shown attribute or error, in characters.
 const TEXT_MAX: usize = 2000;
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 14.0;
@@ -27,14 +27,14 @@ const DISTANCE: f64 = 24.0;
 
 /// The options for showing dead letters.
 #[derive(Clone, Debug, Default)]
-pub struct Showing {
-    /// Includes the values of bodies and attributes.
+pub struct ShowOptions {
+    /// True if the values of bodies and attributes are shown unmasked.
     pub reveal: bool,
     pub traces: TraceUrlArgs,
 }
 
-/// A summary line and its collapsed details.
-pub fn render_story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
+/// Renders a summary line and its details, with the body collapsed.
+pub fn render_story(record: &DeadLetterRecord, show_options: &ShowOptions) -> Markup {
     let retries = match record.attempts() {
         None => "retries unknown".to_owned(),
         Some(1) => "1 retry".to_owned(),
@@ -44,21 +44,21 @@ pub fn render_story(record: &DeadLetterRecord, showing: &Showing) -> Markup {
         summary {
             code class="id" { (shorten_text(record.message_id(), 128)) } " " span { (retries) } " " (render_timestamp(record.message.sent_at))
         }
-        (render_details(record, showing, BODY_BYTES_MAX, false))
+        (render_details(record, show_options, BODY_BYTES_MAX, false))
     }
 }
 
-/// The timeline, the attributes and about `body_bytes_max` bytes of the body.
+/// Renders the timeline, the attributes and about `body_bytes_max` bytes of the body.
 pub fn render_details(
     record: &DeadLetterRecord,
-    showing: &Showing,
+    show_options: &ShowOptions,
     body_bytes_max: usize,
     is_open: bool,
 ) -> Markup {
-    let reveal = showing.reveal;
+    let reveal = show_options.reveal;
     let timeline = Timeline::for_record(record);
     let message = &record.message;
-    let body = body_for_people(record, reveal, body_bytes_max);
+    let body = readable_body(record, reveal, body_bytes_max);
     html! {
         div class="story" {
             (draw_timeline(&timeline))
@@ -67,7 +67,7 @@ pub fn render_details(
                 "SQS message id " code { (message.sqs_message_id) }
                 ", received " (format_count(message.receive_count.into(), "time"))
                 @if let Some(arn) = &message.redriven_from { ", moved from " (arn) }
-                @for Trace { name, id, url } in showing.traces.trace_links(record) {
+                @for Trace { name, id, url } in show_options.traces.trace_links(record) {
                     ", " (name) " "
                     @if let Some(url) = url { a href=(url) rel="noreferrer" { code { (id) } } }
                     @else { code { (id) } }
@@ -93,19 +93,19 @@ fn draw_timeline(timeline: &Timeline) -> Markup {
     let seconds = |at: Timestamp| as_float((at - first).num_seconds().unsigned_abs());
     let longest = events.iter().map(|(_, at)| seconds(*at)).fold(1.0, f64::max);
     let span = WIDTH - 2.0 * MARGIN;
-    let mut places: Vec<_> = events.iter().map(|(_, at)| MARGIN + span * seconds(*at) / longest).collect();
-    for index in 1..places.len() {
-        places[index] = places[index].max(places[index - 1] + DISTANCE);
+    let mut positions: Vec<_> = events.iter().map(|(_, at)| MARGIN + span * seconds(*at) / longest).collect();
+    for index in 1..positions.len() {
+        positions[index] = positions[index].max(positions[index - 1] + DISTANCE);
     }
     let mut limit = WIDTH - MARGIN;
-    for place in places.iter_mut().rev() {
-        *place = place.min(limit);
-        limit = *place - DISTANCE;
+    for position in positions.iter_mut().rev() {
+        *position = position.min(limit);
+        limit = *position - DISTANCE;
     }
     html! {
         svg class="timeline" role="img" aria-label="Timeline" viewBox={"0 0 " (WIDTH) " 32"} {
             line x1=(MARGIN) x2=(WIDTH - MARGIN) y1="16" y2="16" {}
-            @for ((event, at), x) in events.into_iter().zip(places) { (draw_mark(event, at, x.round())) }
+            @for ((event, at), x) in events.into_iter().zip(positions) { (draw_mark(event, at, x.round())) }
         }
     }
 }
@@ -152,14 +152,14 @@ fn render_events(timeline: &Timeline) -> Markup {
     }
 }
 
-/// Locates the log lines of the last attempt.
+/// Renders the location of the last attempt's log lines, with a link and a command to read them.
 fn render_log_lines(record: &DeadLetterRecord) -> Markup {
     let Some(logs) = LogLinks::for_record(record) else { return Markup::default() };
     html! {
         p class="remark" {
             "Log lines of the last attempt: "
             @if let Some(id) = logs.location.request_id() { "request id " code { (id) } " " }
-            @if let Some(place) = logs.describe_location() { "in " (place) " " }
+            @if let Some(location) = logs.describe_location() { "in " (location) " " }
             @if let Some(url) = &logs.url { a href=(url) rel="noreferrer" { "CloudWatch Logs Insights" } }
         }
         @if let Some(command) = &logs.command {
@@ -171,7 +171,7 @@ fn render_log_lines(record: &DeadLetterRecord) -> Markup {
     }
 }
 
-/// The producer's attributes. Ours are shown elsewhere on the page.
+/// Renders the producer's attributes. redeliver's own attributes are shown elsewhere on the page.
 fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     let attributes = record.message.attributes.iter();
     let mut shown = attributes.filter(|(name, _)| !record.is_own_attribute(name)).peekable();
@@ -191,10 +191,10 @@ fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     }
 }
 
-/// The `tabindex` of a text that may not fit a small window: it scrolls, and must be reachable by keyboard.
+/// Returns the `tabindex` of text that might not fit in a small window: it scrolls, and must be reachable by keyboard.
 pub fn is_long(text: &str) -> Option<&'static str> {
-    const SHOWN_AT_ONCE: usize = 300;
-    (text.len() > SHOWN_AT_ONCE).then_some("0")
+    const UNSCROLLED_BYTES_MAX: usize = 300;
+    (text.len() > UNSCROLLED_BYTES_MAX).then_some("0")
 }
 
 #[cfg(test)]
@@ -208,7 +208,7 @@ mod tests {
         let mut record =
             DeadLetterRecord::new(dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1));
         let page = |record: &DeadLetterRecord| {
-            render_details(record, &Showing::default(), BODY_BYTES_MAX, false).into_string()
+            render_details(record, &ShowOptions::default(), BODY_BYTES_MAX, false).into_string()
         };
         assert!(!page(&record).contains("Log lines"));
         record.dead_letter.as_mut().unwrap().last_attempt_logs = dead_letters::attempt_logs();
@@ -232,8 +232,8 @@ mod tests {
         let last = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         record.dead_letter.as_mut().unwrap().last_attempt_traceparent = Some(last.to_owned());
         let trace_url = Some("https://jaeger.example.com/{trace_id}".parse().unwrap());
-        let showing = Showing { traces: TraceUrlArgs { trace_url }, ..Showing::default() };
-        let page = render_details(&record, &showing, BODY_BYTES_MAX, false).into_string();
+        let show_options = ShowOptions { traces: TraceUrlArgs { trace_url }, ..ShowOptions::default() };
+        let page = render_details(&record, &show_options, BODY_BYTES_MAX, false).into_string();
         let link =
             |id| format!(r#"<a href="https://jaeger.example.com/{id}" rel="noreferrer"><code>{id}</code>"#);
         for (name, id) in [

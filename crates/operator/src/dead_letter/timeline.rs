@@ -1,4 +1,4 @@
-//! The events of a message: sent, each failure in its history, given up.
+//! The timeline of a message: its first send, each failure in its history, and its end.
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
@@ -10,17 +10,17 @@ use crate::terminal::units::{format_count, format_span};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeline {
     pub events: Vec<TimelineEvent>,
-    /// Attempts missing from the history.
+    /// The attempts missing from the history.
     pub skipped: Vec<u32>,
-    /// The total time for which it was held.
+    /// The total time for which the message was held.
     held_seconds: u32,
-    /// The number of times it was received again after an SQS redrive.
+    /// The number of times the message was received again after an SQS redrive.
     redrive_count: u32,
     /// Remarks about a message written by an AWS service.
     remarks: Vec<String>,
 }
 
-/// A point on the timeline, with the error of a failure.
+/// A point on the timeline. A failure includes its error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimelineEvent {
     pub kind: TimelineEventKind,
@@ -33,17 +33,18 @@ pub struct TimelineEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimelineEventKind {
     Sent,
-    /// This attempt failed; 0 is the first.
+    /// The number of the failed attempt; 0 is the first.
     Failed(u32),
     GivenUp,
-    /// SQS moved it to this queue at an unknown time.
+    /// SQS moved the message to this queue at an unknown time.
     Redriven,
-    /// It was sent to this queue and does not contain a reason.
+    /// The message was sent to this queue and does not contain a reason.
     SentHere,
 }
 
 impl Timeline {
-    /// The events of a dead letter, oldest first: its first send, at most the last five failures, and its end.
+    /// Builds the timeline of a dead letter, oldest event first: its first send, at most the last five failures, and
+    /// its end.
     pub fn for_record(record: &DeadLetterRecord) -> Self {
         let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| {
@@ -56,7 +57,8 @@ impl Timeline {
             )
         });
         let (sent_at, details) = (record.message.sent_at, &record.error_details);
-        // In order of detail: our document, SQS's own after a redrive, then another service's.
+        // From the most to the least detailed source: redeliver's record, the facts of an SQS redrive, another
+        // service's record.
         let (start, end) = if let Some(ours) = &record.dead_letter {
             let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
             let given_up = TimelineEvent::new(
@@ -70,7 +72,7 @@ impl Timeline {
             // A redrive preserves the first queue's `SentTimestamp`.
             (Some(sent_at), TimelineEvent::new(TimelineEventKind::Redriven, None, "", details))
         } else if let Some(ForeignDeadLetter { error_type, message, failed_at, .. }) = &record.foreign {
-            // The time given by the service, otherwise the arrival time.
+            // The failure time recorded by the service, or else the arrival time.
             (
                 None,
                 TimelineEvent::new(
@@ -90,12 +92,12 @@ impl Timeline {
         Self { events, skipped: skipped_attempts(record), held_seconds, redrive_count, remarks }
     }
 
-    /// Sentences about facts without a timestamp: the total time held, how often it was received again after an SQS
-    /// redrive, and remarks on another service's record.
+    /// Returns sentences about facts without a timestamp: the total hold time, the number of times the message was
+    /// received again after an SQS redrive, and remarks on another service's record.
     pub fn summary_sentences(&self) -> Vec<String> {
         let held = (self.held_seconds > 0).then(|| {
             let held = format_span(self.held_seconds.into());
-            format!("It was held for {held} in all, not called, since its target was down.")
+            format!("It was held for {held} in total, without a call, because its target was down.")
         });
         let moved = (self.redrive_count > 0).then(|| {
             let times = format_count(self.redrive_count.into(), "time");
@@ -104,7 +106,7 @@ impl Timeline {
         held.into_iter().chain(moved).chain(self.remarks.iter().cloned()).collect()
     }
 
-    /// A sentence about attempts missing from the history.
+    /// Returns a sentence about attempts missing from the history, if any.
     pub fn describe_gap(&self) -> Option<String> {
         let attempts: Vec<_> =
             self.skipped.iter().take(10).map(|attempt| (attempt + 1).to_string()).collect();
@@ -121,7 +123,7 @@ impl TimelineEvent {
 }
 
 impl TimelineEventKind {
-    /// A short description, such as `attempt 1 failed`; attempts are counted from 1.
+    /// Returns a short description, such as `attempt 1 failed`. Attempts are counted from 1.
     pub fn describe(self) -> String {
         match self {
             Self::Sent => "first sent".to_owned(),
@@ -134,8 +136,8 @@ impl TimelineEventKind {
 }
 
 /// Returns the attempts up to `retry_attempt` that are unexpectedly missing from the history. A history of five starts
-/// with its oldest entry, since older ones were dropped; a shorter one starts with attempt 0. (Close to the size limit
-/// a history is shortened, too; then these attempts were made, but are no longer in it.)
+/// with its oldest entry, since older ones were dropped; a shorter one starts with attempt 0. (A history is also
+/// shortened near the size limit; in that case, the returned attempts were made but are no longer recorded.)
 pub fn skipped_attempts(record: &DeadLetterRecord) -> Vec<u32> {
     let Some(metadata) = &record.metadata else {
         return Vec::new();
@@ -156,7 +158,7 @@ mod tests {
     use crate::dead_letter::examples::{foreign_record, retried_record, sample_record};
 
     #[test]
-    fn a_timeline_goes_from_the_first_send_over_the_failures_to_the_end() {
+    fn a_timeline_has_the_first_send_the_failures_and_the_end() {
         let timeline = Timeline::for_record(&sample_record("RETRY_ATTEMPT_EXCEEDED", "too often", 1));
         let story: Vec<_> = timeline
             .events
@@ -199,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn holds_and_moves_are_sentences_of_the_timeline() {
+    fn the_timeline_summarizes_holds_and_sqs_redrives() {
         let mut record = sample_record("MESSAGE_EXPIRED", "too old", 1);
         assert_eq!(Timeline::for_record(&record).summary_sentences(), [""; 0]);
         let ours = record.dead_letter.as_mut().unwrap();
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(
             Timeline::for_record(&record).summary_sentences(),
             [
-                "It was held for 3h 12m in all, not called, since its target was down.",
+                "It was held for 3h 12m in total, without a call, because its target was down.",
                 "It came back 1 time after SQS had moved it without a recorded outcome."
             ]
         );
@@ -216,21 +218,21 @@ mod tests {
         assert_eq!(
             Timeline::for_record(&foreign).summary_sentences(),
             [
-                "It was held for 1m in all, not called, since its target was down.",
+                "It was held for 1m in total, without a call, because its target was down.",
                 "It came back 2 times after SQS had moved it without a recorded outcome."
             ],
-            "without our document its body says so"
+            "without our document, the body has these facts"
         );
     }
 
     #[test]
-    fn missing_attempts_are_a_sentence_of_the_timeline() {
+    fn the_timeline_describes_missing_attempts() {
         let gap = Timeline::for_record(&retried_record(3, &[1])).describe_gap();
         assert_eq!(gap.as_deref(), Some("The history has no record of attempt 1, 3."));
     }
 
     #[test]
-    fn an_attempt_without_a_failure_is_skipped_unless_it_was_shed() {
+    fn an_attempt_without_a_failure_is_skipped_unless_its_entry_was_dropped() {
         for (retry_attempt, history, expected) in [
             (0, &[][..], &[][..]),
             (2, &[0, 1], &[]),

@@ -20,21 +20,21 @@ pub(super) struct QueueId {
 pub(super) struct Survey {
     pub(super) profile: Option<String>,
     pub(super) region: String,
-    /// The region's account; `None` if nothing was listed.
+    /// The account of the region's queues or functions; `None` if none were listed.
     pub(super) account: Option<String>,
-    /// `None` if they could not be listed.
+    /// `None` if the queues could not be listed.
     pub(super) queues: Option<Vec<SurveyedQueue>>,
     /// Functions whose own DLQ is a queue.
     pub(super) functions: Vec<FailureSender>,
-    /// The timeouts of functions in seconds, by name. Those of published versions are unknown.
+    /// Function timeouts in seconds, by function name. The timeouts of published versions are unknown.
     pub(super) timeouts: BTreeMap<String, u64>,
     /// Event source mappings whose on-failure destination is a queue.
     pub(super) mappings: Vec<FailureSender>,
-    /// Subscribers of custom event buses with a known queue for failures.
+    /// Subscribers of custom event buses whose failures are sent to a known queue.
     pub(super) subscribers: Vec<FailureSender>,
     /// Functions that read queues; `None` if they could not be listed.
     pub(super) readers: Option<Vec<FunctionReader>>,
-    /// `None` if they could not be read.
+    /// `None` if the alarms could not be read.
     pub(super) alarms: Option<Vec<Alarm>>,
     /// Errors about data that could not be read.
     pub(super) problems: Vec<String>,
@@ -51,7 +51,7 @@ pub(super) enum SurveyedState {
     Read(QueueAttributes),
     /// Deleted since it was listed.
     Gone,
-    /// Its attributes could not be read, for this reason.
+    /// The attributes could not be read, for this reason.
     Unread(String),
 }
 
@@ -76,7 +76,7 @@ pub(super) struct FailureSender {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FunctionReader {
     pub(super) function: String,
-    pub(super) of: QueueId,
+    pub(super) queue: QueueId,
     pub(super) mapping_uuid: String,
     /// True with `ReportBatchItemFailures`.
     pub(super) reports_failures: bool,
@@ -101,7 +101,7 @@ pub(super) struct AlarmWatch {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum WatchedQueues {
-    /// The queue of this name.
+    /// The queue with this name.
     Named(String),
     /// All queues that a CloudWatch Metrics Insights query selects.
     SelectedBy(String),
@@ -114,14 +114,14 @@ pub(super) struct OldestMessageAge {
     pub(super) at: Timestamp,
 }
 
-/// Ages of the oldest messages of non-empty queues.
+/// Ages of the oldest messages in the non-empty DLQs.
 pub(super) type Ages = BTreeMap<QueueId, OldestMessageAge>;
 
-/// Receives from the non-empty queues that no function reads.
+/// Receives from the non-empty DLQs that no function reads.
 pub(super) type ReceivesByQueue = BTreeMap<QueueId, Receives>;
 
 impl QueueId {
-    /// `None` if it is not the ARN of a queue: a function's DLQ may be an SNS topic.
+    /// Parses a queue ARN; `None` for any other ARN, since a function's DLQ may be an SNS topic.
     pub(super) fn from_arn(arn: &str) -> Option<Self> {
         match arn.parse() {
             Ok(QueueAddress::Arn { region, account, name, .. }) => Some(Self { account, region, name }),
@@ -129,7 +129,8 @@ impl QueueId {
         }
     }
 
-    /// `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`; an emulator's URL has no region.
+    /// Parses `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`. The region is a parameter because an emulator's URL has
+    /// none.
     pub(super) fn from_url(url: &str, region: &str) -> Option<Self> {
         let mut last = url.rsplit('/');
         let (name, account) = (last.next()?.to_owned(), last.next()?.to_owned());
@@ -142,11 +143,11 @@ impl QueueId {
 }
 
 impl QueueAttributes {
-    pub(super) fn new(said: &BTreeMap<String, String>) -> Self {
+    pub(super) fn new(attributes: &BTreeMap<String, String>) -> Self {
         Self {
-            counts: QueueCounts::from_attributes(said),
-            visibility_seconds: said.get("VisibilityTimeout").and_then(|text| text.parse().ok()),
-            redrives_to: RedrivePolicy::from_attributes(said)
+            counts: QueueCounts::from_attributes(attributes),
+            visibility_seconds: attributes.get("VisibilityTimeout").and_then(|text| text.parse().ok()),
+            redrives_to: RedrivePolicy::from_attributes(attributes)
                 .and_then(|policy| QueueId::from_arn(&policy.dead_letter_target_arn?)),
         }
     }
@@ -161,8 +162,8 @@ impl AlarmWatch {
     }
 }
 
-/// True if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the queue. A
-/// wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
+/// Returns true if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the
+/// queue. In doubt, it returns false: a wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
 fn selects_queue(query: &str, name: &str) -> bool {
     match query.to_ascii_uppercase().find("WHERE") {
         None => true,

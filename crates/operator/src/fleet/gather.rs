@@ -1,5 +1,5 @@
 //! Reads from AWS: queues and their attributes, functions, event source mappings, subscribers, alarms, and the ages of
-//! the oldest messages. An error is reported with its region and profile, and the rest is read nevertheless.
+//! the oldest messages. An error is reported with its region and profile and does not stop the other reads.
 
 mod ages;
 mod alarms;
@@ -45,7 +45,7 @@ struct RegionClients<'a> {
     is_aws: bool,
 }
 
-/// Reads all regions, then the ages and receives of the non-empty DLQs, and checks them.
+/// Reads all regions, then the ages and receives of the non-empty DLQs, and checks all DLQs.
 pub(super) async fn survey_connections(
     connections: &[AwsConnection],
     now: Timestamp,
@@ -62,35 +62,35 @@ pub(super) async fn survey_connections(
     let (regions, mut surveys): (Vec<_>, Vec<_>) =
         stream::iter(regions).buffered(REGIONS_AT_ONCE).unzip().await;
 
-    let known = FleetSurvey::new(&surveys);
-    let not_empty: BTreeSet<QueueId> = known.non_empty_dlqs().into_iter().cloned().collect();
+    let fleet = FleetSurvey::new(&surveys);
+    let not_empty: BTreeSet<QueueId> = fleet.non_empty_dlqs().into_iter().cloned().collect();
     let unread: BTreeSet<QueueId> =
-        not_empty.iter().filter(|id| known.functions_reading(id).is_empty()).cloned().collect();
+        not_empty.iter().filter(|id| fleet.functions_reading(id).is_empty()).cloned().collect();
     let (mut ages, mut received) = (Ages::new(), ReceivesByQueue::new());
     for (region, survey) in regions.iter().zip(&mut surveys) {
         let Some(region) = region else { continue };
-        let here = not_empty
+        let in_region = not_empty
             .iter()
             .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
-        let here: Vec<_> = here.filter(|id| !ages.contains_key(id)).collect();
-        let without_function: Vec<_> = here.iter().copied().filter(|id| unread.contains(id)).collect();
-        // Ages first: if CloudWatch rejects that request, no other one is made.
-        let asked = async {
-            ages.extend(region.fetch_ages(&here, now).await?);
+        let in_region: Vec<_> = in_region.filter(|id| !ages.contains_key(id)).collect();
+        let without_function: Vec<_> = in_region.iter().copied().filter(|id| unread.contains(id)).collect();
+        // Ages first: if CloudWatch rejects this request, the second one is not sent.
+        let metrics = async {
+            ages.extend(region.fetch_ages(&in_region, now).await?);
             received.extend(region.fetch_receives(&without_function, now).await?);
             Ok(())
         };
-        survey.problems.extend(asked.await.err());
+        survey.problems.extend(metrics.await.err());
     }
     FleetSurvey::new(&surveys).judge_dlqs(&ages, &received, now)
 }
 
-/// The survey of a region whose connection cannot be opened.
+/// Returns the survey of a region whose connection cannot be opened.
 fn failed_survey(connection: &AwsConnection, error: &CommandFailure) -> Survey {
     let profile = connection.profile();
     let error = error.to_string();
-    let own_words = profile.and_then(|name| error.strip_prefix(&format!("--profile {name}: ")));
-    let problem = format_problem(profile, connection.region(), own_words.unwrap_or(&error));
+    let reason = profile.and_then(|name| error.strip_prefix(&format!("--profile {name}: ")));
+    let problem = format_problem(profile, connection.region(), reason.unwrap_or(&error));
     Survey { profile: profile.map(str::to_owned), problems: vec![problem], ..Survey::default() }
 }
 
@@ -112,7 +112,7 @@ impl<'a> RegionClients<'a> {
         let mut events =
             aws_sdk_eventbridgev2::config::Builder::from(config).interceptor(RequestLog::default());
         if !is_aws {
-            // An emulator that does not support the service may respond with status 500 every time.
+            // An emulator that does not support the service might respond to every request with status 500.
             events = events.retry_config(RetryConfig::disabled());
         }
         Self {
@@ -139,14 +139,15 @@ impl<'a> RegionClients<'a> {
         let functions = or_problem(functions, &mut problems).unwrap_or_default();
         let (mapping_senders, readers) = or_problem(mappings, &mut problems)
             .map_or_else(Default::default, |mappings| (mappings.senders, Some(mappings.readers)));
-        let subscribers = subscribers.into_iter().filter_map(|one| or_problem(one, &mut problems)).collect();
+        let subscribers =
+            subscribers.into_iter().filter_map(|read| or_problem(read, &mut problems)).collect();
         let alarms = or_problem(alarms, &mut problems);
         problems.extend(queues.iter().flatten().filter_map(|queue| self.unread_problem(queue)));
-        let of_queues = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
+        let account = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
         Survey {
             profile: self.connection.profile().map(str::to_owned),
             region: self.name.clone(),
-            account: of_queues.or(functions.account),
+            account: account.or(functions.account),
             queues,
             functions: functions.senders,
             timeouts: functions.timeouts,
@@ -195,7 +196,8 @@ fn format_problem(profile: Option<&str>, region: Option<&str>, what: &str) -> St
     }
 }
 
-/// An error common to all services, such as no connection, is reported once.
+/// Returns the value, or records the problem. A problem common to all services, such as no connection, is recorded
+/// once.
 fn or_problem<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
     match read {
         Ok(read) => return Some(read),

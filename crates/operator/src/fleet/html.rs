@@ -26,7 +26,7 @@ pub fn render_page(fleet: &Fleet) -> String {
 /// The style sheet of the page, also used by the console.
 pub const STYLE: &str = include_str!("html/page.css");
 
-/// The totals, and the DLQs by account and region.
+/// Renders the totals, and the DLQs by account and region.
 pub fn render_content(fleet: &Fleet) -> Markup {
     html! {
         @for problem in fleet.shortened_problems() { p class="warning" { "Incomplete: " (problem) } }

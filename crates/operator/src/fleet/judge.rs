@@ -1,4 +1,4 @@
-//! Finds the dead-letter queues and checks them. It is pure: AWS responses and the time are passed in as values.
+//! Finds the dead-letter queues and checks them. The code is pure: AWS responses and the time are passed in as values.
 
 mod finding;
 
@@ -16,7 +16,7 @@ use super::report::{
 };
 use crate::status::{Receives, readers::Readers};
 
-/// All data read, by queue.
+/// All surveyed data, by queue.
 #[derive(Debug)]
 pub(super) struct FleetSurvey<'a> {
     surveys: &'a [Survey],
@@ -28,21 +28,21 @@ pub(super) struct FleetSurvey<'a> {
 
 impl<'a> FleetSurvey<'a> {
     pub(super) fn new(surveys: &'a [Survey]) -> Self {
-        let mut known = Self {
+        let mut fleet = Self {
             surveys,
             queues: BTreeMap::new(),
             feeders: BTreeMap::new(),
             listed: surveys.iter().filter_map(listed_region).collect(),
         };
         for queue in surveys.iter().flat_map(|survey| survey.queues.iter().flatten()) {
-            known.add_queue(&queue.id, &queue.state);
+            fleet.add_queue(&queue.id, &queue.state);
         }
         for Survey { functions, mappings, subscribers, .. } in surveys {
-            known.add_feeders(FeederKind::Function, functions);
-            known.add_feeders(FeederKind::EventSourceMapping, mappings);
-            known.add_feeders(FeederKind::Subscriber, subscribers);
+            fleet.add_feeders(FeederKind::Function, functions);
+            fleet.add_feeders(FeederKind::EventSourceMapping, mappings);
+            fleet.add_feeders(FeederKind::Subscriber, subscribers);
         }
-        known
+        fleet
     }
 
     fn add_feeders(&mut self, kind: FeederKind, senders: &'a [FailureSender]) {
@@ -51,19 +51,20 @@ impl<'a> FleetSurvey<'a> {
         }
     }
 
-    /// Two profiles may list the same queue, of which only one can read its attributes.
+    /// Adds a queue. Two profiles may list the same queue although only one of them can read its attributes.
     fn add_queue(&mut self, id: &'a QueueId, state: &'a SurveyedState) {
         if let SurveyedState::Read(QueueAttributes { redrives_to: Some(dlq), .. }) = state {
             let feeder = Feeder { kind: FeederKind::Queue, name: id.name.clone() };
             self.feeders.entry(dlq).or_default().insert(feeder);
         }
-        let known = self.queues.entry(id).or_insert(state);
+        let entry = self.queues.entry(id).or_insert(state);
         if matches!(state, SurveyedState::Read(_)) {
-            *known = state;
+            *entry = state;
         }
     }
 
-    /// Queues that a redrive policy, a function, a mapping or a subscriber refers to, and queues named like a DLQ.
+    /// Returns the queues that a redrive policy, a function, a mapping or a subscriber refers to, and queues named like
+    /// a DLQ.
     pub(super) fn dlqs(&self) -> BTreeSet<&'a QueueId> {
         let named = self
             .queues
@@ -72,7 +73,6 @@ impl<'a> FleetSurvey<'a> {
         self.feeders.keys().copied().chain(named.map(|(id, _)| *id)).collect()
     }
 
-    /// The non-empty DLQs.
     pub(super) fn non_empty_dlqs(&self) -> BTreeSet<&'a QueueId> {
         let has_messages = |id: &&QueueId| {
             self.queue_attributes(id).is_some_and(|attributes| attributes.counts.has_messages())
@@ -80,12 +80,12 @@ impl<'a> FleetSurvey<'a> {
         self.dlqs().into_iter().filter(has_messages).collect()
     }
 
-    /// Checks every DLQ.
+    /// Checks every DLQ and all other queues.
     pub(super) fn judge_dlqs(&self, ages: &Ages, received: &ReceivesByQueue, now: Timestamp) -> Fleet {
         let dlqs = self.dlqs().into_iter();
         let mut dlqs: Vec<_> =
             dlqs.map(|id| self.judge_dlq(id, ages.get(id), received.get(id), now)).collect();
-        dlqs.sort_by(|one, other| dlq_order(one).cmp(&dlq_order(other)));
+        dlqs.sort_by(|a, b| dlq_order(a).cmp(&dlq_order(b)));
         let regions = self.surveys.iter().filter_map(|survey| {
             Some(RegionSummary {
                 account: survey.account.clone(),
@@ -130,47 +130,46 @@ impl<'a> FleetSurvey<'a> {
             },
         };
         dlq.findings = finding::find_faults(&dlq, &self.source_queues(id), now);
-        dlq.findings.extend(
-            self.queue_attributes(id).into_iter().flat_map(|read| self.findings_of_readers(id, read)),
-        );
+        dlq.findings
+            .extend(self.queue_attributes(id).into_iter().flat_map(|read| self.reader_findings(id, read)));
         dlq
     }
 
-    /// The queues with findings that are not DLQs.
+    /// Returns the queues that are not DLQs but have findings.
     fn checked_queues(&self) -> Vec<CheckedQueue> {
         let dlqs = self.dlqs();
         let others = self.queues.keys().copied();
-        let others = others.filter(|id| !dlqs.contains(id) && !self.has_blocked_groups(id));
+        let others = others.filter(|id| !dlqs.contains(id) && !self.is_blocked_queue(id));
         let checked = others.filter_map(|id| {
             let read = self.queue_attributes(id)?;
             let findings: Vec<_> =
-                finding::no_dlq(read).into_iter().chain(self.findings_of_readers(id, read)).collect();
+                finding::no_dlq(read).into_iter().chain(self.reader_findings(id, read)).collect();
             let QueueId { account, region, name } = id.clone();
             (!findings.is_empty()).then_some(CheckedQueue { name, account, region, findings })
         });
         checked.collect()
     }
 
-    /// True for `STACK-blocked` of a redeliver deployment, which holds a notice for each blocked group: nothing reads
-    /// it until an operator runs `redeliver unblock`.
-    fn has_blocked_groups(&self, id: &QueueId) -> bool {
+    /// Returns true for a redeliver deployment's `STACK-blocked`, which holds one notice per blocked group. Nothing
+    /// reads it until an operator runs `redeliver unblock`.
+    fn is_blocked_queue(&self, id: &QueueId) -> bool {
         let Some(deployment) = id.name.strip_suffix("-blocked") else { return false };
         self.queues.contains_key(&QueueId { name: format!("{deployment}-final-dlq"), ..id.clone() })
     }
 
-    fn findings_of_readers(&self, id: &QueueId, read: &QueueAttributes) -> Vec<QueueFinding> {
+    fn reader_findings(&self, id: &QueueId, read: &QueueAttributes) -> Vec<QueueFinding> {
         let readers = self.surveys.iter().flat_map(|survey| {
-            let readers = survey.readers.iter().flatten().filter(|reader| reader.of == *id);
+            let readers = survey.readers.iter().flatten().filter(|reader| reader.queue == *id);
             readers.map(|reader| (reader, survey.timeouts.get(&reader.function).copied()))
         });
-        // Two profiles may see the same mapping, of which only one can list the functions.
-        let mut known = BTreeMap::new();
+        // Two profiles may list the same mapping although only one of them can list the functions.
+        let mut by_mapping = BTreeMap::new();
         for (reader, timeout) in readers {
-            let (_, seen) =
-                known.entry((&reader.mapping_uuid, &reader.function)).or_insert((reader, timeout));
-            *seen = seen.or(timeout);
+            let (_, known_timeout) =
+                by_mapping.entry((&reader.mapping_uuid, &reader.function)).or_insert((reader, timeout));
+            *known_timeout = known_timeout.or(timeout);
         }
-        finding::find_reader_faults(read, &known.into_values().collect::<Vec<_>>())
+        finding::find_reader_faults(read, &by_mapping.into_values().collect::<Vec<_>>())
     }
 
     fn queue_attributes(&self, id: &QueueId) -> Option<&'a QueueAttributes> {
@@ -190,7 +189,7 @@ impl<'a> FleetSurvey<'a> {
         }
     }
 
-    /// The queues whose redrive policies name this DLQ.
+    /// Returns the queues whose redrive policies name this DLQ.
     fn source_queues(&self, id: &QueueId) -> Vec<(&'a QueueId, &'a QueueAttributes)> {
         let read = self.queues.keys().filter_map(|source| Some((*source, self.queue_attributes(source)?)));
         read.filter(|(_, attributes)| attributes.redrives_to.as_ref() == Some(id)).collect()
@@ -198,33 +197,35 @@ impl<'a> FleetSurvey<'a> {
 
     pub(super) fn functions_reading(&self, id: &QueueId) -> Vec<String> {
         let readers = self.surveys.iter().flat_map(|survey| survey.readers.iter().flatten());
-        let readers = readers.filter(|reader| reader.of == *id);
+        let readers = readers.filter(|reader| reader.queue == *id);
         readers.map(|reader| reader.function.clone()).collect::<BTreeSet<_>>().into_iter().collect()
     }
 
-    /// True if the event source mappings of its account and region could be listed.
+    /// Returns true if the event source mappings of the queue's account and region could be listed.
     fn lists_mappings(&self, id: &QueueId) -> bool {
-        let of_account =
+        let is_same_account =
             |survey: &Survey| survey.account.as_ref().is_none_or(|account| *account == id.account);
-        let mut here = self.surveys.iter().filter(|survey| survey.region == id.region && of_account(survey));
-        here.any(|survey| survey.readers.is_some())
+        let mut in_region =
+            self.surveys.iter().filter(|survey| survey.region == id.region && is_same_account(survey));
+        in_region.any(|survey| survey.readers.is_some())
     }
 
-    /// The alarms on a queue. An alarm watches queues in its region, possibly of a different account.
+    /// Returns the alarms on a queue; `None` if none were found and the alarms of its account could not be read. An
+    /// alarm watches queues in its own region, possibly in a different account.
     fn queue_alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
-        let here = || self.surveys.iter().filter(|survey| survey.region == id.region);
+        let in_region = || self.surveys.iter().filter(|survey| survey.region == id.region);
         let own_are_known =
-            here().any(|survey| survey.account.as_ref() == Some(&id.account) && survey.alarms.is_some());
+            in_region().any(|survey| survey.account.as_ref() == Some(&id.account) && survey.alarms.is_some());
         let mut found = BTreeSet::new();
-        for survey in here() {
+        for survey in in_region() {
             for alarm in survey.alarms.iter().flatten() {
-                let of_account = |account: &Option<String>| {
+                let is_same_account = |account: &Option<String>| {
                     account.as_ref().or(survey.account.as_ref()) == Some(&id.account)
                 };
                 if alarm
                     .watches
                     .iter()
-                    .any(|watch| of_account(&watch.account) && watch.includes_queue(&id.name))
+                    .any(|watch| is_same_account(&watch.account) && watch.includes_queue(&id.name))
                 {
                     found.insert(DlqAlarm { name: alarm.name.clone(), state: alarm.state.clone() });
                 }

@@ -16,13 +16,13 @@ const NAMES_MAX: usize = 3;
 /// The dead-letter queues of all regions and profiles that were read, with findings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Fleet {
-    /// The start of the reads, truncated to seconds.
+    /// The time at which reading started, truncated to seconds.
     pub at: Timestamp,
     /// The regions that were read.
     pub regions: Vec<RegionSummary>,
     /// Sorted by account and region, then DLQs with a finding first, then by number of messages, largest first.
     pub dlqs: Vec<Dlq>,
-    /// The other queues that have findings, by account and region.
+    /// Other queues with findings, by account and region.
     pub queues: Vec<CheckedQueue>,
     /// Errors about data that could not be read.
     pub problems: Vec<String>,
@@ -40,7 +40,7 @@ pub struct CheckedQueue {
 /// A region read with a profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RegionSummary {
-    /// `None` if the region has no queue from which to derive it.
+    /// `None` if the region has no queue or function from which to derive it.
     pub account: Option<String>,
     pub region: String,
     pub profile: Option<String>,
@@ -63,11 +63,12 @@ pub struct Dlq {
     pub counts: QueueCounts,
     /// The age of the oldest message.
     pub oldest_seconds: Option<i64>,
-    /// The latest time at which SQS deletes the oldest message, which may have waited in its source queue before.
+    /// The latest time at which SQS deletes the oldest message. It is deleted earlier if it first waited in a source
+    /// queue.
     pub first_deleted_by: Option<Timestamp>,
     pub alarms: Option<Vec<DlqAlarm>>,
     pub findings: Vec<QueueFinding>,
-    /// The error if it could not be read.
+    /// The error, if the queue could not be read.
     pub error: Option<String>,
 }
 
@@ -76,7 +77,7 @@ pub struct Dlq {
 #[serde(rename_all = "snake_case")]
 pub enum DlqState {
     There,
-    /// A redrive policy, function or subscriber names it, but it is not listed in its account and region.
+    /// Named by a redrive policy, function or subscriber, but not listed in its account and region.
     Missing,
     /// Listed, but SQS denied access to its attributes.
     Unreadable,
@@ -111,7 +112,7 @@ pub struct DlqAlarm {
     pub state: String,
 }
 
-/// A fault of a queue, or a remark on it, with advice in its sentence.
+/// A fault of a queue or a remark about it. The sentence includes advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueFinding {
     pub code: FindingCode,
@@ -125,11 +126,11 @@ pub enum FindingCode {
     /// The DLQ does not exist.
     Missing,
     PointsToItself,
-    /// One queue is FIFO and the other standard: SQS moves no message between them.
+    /// One queue is FIFO and the other standard: SQS does not move messages between them.
     KindMismatch,
-    /// The retention is not longer than that of a source queue, and below the SQS limit of 14 days.
+    /// The retention is not longer than a source queue's, and below the SQS limit of 14 days.
     ShortRetention,
-    /// A queue that functions read has no redrive policy.
+    /// A queue that is not a DLQ has no redrive policy.
     NoDlq,
     /// The visibility timeout is below six times the function's timeout plus the batching window.
     ShortVisibility,
@@ -146,8 +147,8 @@ pub enum FindingCode {
 }
 
 impl Fleet {
-    /// `Incomplete` if something could not be read, otherwise `Found` if there is a finding other than a remark,
-    /// otherwise `Done`.
+    /// Returns `Incomplete` if something could not be read, otherwise `Found` if there is a finding other than a
+    /// remark, otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
         match (self.problems.is_empty(), self.is_well()) {
             (false, _) => ExitCode::Incomplete,
@@ -156,23 +157,23 @@ impl Fleet {
         }
     }
 
-    /// The first problems, and the number of further ones.
+    /// Returns the first problems, and a line with the number of further problems, if any.
     pub fn shortened_problems(&self) -> Vec<String> {
         let more = self.problems.len().saturating_sub(PROBLEMS_MAX) as u64;
         let more =
-            (more > 0).then(|| format!("and {} more: see --format json", format_count(more, "problem")));
+            (more > 0).then(|| format!("and {}: see --format json", format_count(more, "more problem")));
         self.problems.iter().take(PROBLEMS_MAX).cloned().chain(more).collect()
     }
 
-    /// True if no queue has a finding other than a remark.
+    /// Returns true if no queue has a finding other than a remark.
     pub fn is_well(&self) -> bool {
         self.dlqs.iter().all(Dlq::is_well) && self.queues.is_empty()
     }
 
-    /// Each account and region once, in the order of the DLQs.
+    /// Returns each account and region once, in the order of the DLQs.
     pub fn account_regions(&self) -> Vec<(Option<&str>, &str)> {
         let mut places: Vec<_> =
-            self.regions.iter().map(|one| (one.account.as_deref(), one.region.as_str())).collect();
+            self.regions.iter().map(|read| (read.account.as_deref(), read.region.as_str())).collect();
         places.extend(self.dlqs.iter().map(|dlq| (Some(dlq.account.as_str()), dlq.region.as_str())));
         places.sort_unstable();
         places.dedup();
@@ -189,9 +190,9 @@ impl Fleet {
             .filter(move |queue| Some(queue.account.as_str()) == account && queue.region == region)
     }
 
-    /// The reads of this account and region, one per profile.
+    /// Returns the summaries of this account and region, one per profile.
     pub fn regions_in(&self, account: Option<&str>, region: &str) -> impl Iterator<Item = &RegionSummary> {
-        self.regions.iter().filter(move |one| one.account.as_deref() == account && one.region == region)
+        self.regions.iter().filter(move |read| read.account.as_deref() == account && read.region == region)
     }
 }
 
@@ -202,13 +203,13 @@ impl Dlq {
 }
 
 impl FindingCode {
-    /// True if the finding does not indicate a fault.
+    /// Returns true if the finding does not indicate a fault.
     pub const fn is_remark(self) -> bool {
         matches!(self, Self::Orphan | Self::AgeUncertain)
     }
 }
 
-/// `a, b, c and 2 more`
+/// Joins names: `a, b, c and 2 more`.
 pub(super) fn join_names(names: &[&str]) -> String {
     match names.len().checked_sub(NAMES_MAX).filter(|more| *more > 0) {
         None => names.join(", "),

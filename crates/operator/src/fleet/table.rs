@@ -1,4 +1,4 @@
-//! The report as text: a table per account and region, with the findings below.
+//! The report as text: one table per account and region, with its findings below.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use crate::terminal::escape::escape_line;
 use crate::terminal::layout::TextLayout;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
-/// The report as text.
+/// Renders the report as text.
 pub fn fleet_table(fleet: &Fleet, layout: &TextLayout) -> String {
     let head = format!("{} ({})", format_totals(fleet), layout.format_clock(fleet.at));
     let mut text = layout.wrap_paragraph(&head, 2) + "\n";
@@ -25,9 +25,9 @@ pub fn fleet_table(fleet: &Fleet, layout: &TextLayout) -> String {
     text
 }
 
-/// `5 DLQs, 2 of them with messages; something is wrong with 3`
+/// Formats the totals: `5 DLQs, 2 with messages, 3 with something wrong`.
 fn format_totals(fleet: &Fleet) -> String {
-    let count = |is_one: fn(&&Dlq) -> bool| group_digits(fleet.dlqs.iter().filter(is_one).count() as u64);
+    let count = |matches: fn(&&Dlq) -> bool| group_digits(fleet.dlqs.iter().filter(matches).count() as u64);
     format!(
         "{}, {} with messages, {} with something wrong{}",
         format_count(fleet.dlqs.len() as u64, "DLQ"),
@@ -40,18 +40,19 @@ fn format_totals(fleet: &Fleet) -> String {
     )
 }
 
-/// `eu-central-1, account 123456789012, profile prod: 37 queues`
+/// Formats a region: `eu-central-1, account 123456789012, profile prod: 37 queues`.
 pub(super) fn format_region(fleet: &Fleet, account: Option<&str>, region: &str) -> String {
-    let seen: Vec<_> = fleet.regions_in(account, region).collect();
-    let queues = match seen.iter().map(|region| region.queues).max() {
+    let summaries: Vec<_> = fleet.regions_in(account, region).collect();
+    let queues = match summaries.iter().map(|region| region.queues).max() {
         Some(0) => "no queues".to_owned(),
         Some(queues) => format_count(queues, "queue"),
         None => "not read".to_owned(),
     };
     let account = account.map(|account| format!(", account {account}"));
-    let profiles = seen.iter().filter_map(|region| Some(format!(", profile {}", region.profile.as_ref()?)));
-    let words: String = account.into_iter().chain(profiles).collect();
-    format!("{region}{words}: {queues}")
+    let profiles =
+        summaries.iter().filter_map(|region| Some(format!(", profile {}", region.profile.as_ref()?)));
+    let details: String = account.into_iter().chain(profiles).collect();
+    format!("{region}{details}: {queues}")
 }
 
 fn render_rows(fleet: &Fleet, dlqs: &[&Dlq], layout: &TextLayout) -> String {
@@ -63,7 +64,7 @@ fn render_rows(fleet: &Fleet, dlqs: &[&Dlq], layout: &TextLayout) -> String {
     )
 }
 
-/// In the order of the header.
+/// Formats the cells of a row, in the order of the header.
 pub(super) fn format_cells(fleet: &Fleet, dlq: &Dlq) -> [String; 8] {
     let is_empty = dlq.state == DlqState::There && !dlq.counts.has_messages();
     let unknown = if dlq.state == DlqState::Missing || is_empty { "-" } else { "?" };
@@ -77,7 +78,7 @@ pub(super) fn format_cells(fleet: &Fleet, dlq: &Dlq) -> [String; 8] {
         or_unknown(left.filter(|_| !is_empty)),
         or_unknown(dlq.counts.retention_seconds.map(format_span)),
         format_alarm(dlq).to_owned(),
-        fed_by(dlq),
+        format_feeders(dlq),
     ]
 }
 
@@ -91,7 +92,7 @@ fn format_alarm(dlq: &Dlq) -> &'static str {
     }
 }
 
-fn fed_by(dlq: &Dlq) -> String {
+fn format_feeders(dlq: &Dlq) -> String {
     let names: Vec<_> = dlq.fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
     if names.is_empty() { "?".to_owned() } else { escape_line(&join_names(&names)) }
 }

@@ -1,4 +1,4 @@
-//! The whole survey against canned responses.
+//! Tests the complete survey against canned responses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,7 +29,7 @@ fn json(value: Value) -> Answer {
     Some((200, value.into()))
 }
 
-/// `orders`, and `orders-dlq` with two waiting messages, each on its own page of queues.
+/// Responds with `orders`, and `orders-dlq` with two waiting messages, each on its own page of queues.
 fn sqs_response(body: &str) -> Answer {
     let request: Value = serde_json::from_str(body).unwrap();
     let page = |name: &str, next: Option<&str>| {
@@ -53,7 +53,7 @@ fn sqs_response(body: &str) -> Answer {
     }
 }
 
-/// One alarm, on the DLQ.
+/// Responds with one alarm, on the DLQ.
 fn alarms() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricAlarms").array(1).map(4);
@@ -62,7 +62,7 @@ fn alarms() -> Answer {
     Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
-/// The DLQ's oldest message has been there since yesterday at noon.
+/// Responds with the age of the DLQ's oldest message, sent yesterday at noon.
 fn ages() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
@@ -74,7 +74,7 @@ fn ages() -> Answer {
 const SUBSCRIBER: &str =
     "arn:aws:events:eu-central-1:123456789012:subscriber/large-orders/abcdef1234567890abcdef123";
 
-/// One subscriber of a custom event bus.
+/// Responds with one subscriber of a custom event bus.
 fn subscribers() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("Subscribers").array(1).map(2);
@@ -82,7 +82,7 @@ fn subscribers() -> Answer {
     Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
-/// Its failures go to the DLQ.
+/// Responds with the subscriber, whose failures go to the DLQ.
 fn subscriber() -> Answer {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(3).str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
@@ -117,7 +117,7 @@ fn service(request: &LoopbackRequest) -> &'static str {
     named.unwrap_or(if request.1.contains("QueueUrl") { "GetQueueAttributes" } else { "ListQueues" })
 }
 
-/// All services respond successfully.
+/// Responds successfully for all services.
 fn well(request: &LoopbackRequest) -> Answer {
     match service(request) {
         "DescribeAlarms" => alarms(),
@@ -150,7 +150,7 @@ async fn survey_servers(servers: &[&Loopback]) -> Fleet {
 }
 
 #[tokio::test]
-async fn each_service_is_queried_once_and_the_answers_are_joined() {
+async fn each_service_is_queried_once_and_the_responses_are_combined() {
     let server = Loopback::start_answering(well);
     let fleet = survey_servers(&[&server]).await;
     let expected = json!({
@@ -200,7 +200,7 @@ async fn each_service_is_queried_once_and_the_answers_are_joined() {
     ];
     assert_eq!(counts, BTreeMap::from(expected));
     for (_, list) in requests.iter().filter(|request| service(request) == "ListQueues") {
-        assert!(list.contains("\"MaxResults\":1000"), "without it SQS gives no second page: {list}");
+        assert!(list.contains("\"MaxResults\":1000"), "without it, SQS returns no second page: {list}");
     }
     let metrics = requests.iter().find(|request| service(request) == "GetMetricData").unwrap();
     for word in ["AWS/SQS", "ApproximateAgeOfOldestMessage", "QueueName", "orders-dlq"] {
@@ -209,7 +209,7 @@ async fn each_service_is_queried_once_and_the_answers_are_joined() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_reported_with_its_region_and_hides_no_other() {
+async fn a_rejected_request_is_reported_with_its_region_and_the_rest_is_read() {
     for (refuses, answer, problem) in [
         ("DescribeAlarms", denied as fn() -> Answer, "cloudwatch:DescribeAlarms: AccessDenied: no"),
         ("GetMetricData", denied, "cloudwatch:GetMetricData: AccessDenied: no"),
@@ -234,33 +234,33 @@ async fn a_refused_request_is_reported_with_its_region_and_hides_no_other() {
     }
 }
 
-/// An emulator, or anything that responds in place of a service missing from a region, does not support subscribers; a
+/// Emulators, and whatever responds in place of a service missing from a region, do not support subscribers. A
 /// subscriber deleted since it was listed no longer sends anything.
 #[tokio::test]
 async fn missing_event_buses_and_deleted_subscribers_are_not_problems() {
     let unsupported: fn() -> Answer = || Some((400, json!({ "error": "Unsupported service" }).into()));
     let gone: fn() -> Answer = || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
-    for (asked, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
+    for (action, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
         let server =
             Loopback::start_answering(
                 move |request| {
-                    if service(request) == asked { answer() } else { well(request) }
+                    if service(request) == action { answer() } else { well(request) }
                 },
             );
         let fleet = survey_servers(&[&server]).await;
-        assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Done), "{asked}");
+        assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Done), "{action}");
         let feeders: Vec<_> = fleet.dlqs[0].fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
-        assert_eq!(feeders, ["orders", "mailer"], "{asked}");
+        assert_eq!(feeders, ["orders", "mailer"], "{action}");
     }
 }
 
-fn ages_asked_for(server: &Loopback) -> Vec<(bool, bool)> {
-    let asked = server.requests().into_iter().filter(|request| service(request) == "GetMetricData");
-    asked.map(|(_, body)| (body.contains("q0"), body.contains("q1"))).collect()
+fn metric_queries(server: &Loopback) -> Vec<(bool, bool)> {
+    let queries = server.requests().into_iter().filter(|request| service(request) == "GetMetricData");
+    queries.map(|(_, body)| (body.contains("q0"), body.contains("q1"))).collect()
 }
 
 #[tokio::test]
-async fn receives_are_queried_of_a_dlq_that_no_function_reads() {
+async fn receives_are_queried_for_a_dlq_that_no_function_reads() {
     let server = Loopback::start_answering(|request| match service(request) {
         "/event-source-mappings" => json(json!({ "EventSourceMappings": [] })),
         "GetMetricData" if request.1.contains("NumberOfEmptyReceives") => {
@@ -283,7 +283,7 @@ async fn receives_are_queried_of_a_dlq_that_no_function_reads() {
 }
 
 #[tokio::test]
-async fn each_account_is_asked_for_the_ages_of_its_own_queues() {
+async fn each_account_is_queried_for_the_ages_of_its_own_queues() {
     const OTHER: &str = "210987654321";
     let own = Loopback::start_answering(well);
     let other = Loopback::start_answering(|(head, body)| {
@@ -293,7 +293,7 @@ async fn each_account_is_asked_for_the_ages_of_its_own_queues() {
     let fleet = survey_servers(&[&own, &other]).await;
     let seen: Vec<_> = fleet.dlqs.iter().map(|dlq| (dlq.account.as_str(), dlq.oldest_seconds)).collect();
     assert_eq!(seen, [(ACCOUNT, Some(86_400)), (OTHER, Some(86_400))]);
-    assert_eq!([&own, &other].map(ages_asked_for), [[(true, false)], [(true, false)]]);
+    assert_eq!([&own, &other].map(metric_queries), [[(true, false)], [(true, false)]]);
 }
 
 #[tokio::test]
@@ -301,14 +301,14 @@ async fn two_profiles_of_one_account_see_each_dlq_once() {
     let [first, second] = [Loopback::start_answering(well), Loopback::start_answering(well)];
     let fleet = survey_servers(&[&first, &second]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len()), (1, 2));
-    assert_eq!([&first, &second].map(|server| ages_asked_for(server).len()), [1, 0]);
+    assert_eq!([&first, &second].map(|server| metric_queries(server).len()), [1, 0]);
 }
 
 #[tokio::test]
-async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
+async fn an_unreadable_queue_is_a_row_with_the_reason() {
     let server = Loopback::start_answering(|request| {
-        let is_it = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
-        if is_it { refused() } else { well(request) }
+        let is_dlq_request = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
+        if is_dlq_request { refused() } else { well(request) }
     });
     let fleet = survey_servers(&[&server]).await;
     let dlq = &fleet.dlqs[0];
@@ -322,7 +322,7 @@ async fn a_queue_that_cannot_be_read_is_a_row_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_queue_that_is_deleted_meanwhile_is_missing_and_no_problem() {
+async fn a_queue_deleted_during_the_survey_is_missing_and_not_a_problem() {
     let server = Loopback::start_answering(|request| {
         if service(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
             return well(request);
@@ -337,7 +337,7 @@ async fn a_queue_that_is_deleted_meanwhile_is_missing_and_no_problem() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_throttled_is_made_again() {
+async fn a_throttled_request_is_retried() {
     let mut throttled = false;
     let server = Loopback::start_answering(move |request| {
         if service(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
@@ -360,18 +360,18 @@ async fn a_region_without_access_does_not_hide_the_others() {
     assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
     assert_eq!(fleet.exit_code(), ExitCode::Incomplete);
     let nothing = survey_servers(&[&closed]).await;
-    assert_eq!(nothing.regions, [], "which is an error, with exit code 1");
+    assert_eq!(nothing.regions, [], "this is an error, with exit code 1");
 }
 
 #[test]
 fn hundreds_of_problems_are_shortened_to_ten() {
-    let in_short = |count: u64| {
+    let shortened = |count: u64| {
         let problems = (0..count).map(|n| format!("problem {n}")).collect();
         Fleet { at: now(), regions: Vec::new(), dlqs: Vec::new(), queues: Vec::new(), problems }
             .shortened_problems()
     };
-    assert_eq!(in_short(10)[9..], ["problem 9"]);
-    assert_eq!(in_short(12)[9..], ["problem 9", "and 2 problems more: see --format json"]);
+    assert_eq!(shortened(10)[9..], ["problem 9"]);
+    assert_eq!(shortened(12)[9..], ["problem 9", "and 2 more problems: see --format json"]);
 }
 
 #[tokio::test]
@@ -381,9 +381,9 @@ async fn printed_fleet_permissions_match_the_requests() {
     let used = server.requests().into_iter().map(|request| match service(&request) {
         "/functions" => "lambda:ListFunctions".to_owned(),
         "/event-source-mappings" => "lambda:ListEventSourceMappings".to_owned(),
-        of_cloudwatch @ ("DescribeAlarms" | "GetMetricData") => format!("cloudwatch:{of_cloudwatch}"),
-        of_events @ ("ListSubscribers" | "DescribeSubscriber") => format!("events:{of_events}"),
-        of_sqs => format!("sqs:{of_sqs}"),
+        action @ ("DescribeAlarms" | "GetMetricData") => format!("cloudwatch:{action}"),
+        action @ ("ListSubscribers" | "DescribeSubscriber") => format!("events:{action}"),
+        action => format!("sqs:{action}"),
     });
     let policy = permissions::build_policy(
         permissions::PolicyCommand::Fleet,

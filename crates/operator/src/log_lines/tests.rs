@@ -8,7 +8,7 @@ const ARN: &str = "arn:aws:sqs:eu-central-1:000000000000:final-dlq";
 const ID: &str = "0191f3a2-7b1c-4d3e-8f00-0123456789ab";
 const STREAM: &str = "2026/07/25/[$LATEST]0123456789abcdef";
 
-/// The log links of a dead letter whose document has these members, read from this queue.
+/// Returns the log links of a dead letter from `queue_arn` whose document has these members.
 fn lines(members: Value, queue_arn: &str) -> Option<LogLinks> {
     let mut message = dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
     queue_arn.clone_into(&mut message.queue_arn);
@@ -27,13 +27,13 @@ fn logs(more: Value) -> Value {
     json!({ "last_attempt_logs": logs })
 }
 
-fn whole() -> Value {
+fn complete_logs() -> Value {
     logs(json!({ "request_id": ID, "log_group": "/aws/lambda/orders", "log_stream": STREAM }))
 }
 
 #[test]
-fn the_log_link_shows_the_stream_and_the_command_the_request_id() {
-    let found = lines(whole(), ARN).unwrap();
+fn the_log_link_filters_by_stream_and_the_command_by_request_id() {
+    let found = lines(complete_logs(), ARN).unwrap();
     assert_eq!(found.describe_location(), Some(format!("/aws/lambda/orders {STREAM}")));
     assert_eq!(
         found.command.as_deref(),
@@ -83,27 +83,27 @@ fn an_invoked_function_falls_back_to_its_default_log_group() {
 }
 
 #[test]
-fn each_partition_has_its_console_and_an_unknown_region_none() {
-    let urls = |arn: &str| lines(whole(), arn).and_then(|found| found.url).unwrap_or_default();
+fn each_partition_has_its_own_console_and_an_invalid_region_has_none() {
+    let urls = |arn: &str| lines(complete_logs(), arn).and_then(|found| found.url).unwrap_or_default();
     for (partition, host) in
         [("aws-cn", "console.amazonaws.cn"), ("aws-us-gov", "console.amazonaws-us-gov.com")]
     {
         let expected = format!("https://{host}/cloudwatch/home?region=cn-north-1#logsV2:");
         assert!(urls(&format!("arn:{partition}:sqs:cn-north-1:0:q")).starts_with(&expected));
     }
-    let other = lines(whole(), "arn:aws-iso:sqs:us-iso-east-1:0:q").unwrap();
+    let other = lines(complete_logs(), "arn:aws-iso:sqs:us-iso-east-1:0:q").unwrap();
     assert_eq!(other.url, None);
     assert!(other.command.unwrap().contains(" --region us-iso-east-1 "));
-    let of_source = |arn: &str| {
-        let mut members = whole();
+    let from_source = |arn: &str| {
+        let mut members = complete_logs();
         members["source_queue_arn"] = arn.into();
         lines(members, "file:dead.jsonl").unwrap()
     };
-    let found = of_source("arn:aws:sqs:eu-west-1:0:source");
+    let found = from_source("arn:aws:sqs:eu-west-1:0:source");
     assert!(found.command.unwrap().contains(" --region eu-west-1 "), "a file has no region");
     for wrong in ["", "arn:aws:sqs", "arn:aws:sqs:$(id):0:q", "arn:aws:sqs:--debug:0:q", "arn:aws:sqs:EU:0:q"]
     {
-        let found = of_source(wrong);
+        let found = from_source(wrong);
         assert_eq!((found.url, found.command), (None, None), "{wrong}");
     }
 }
@@ -114,11 +114,11 @@ fn a_call_without_request_id_links_to_its_stream() {
     let command = lines(members, ARN).unwrap().command.unwrap();
     assert!(!command.contains("--filter-pattern"), "{command}");
     let group = lines(logs(json!({ "log_group": "/aws/lambda/orders" })), ARN).unwrap();
-    assert_eq!((group.url, group.command), (None, None), "all lines of all environments");
+    assert_eq!((group.url, group.command), (None, None), "the link would show all lines of all environments");
     assert_eq!(lines(json!({}), ARN), None);
 }
 
-/// Splits a command into words as a POSIX shell does; `None` for anything it would run or expand.
+/// Splits a command into words as a POSIX shell does. Returns `None` if the shell would run or expand any part of it.
 fn words(command: &str) -> Option<Vec<String>> {
     let (mut words, mut word, mut in_quotes) = (Vec::new(), String::new(), false);
     for character in command.chars() {
@@ -135,7 +135,7 @@ fn words(command: &str) -> Option<Vec<String>> {
 }
 
 proptest! {
-    /// Anyone may have written a dead letter.
+    /// Anyone could have written a dead letter.
     #[test]
     fn untrusted_log_names_are_quoted_in_command_and_link(
         texts in prop::array::uniform5(prop_oneof![

@@ -1,4 +1,4 @@
-//! Charts as SVG. Colours come from the style sheet, by class; no information is conveyed by colour alone.
+//! Draws charts as SVG. The style sheet assigns colours by class; no information is conveyed by colour alone.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -9,17 +9,17 @@ use crate::terminal::units::{as_float, group_digits};
 const STYLE: &str = include_str!("chart.css");
 
 const WIDTH: f64 = 560.0;
-/// A chart's position in its picture. Labels may extend beyond the right edge.
+/// The edges of a chart in its picture. Labels can extend beyond the right edge.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 516.0;
 const TOP: f64 = 10.0;
 /// The height of a line of text.
 const LINE: f64 = 22.0;
-/// The number of columns in a legend, and of characters that fit in one.
+/// The number of columns in a legend, and the number of characters that fit in each.
 const COLUMNS: usize = 2;
-const LETTERS: usize = 32;
+const LABEL_CHARS_MAX: usize = 32;
 /// The number of characters that fit in a title.
-const TITLE_LETTERS: usize = 56;
+const TITLE_CHARS_MAX: usize = 56;
 
 /// An axis with its ends and marks.
 pub struct Axis {
@@ -42,7 +42,7 @@ pub struct Plot {
 pub enum LegendKey {
     Area(&'static str, &'static str),
     Line(&'static str, &'static str),
-    /// A short upright line.
+    /// A short vertical line.
     Tick(&'static str),
 }
 
@@ -55,7 +55,7 @@ pub struct Figure {
 }
 
 impl Axis {
-    /// From 0 to a round number of at least `most`.
+    /// Creates an axis from 0 to a round number that is at least `most`.
     pub fn for_counts(most: u64) -> Self {
         let Scale { step, steps } = fit_scale(most, 4);
         let marks = (0..=steps).map(|index| (as_float(index * step), group_digits(index * step))).collect();
@@ -73,14 +73,14 @@ impl Plot {
         (self.x.map_value(x, LEFT, RIGHT), self.y.map_value(y, TOP + self.height, TOP))
     }
 
-    /// A rectangle between two opposite corners.
-    pub fn draw_rectangle(&self, class: &str, one: (f64, f64), other: (f64, f64)) -> Markup {
-        let ((left, one), (right, other)) = (self.map_point(one), self.map_point(other));
-        let [x, y] = [left, one.min(other)].map(round_pixels);
-        html! { rect class=(class) x=(x) y=(y) width=(round_pixels(right - left)) height=(round_pixels((one - other).abs())) {} }
+    /// Draws a rectangle between two opposite corners.
+    pub fn draw_rectangle(&self, class: &str, start: (f64, f64), end: (f64, f64)) -> Markup {
+        let ((left, start_y), (right, end_y)) = (self.map_point(start), self.map_point(end));
+        let [x, y] = [left, start_y.min(end_y)].map(round_pixels);
+        html! { rect class=(class) x=(x) y=(y) width=(round_pixels(right - left)) height=(round_pixels((start_y - end_y).abs())) {} }
     }
 
-    /// A line through all points.
+    /// Draws a line through all points.
     pub fn draw_line(&self, class: &str, points: impl IntoIterator<Item = (f64, f64)>) -> Markup {
         html! { polyline class=(class) points=(self.format_points(points)) {} }
     }
@@ -90,7 +90,7 @@ impl Plot {
         html! { polygon class=(class) points=(self.format_points(points)) {} }
     }
 
-    /// A vertical line with a label at its top.
+    /// Draws a vertical line with a label at its top.
     pub fn draw_marker(&self, x: f64, label: &str) -> Markup {
         let (left, top) = self.map_point((x, self.y.to));
         let is_left = left < (LEFT + RIGHT) / 2.0;
@@ -107,7 +107,7 @@ impl Plot {
         points.map(|(x, y)| format!("{},{}", round_pixels(x), round_pixels(y))).collect::<Vec<_>>().join(" ")
     }
 
-    /// The chart: its grid, the drawing, the axis title below it, and a legend.
+    /// Draws the complete chart: its grid, the drawing, the axis title below it, and a legend.
     pub fn draw_figure(
         &self,
         title: impl Into<String>,
@@ -122,25 +122,25 @@ impl Plot {
         let height = first_line + LINE * as_float(legend.len().div_ceil(COLUMNS) as u64) - LINE / 2.0;
         let chart = html! {
             svg class="chart" role="img" aria-label=(title) width=(WIDTH) height=(height) viewBox={"0 0 " (WIDTH) " " (height)} {
-                @for (value, words) in &self.y.marks {
+                @for (value, label) in &self.y.marks {
                     @let y = round_pixels(self.y.map_value(*value, bottom, TOP));
                     @if self.y.has_lines { line class="grid" x1=(LEFT) x2=(RIGHT) y1=(y) y2=(y) {} }
-                    text class="quiet end" x=(LEFT - 8.0) y=(y) { (words) }
+                    text class="quiet end" x=(LEFT - 8.0) y=(y) { (label) }
                 }
-                @for (value, words) in &self.x.marks {
+                @for (value, label) in &self.x.marks {
                     @let x = round_pixels(self.x.map_value(*value, LEFT, RIGHT));
                     @if self.x.has_lines { line class="grid" x1=(x) x2=(x) y1=(TOP) y2=(bottom) {} }
-                    text class="quiet middle" x=(x) y=(bottom + 18.0) { (words) }
+                    text class="quiet middle" x=(x) y=(bottom + 18.0) { (label) }
                 }
                 (drawn)
                 @if !below.is_empty() {
                     text class="quiet middle" x=((LEFT + RIGHT) / 2.0) y=(bottom + 18.0 + LINE) { (below) }
                 }
-                @for (index, (key, words)) in legend.iter().enumerate() {
+                @for (index, (key, label)) in legend.iter().enumerate() {
                     @let x = WIDTH / as_float(COLUMNS as u64) * as_float((index % COLUMNS) as u64) + 14.0;
                     @let y = first_line + LINE * as_float((index / COLUMNS) as u64);
                     (key.draw_key(x, y))
-                    text x=(x + 24.0) y=(y) { (shorten_text(words, LETTERS)) }
+                    text x=(x + 24.0) y=(y) { (shorten_text(label, LABEL_CHARS_MAX)) }
                 }
             }
         };
@@ -153,15 +153,16 @@ impl LegendKey {
         let line = |from: (f64, f64), to: (f64, f64)| format!("{},{} {},{}", from.0, from.1, to.0, to.1);
         html! {
             @match self {
-                Self::Area(colour, how) => rect class={(colour) " " (how)} x=(x) y=(y - 6.0) width="16" height="12" {},
-                Self::Line(colour, how) => polyline class={(colour) " " (how)} points=(line((x, y), (x + 16.0, y))) {},
+                Self::Area(colour, style) => rect class={(colour) " " (style)} x=(x) y=(y - 6.0) width="16" height="12" {},
+                Self::Line(colour, style) => polyline class={(colour) " " (style)} points=(line((x, y), (x + 16.0, y))) {},
                 Self::Tick(colour) => polyline class=(colour) points=(line((x + 8.0, y - 6.0), (x + 8.0, y + 6.0))) {},
             }
         }
     }
 }
 
-/// A small chart without axes. Each column is `step` wide with a gap of one pixel. A count of 0 is drawn as a line.
+/// Draws a small chart without axes. Each column is `step` wide with a gap of one pixel. A count of 0 is drawn as a
+/// line.
 pub fn columns_only(
     label: &str,
     step: usize,
@@ -181,26 +182,26 @@ pub fn columns_only(
     }
 }
 
-/// A standalone picture with the charts stacked vertically.
+/// Renders a standalone picture with the charts stacked vertically.
 pub fn render_picture(figures: &[Figure]) -> String {
     const HEADING: f64 = 58.0;
     let height = figures.iter().map(|figure| figure.height + HEADING).sum::<f64>() + 10.0;
     let mut top = 0.0;
-    let mut placed = String::new();
+    let mut stacked = String::new();
     for Figure { title, note, chart, height } in figures {
         let drawn = html! {
-            text class="title" x="14" y=(top + 22.0) { (shorten_text(title, TITLE_LETTERS)) }
+            text class="title" x="14" y=(top + 22.0) { (shorten_text(title, TITLE_CHARS_MAX)) }
             text class="quiet" x="14" y=(top + 44.0) { (note) }
             g transform={"translate(0," (top + HEADING) ")"} { (chart) } "\n"
         };
-        placed += &drawn.into_string();
+        stacked += &drawn.into_string();
         top += height + HEADING;
     }
     let picture = html! {
         svg class="chart" xmlns="http://www.w3.org/2000/svg" width=(WIDTH) height=(height) viewBox={"0 0 " (WIDTH) " " (height)} {
             style { (PreEscaped(STYLE)) }
             rect class="paper" width="100%" height="100%" {} "\n"
-            (PreEscaped(placed))
+            (PreEscaped(stacked))
         }
     };
     escape_markup(&picture) + "\n"
@@ -214,7 +215,7 @@ pub struct Scale {
     pub steps: u64,
 }
 
-/// A scale up to `most`, with at most `marks_max` steps.
+/// Returns a scale that reaches `most` in at most `marks_max` steps.
 pub fn fit_scale(most: u64, marks_max: u64) -> Scale {
     let powers = std::iter::successors(Some(1_u64), |power| power.checked_mul(10));
     let mut steps = powers.flat_map(|power| [power, power.saturating_mul(2), power.saturating_mul(5)]);
@@ -222,7 +223,7 @@ pub fn fit_scale(most: u64, marks_max: u64) -> Scale {
     Scale { step, steps: most.div_ceil(step).max(1) }
 }
 
-/// A length rounded to a tenth of a pixel.
+/// Rounds a length to a tenth of a pixel.
 pub fn round_pixels(length: f64) -> f64 {
     (length * 10.0).round() / 10.0
 }
@@ -233,15 +234,15 @@ mod tests {
 
     #[test]
     fn a_grid_has_at_most_four_lines_at_round_numbers() {
-        let of = [0, 1, 4, 5, 9, 37, 1040, 2000].map(|most| fit_scale(most, 4));
+        let scales = [0, 1, 4, 5, 9, 37, 1040, 2000].map(|most| fit_scale(most, 4));
         assert_eq!(
-            of.map(|Scale { step, steps }| (step, steps)),
+            scales.map(|Scale { step, steps }| (step, steps)),
             [(1, 1), (1, 1), (1, 4), (2, 3), (5, 2), (10, 4), (500, 3), (500, 4)]
         );
     }
 
     #[test]
-    fn a_picture_has_each_place_where_its_value_is() {
+    fn values_are_drawn_at_their_positions() {
         let axis = |to| Axis { from: 0.0, to, marks: vec![(to, "most".to_owned())], has_lines: false };
         let plot = Plot { x: axis(10.0), y: axis(4.0), height: 100.0 };
         let half = plot.draw_rectangle("s1", (0.0, 0.0), (5.0, 1.0)).into_string();

@@ -25,12 +25,12 @@ const MESSAGE_MEMBERS: [&str; 7] = [
     "MD5OfMessageAttributes",
     "MessageAttributes",
 ];
-/// The members printed by the SDKs for Python, JavaScript and Go: `Messages`, and others beside it.
+/// The members of a response as printed by the SDKs for Python, JavaScript and Go.
 const RESPONSE_MEMBERS: [&str; 4] = ["Messages", "ResponseMetadata", "$metadata", "ResultMetadata"];
-/// Any such document on one line contains at least one of these.
-const SIGNS: [&str; 4] = [r#""Messages""#, r#""Records""#, r#""Body""#, r#""aws:sqs""#];
-/// The first member of an event, or of a record in it.
-const FIRST_OF_EVENT: [&str; 2] = ["Records", "messageId"];
+/// Every exported object contains at least one of these strings.
+const MARKERS: [&str; 4] = [r#""Messages""#, r#""Records""#, r#""Body""#, r#""aws:sqs""#];
+/// The first member of a Lambda event, and of a record in it.
+const FIRST_EVENT_MEMBERS: [&str; 2] = ["Records", "messageId"];
 
 /// The messages of a document.
 #[derive(Debug, PartialEq, Eq)]
@@ -50,29 +50,29 @@ pub(super) enum ExportKind {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Element {
-    /// JSON: the message with its id, its attributes and its body.
+    /// A message as JSON, with its id, attributes and body.
     Exported(String),
     /// The body of a message.
     Body(String),
 }
 
-/// The documents read so far, and their messages.
+/// The numbers of documents and messages read so far, by kind.
 #[derive(Debug, Default)]
 pub(super) struct ExportTally(BTreeMap<ExportKind, (u64, u64)>);
 
 impl MessageExport {
-    /// Parses a document; `None` if it is a body or anything else. If the whole input is an array of objects or
-    /// strings, it is a list of bodies. As one line among several, such an array is a body.
+    /// Parses a document. Returns `None` if it is not an export, for example because it is a body. An array of objects
+    /// or strings is a list of bodies if it is the entire input, and a single body if it is one line among several.
     pub(super) fn read(document: &str, is_whole_input: bool) -> Option<Self> {
         match document.trim_ascii_start().as_bytes().first()? {
-            b'{' if SIGNS.iter().any(|sign| document.contains(sign)) => read_object(document),
+            b'{' if MARKERS.iter().any(|marker| document.contains(marker)) => read_object(document),
             b'[' => read_array(document, is_whole_input),
             _ => None,
         }
     }
 
-    /// True if an incomplete document begins like one of these.
-    pub(super) fn is_begun_by(beginning: &[u8]) -> bool {
+    /// Returns true if an incomplete document could be the beginning of an export.
+    pub(super) fn is_prefix(beginning: &[u8]) -> bool {
         let beginning = beginning.trim_ascii_start();
         if let Some(array) = beginning.strip_prefix(b"[") {
             return matches!(array.trim_ascii_start().first(), Some(b'{' | b'"'));
@@ -80,7 +80,7 @@ impl MessageExport {
         let Some(object) = beginning.strip_prefix(b"{") else { return false };
         let Some(name) = object.trim_ascii_start().strip_prefix(b"\"") else { return false };
         let name = name.split(|byte| *byte == b'"').next().unwrap_or_default();
-        let known = MESSAGE_MEMBERS.iter().chain(&RESPONSE_MEMBERS).chain(&FIRST_OF_EVENT);
+        let known = MESSAGE_MEMBERS.iter().chain(&RESPONSE_MEMBERS).chain(&FIRST_EVENT_MEMBERS);
         known.into_iter().any(|known| known.as_bytes() == name)
     }
 }
@@ -114,8 +114,8 @@ fn read_object(document: &str) -> Option<MessageExport> {
 
 fn read_array(document: &str, is_whole_input: bool) -> Option<MessageExport> {
     let array: Vec<&RawValue> = serde_json::from_str(document).ok()?;
-    let begin_with = |first| array.iter().all(|element| element.get().starts_with(first));
-    let elements = if begin_with('{') {
+    let all_start_with = |first| array.iter().all(|element| element.get().starts_with(first));
+    let elements = if all_start_with('{') {
         let mut elements = Vec::new();
         let mut are_exports = !array.is_empty();
         for element in &array {
@@ -128,7 +128,7 @@ fn read_array(document: &str, is_whole_input: bool) -> Option<MessageExport> {
             }
         }
         (are_exports || is_whole_input).then_some(elements)?
-    } else if begin_with('"') && is_whole_input {
+    } else if all_start_with('"') && is_whole_input {
         let texts: Vec<String> = serde_json::from_str(document).ok()?;
         texts.into_iter().map(Element::Body).collect()
     } else {
@@ -146,25 +146,25 @@ impl MessageExport {
 
 type ExportMembers<'a> = BTreeMap<String, &'a RawValue>;
 
-/// The members of an object. Any other document is never parsed.
+/// Parses the members of an object. Returns `None` for any other document.
 fn parse_members(document: &str) -> Option<ExportMembers<'_>> {
     serde_json::from_str(document).ok()
 }
 
-/// True for a message with a body and no unknown members.
+/// Returns true for a message with a body and no unknown members.
 fn is_received(members: &ExportMembers<'_>, members_min: usize) -> bool {
     members.len() >= members_min
         && members.get("Body").is_some_and(|body| body.get().starts_with('"'))
         && members.keys().all(|name| MESSAGE_MEMBERS.contains(&name.as_str()))
 }
 
-/// True for an event record whose source is SQS. The events of S3, SNS and others are bodies.
+/// Returns true for an event record from SQS. Events from S3, SNS and other sources are bodies.
 fn is_record(members: &ExportMembers<'_>) -> bool {
     members.get("eventSource").is_some_and(|source| source.get() == r#""aws:sqs""#)
         && members.get("body").is_some_and(|body| body.get().starts_with('"'))
 }
 
-/// A message in the notation of the SQS API or of a Lambda event.
+/// A message as represented by the SQS API or in a Lambda event.
 #[derive(Deserialize)]
 struct Exported {
     #[serde(default, rename = "MessageId", alias = "messageId")]
@@ -179,7 +179,7 @@ struct Exported {
     queue_arn: Option<String>,
 }
 
-/// The system attributes preserved for a message.
+/// The system attributes that are preserved for a message.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct ExportedSystemAttributes {
@@ -202,31 +202,31 @@ struct ExportedAttribute {
     base64: Option<String>,
 }
 
-/// Converts an [`Element::Exported`] to the format of `audit --save`. If it has no id, one is derived from `number`,
-/// its position in the input. `otherwise` is its timestamp if it does not contain a send time.
+/// Converts an [`Element::Exported`] to the format of `audit --save`. A missing id is derived from the content and from
+/// `number`, the message's position in the input. A missing send time is replaced with `default_sent_at`.
 ///
 /// # Errors
-/// The message's defect, without its values.
+/// Returns a description of the message's defect, without its values.
 pub(super) fn archived_message(
     exported: &str,
     number: usize,
-    otherwise: Timestamp,
+    default_sent_at: Timestamp,
 ) -> Result<ArchivedMessage, String> {
     let Exported { message_id, body, system, attributes, queue_arn } = serde_json::from_str(exported)
         .map_err(|error| {
-            // The library's error text would quote values.
-            format!("not a message as SQS writes it, at line {} column {}", error.line(), error.column())
+            // The library's error message would quote values.
+            format!("not a message in the format of SQS, at line {} column {}", error.line(), error.column())
         })?;
     let system = system.unwrap_or_default();
-    let moment = |text: String, name: &str| {
-        let moment = text.parse().ok().and_then(DateTime::from_timestamp_millis);
-        moment.map(format_rfc3339).ok_or_else(|| format!("its {name} is not a number of milliseconds"))
+    let parse_millis = |text: String, name: &str| {
+        let time = text.parse().ok().and_then(DateTime::from_timestamp_millis);
+        time.map(format_rfc3339).ok_or_else(|| format!("its {name} is not a number of milliseconds"))
     };
-    let sent_at = system.sent_timestamp.map(|text| moment(text, "SentTimestamp")).transpose()?;
+    let sent_at = system.sent_timestamp.map(|text| parse_millis(text, "SentTimestamp")).transpose()?;
     let first_received_at = system.approximate_first_receive_timestamp;
     let attributes = attributes.unwrap_or_default().into_iter().map(|(name, attribute)| {
         let ExportedAttribute { data_type, text, base64 } = attribute;
-        // Determined by the prefix, as for received messages.
+        // The prefix of the data type selects the value, as for received messages.
         let (string_value, binary_value) =
             if data_type.starts_with("Binary") { (None, base64) } else { (text, None) };
         (name, ArchivedAttribute { data_type, string_value, binary_value })
@@ -234,9 +234,9 @@ pub(super) fn archived_message(
     Ok(ArchivedMessage {
         sqs_message_id: message_id.unwrap_or_else(|| derived_id(exported, number)),
         queue_arn: queue_arn.unwrap_or_default(),
-        sent_at: sent_at.unwrap_or_else(|| format_rfc3339(otherwise)),
+        sent_at: sent_at.unwrap_or_else(|| format_rfc3339(default_sent_at)),
         first_received_at: first_received_at
-            .map(|text| moment(text, "ApproximateFirstReceiveTimestamp"))
+            .map(|text| parse_millis(text, "ApproximateFirstReceiveTimestamp"))
             .transpose()?,
         receive_count: system.approximate_receive_count.and_then(|text| text.parse().ok()).unwrap_or(1),
         redriven_from: system.dead_letter_queue_source_arn,
@@ -248,8 +248,8 @@ pub(super) fn archived_message(
     })
 }
 
-/// A substitute for the SQS id: the same in each run, and different for each message, even for equal ones (RFC 9562,
-/// UUID version 8).
+/// Derives a substitute for the SQS message id (a UUID of version 8, RFC 9562). It is the same in every run and unique
+/// to each message, even among equal ones.
 fn derived_id(exported: &str, number: usize) -> String {
     let digest = Sha256::new().chain_update(number.to_be_bytes()).chain_update(exported).finalize();
     let mut bytes = [0; 16];

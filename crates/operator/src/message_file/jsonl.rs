@@ -1,5 +1,5 @@
-//! The messages of an input, one at a time: one per line, or those in [`Export`]s. Of a line that is too long only the
-//! length is kept, so that memory use is bounded by the largest document.
+//! Reads the messages of an input one at a time: one per line, or those in [`MessageExport`]s. Only the length of an
+//! overlong line is kept, so that memory use is bounded by the largest document.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Chain, Cursor, Read as _};
@@ -13,19 +13,19 @@ use serde::de::IgnoredAny;
 use super::SEND_AGAIN;
 use super::export::{Element, ExportTally, MessageExport, archived_message};
 
-/// Maximum bytes of a line in memory: a complete message and its line break.
+/// Maximum number of bytes of a line kept in memory: a complete message and its line break.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
-/// Maximum bytes of a document with several messages, such as a file that is read as a whole.
+/// Maximum size, in bytes, of a document that contains several messages and is read as one unit.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// The messages of an input.
+/// An iterator over the messages of an input.
 pub struct InputLines<R> {
-    /// The bytes read ahead, followed by the rest.
+    /// The bytes already read ahead, followed by the rest of the input.
     reader: Chain<Cursor<Vec<u8>>, R>,
     kind: InputKind,
     kept_bytes: usize,
     layout: InputLayout,
-    /// The remaining elements of the last document read.
+    /// The elements of the last document that have not been returned yet.
     elements: VecDeque<Element>,
     tally: ExportTally,
     is_over: bool,
@@ -36,9 +36,10 @@ pub struct InputLines<R> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InputKind {
     Messages,
-    /// Input for a different kind of function: it may itself be an event.
+    /// Inputs of asynchronous invocations. Such an input is never split: it can itself be a Lambda event.
     Payloads,
-    /// Messages of an export are read in the format of `audit --save`, with this send time if they contain none.
+    /// Dead letters. Messages of an export are converted to the format of `audit --save`, with this send time if they
+    /// have none.
     DeadLetters(Timestamp),
 }
 
@@ -47,7 +48,7 @@ enum InputLayout {
     /// Nothing has been read yet.
     Unknown,
     Lines,
-    /// Documents with messages, each spanning several lines.
+    /// Documents with messages. A document can span several lines.
     Documents,
 }
 
@@ -61,32 +62,32 @@ enum InputDocument {
 /// A message of an input: a line, or an element of a document.
 #[derive(Debug)]
 pub struct InputLine {
-    /// Starts at 1.
+    /// The 1-based number of the message in the input.
     pub number: usize,
-    /// Bytes of the input up to the end of this message.
+    /// The number of input bytes up to the end of this message.
     pub end: u64,
-    /// The content without the line break, or the length if it exceeds the size of a message.
+    /// The content without the line break, or its length if the line is too long to be kept.
     pub content: Result<Vec<u8>, usize>,
-    /// True if the content is JSON with attributes and body.
+    /// True if the content is an exported message: JSON with attributes and a body.
     is_exported: bool,
 }
 
 impl<R: BufRead> InputLines<R> {
-    /// Messages: one body per line, or documents with several. An input that is a single JSON document spanning several
-    /// lines is one message, as the AWS CLI sends it with `--message-body file://…`.
+    /// Reads messages: one body per line, or documents with several messages. An input that consists of a single JSON
+    /// document spanning several lines is one message, as the AWS CLI sends it with `--message-body file://…`.
     pub fn for_messages(reader: R) -> Self {
         Self::new(reader, InputKind::Messages, KEPT_BYTES)
     }
 
-    /// Payloads: like messages, except that none contains others.
+    /// Reads payloads. Unlike a message document, a payload is never split into several messages.
     pub fn for_payloads(reader: R) -> Self {
         Self::new(reader, InputKind::Payloads, KEPT_BYTES)
     }
 
-    /// Dead letters, one per line, or documents with several. `otherwise` is the timestamp of those without a send
+    /// Reads dead letters: one per line, or documents with several. `default_sent_at` is used for those without a send
     /// time.
-    pub fn for_dead_letters(reader: R, otherwise: Timestamp) -> Self {
-        Self::new(reader, InputKind::DeadLetters(otherwise), LINE_BYTES_MAX)
+    pub fn for_dead_letters(reader: R, default_sent_at: Timestamp) -> Self {
+        Self::new(reader, InputKind::DeadLetters(default_sent_at), LINE_BYTES_MAX)
     }
 
     fn new(reader: R, kind: InputKind, kept_bytes: usize) -> Self {
@@ -103,19 +104,20 @@ impl<R: BufRead> InputLines<R> {
         }
     }
 
-    /// The formats other than lines that were read, such as `12 messages of a receive-message export`.
+    /// Describes the formats read other than plain lines, such as `12 messages of a receive-message export`.
     pub fn describe_recognized(&self) -> Option<String> {
         (!self.tally.is_empty()).then(|| self.tally.to_string())
     }
 
-    /// Reads ahead until the next document is known; `None` if it is just a line, or if the input has ended. If the
-    /// first line is a complete message, or cannot start a document, reading stops there: a pipe must not be blocked.
+    /// Reads ahead until the next document is recognized. Returns `None` for a plain line, and at the end of the input.
+    /// Stops reading after a first line that is a complete message or cannot start a document: reading further would
+    /// block on a pipe.
     fn next_document(&mut self) -> io::Result<Option<InputDocument>> {
         let (ahead, reader) = self.reader.get_mut();
         let ahead = ahead.get_mut();
         let may_be_export = self.kind != InputKind::Payloads;
         let follows_export = self.layout == InputLayout::Documents;
-        let (mut lines, mut looked_at, mut limit) = (0, 0, self.kept_bytes);
+        let (mut lines, mut parsed_bytes, mut limit) = (0, 0, self.kept_bytes);
         loop {
             let before = ahead.len();
             reader.by_ref().take(limit.saturating_sub(before) as u64).read_until(b'\n', ahead)?;
@@ -123,7 +125,7 @@ impl<R: BufRead> InputLines<R> {
                 if limit == DOCUMENT_BYTES_MAX {
                     return Err(invalid_input(TOO_LARGE));
                 }
-                if !may_be_export || !MessageExport::is_begun_by(ahead) {
+                if !may_be_export || !MessageExport::is_prefix(ahead) {
                     return Ok(None);
                 }
                 limit = DOCUMENT_BYTES_MAX;
@@ -134,11 +136,11 @@ impl<R: BufRead> InputLines<R> {
                 continue;
             }
             lines += usize::from(!is_end);
-            // Each parse restarts from the beginning, so the next one waits until twice as much has been read.
-            if !is_end && lines > 2 && ahead.len() < 2 * looked_at {
+            // Each parse starts over, so parse again only after the amount of data has doubled.
+            if !is_end && lines > 2 && ahead.len() < 2 * parsed_bytes {
                 continue;
             }
-            looked_at = ahead.len();
+            parsed_bytes = ahead.len();
             let mut documents = serde_json::Deserializer::from_slice(ahead).into_iter::<IgnoredAny>();
             let end = match documents.next() {
                 Some(Ok(_)) => documents.byte_offset(),
@@ -147,7 +149,7 @@ impl<R: BufRead> InputLines<R> {
                     if error.is_eof()
                         && (lines > 1 || follows_export)
                         && may_be_export
-                        && MessageExport::is_begun_by(ahead) =>
+                        && MessageExport::is_prefix(ahead) =>
                 {
                     return Err(invalid_input(CUT_OFF));
                 }
@@ -160,7 +162,7 @@ impl<R: BufRead> InputLines<R> {
                 may_be_export && (spans_lines || follows_export || document[0] == b'[' && is_alone);
             let export = str::from_utf8(document).ok().filter(|_| may_be_export);
             match export.and_then(|document| MessageExport::read(document, true)) {
-                // It may be the first of several lines.
+                // This might be the first of several lines.
                 Some(_) if !spans_lines && !follows_export && !is_end => {}
                 Some(export) => {
                     ahead.drain(..end);
@@ -176,8 +178,8 @@ impl<R: BufRead> InputLines<R> {
         }
     }
 
-    /// Consumes the result of [`Self::next_document`].
-    fn begin_document(&mut self) -> io::Result<Option<InputLine>> {
+    /// Reads the next document. Returns a document that is a single message, and queues the elements of an export.
+    fn read_document(&mut self) -> io::Result<Option<InputLine>> {
         match self.next_document()? {
             Some(InputDocument::Message) => {
                 let (ahead, _) = self.reader.get_mut();
@@ -193,7 +195,7 @@ impl<R: BufRead> InputLines<R> {
             None => {
                 let (ahead, _) = self.reader.get_ref();
                 if !ahead.get_ref().trim_ascii().is_empty() {
-                    let why = format!("after {} there is JSON of another kind, or none", self.tally);
+                    let why = format!("{} followed by content in another format", self.tally);
                     return Err(invalid_input(&why));
                 }
                 self.is_over = true;
@@ -207,12 +209,13 @@ impl<R: BufRead> InputLines<R> {
         self.elements.extend(export.elements);
     }
 
-    /// The next line unchanged; `None` at the end of the input, or if the line contains several messages.
+    /// Reads the next line, unchanged. Returns `None` at the end of the input, and for an export on one line, whose
+    /// messages are queued instead.
     fn read_line(&mut self) -> io::Result<Option<InputLine>> {
         let mut bytes = Vec::new();
         let mut length = self.reader.by_ref().take(self.kept_bytes as u64).read_until(b'\n', &mut bytes)?;
         let is_cut = |bytes: &[u8], length| length == bytes.len() && !bytes.ends_with(b"\n");
-        if length == self.kept_bytes && is_cut(&bytes, length) && self.may_begin_export(&bytes) {
+        if length == self.kept_bytes && is_cut(&bytes, length) && self.may_start_export(&bytes) {
             let rest = DOCUMENT_BYTES_MAX - length;
             length += self.reader.by_ref().take(rest as u64).read_until(b'\n', &mut bytes)?;
         }
@@ -242,31 +245,31 @@ impl<R: BufRead> InputLines<R> {
             self.queue_elements(export);
             return Ok(None);
         }
-        // With `--plain` it would be sent as a body, including all messages in it.
-        if text.is_some_and(is_cut_export) {
+        // With `--plain`, the line would be sent as a single body that contains all its messages.
+        if text.is_some_and(is_truncated_export) {
             return Err(invalid_input(CUT_OFF));
         }
         self.number += 1;
         Ok(Some(self.current_line(content)))
     }
 
-    fn may_begin_export(&self, beginning: &[u8]) -> bool {
-        self.kind != InputKind::Payloads && MessageExport::is_begun_by(beginning)
+    fn may_start_export(&self, beginning: &[u8]) -> bool {
+        self.kind != InputKind::Payloads && MessageExport::is_prefix(beginning)
     }
 
     fn current_line(&self, content: Result<Vec<u8>, usize>) -> InputLine {
         InputLine { number: self.number, end: self.end, content, is_exported: false }
     }
 
-    /// The next message of the last document read.
+    /// Converts an element of the last document to a line.
     fn element_line(&mut self, element: Element) -> InputLine {
         self.number += 1;
         let on_one_line = |json: String| json.replace(['\n', '\r'], " ");
         let (content, is_exported) = match (element, self.kind) {
             (Element::Body(body), InputKind::DeadLetters(_)) => (on_one_line(body), false),
             (Element::Body(body), _) => (body, false),
-            (Element::Exported(message), InputKind::DeadLetters(otherwise)) => {
-                let archived = archived_message(&message, self.number, otherwise).ok();
+            (Element::Exported(message), InputKind::DeadLetters(default_sent_at)) => {
+                let archived = archived_message(&message, self.number, default_sent_at).ok();
                 let line = archived.and_then(|archived| serde_json::to_string(&archived).ok());
                 (line.unwrap_or_else(|| on_one_line(message)), false)
             }
@@ -276,16 +279,16 @@ impl<R: BufRead> InputLines<R> {
     }
 }
 
-/// True for the beginning of an export on one line. An array may be a body.
-fn is_cut_export(line: &[u8]) -> bool {
+/// Returns true for a line with the beginning of an export. An array does not count: it could be a body.
+fn is_truncated_export(line: &[u8]) -> bool {
     let is_object = line.trim_ascii_start().starts_with(b"{");
     let is_cut = || serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());
-    is_object && MessageExport::is_begun_by(line) && is_cut()
+    is_object && MessageExport::is_prefix(line) && is_cut()
 }
 
 const CUT_OFF: &str = "it ends in the middle of a JSON document";
 const TOO_LARGE: &str =
-    "a JSON document of more than 256 MiB; write each message on a line of its own, as `jq -c '.[]'` does";
+    "a JSON document of more than 256 MiB; write each message on a separate line, as `jq -c '.[]'` does";
 
 fn invalid_input(why: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, why)
@@ -299,12 +302,12 @@ impl<R: BufRead> Iterator for InputLines<R> {
             if let Some(element) = self.elements.pop_front() {
                 return Some(Ok(self.element_line(element)));
             }
-            // After end of input a terminal must not be read again: it would wait for more.
+            // A terminal must not be read again after the end of the input: it would wait for more.
             if self.is_over {
                 return None;
             }
             let read = match self.layout {
-                InputLayout::Unknown | InputLayout::Documents => self.begin_document(),
+                InputLayout::Unknown | InputLayout::Documents => self.read_document(),
                 InputLayout::Lines => self.read_line(),
             };
             self.is_over |= read.is_err();
@@ -316,7 +319,7 @@ impl<R: BufRead> Iterator for InputLines<R> {
 }
 
 impl InputLine {
-    /// The SQS id of a message from an export.
+    /// Returns the SQS message id if the message is from an export.
     pub fn sqs_message_id(&self) -> Option<String> {
         let message = str::from_utf8(self.content.as_deref().ok().filter(|_| self.is_exported)?).ok()?;
         Some(archived_message(message, self.number, Timestamp::UNIX_EPOCH).ok()?.sqs_message_id)
@@ -325,7 +328,8 @@ impl InputLine {
     /// Converts the line to a message to send.
     ///
     /// # Errors
-    /// It is too long, not UTF-8, a dead letter, or violates an SQS limit, such as ten message attributes.
+    /// If the line is too long, is not UTF-8, is a dead letter, or violates an SQS limit, such as ten message
+    /// attributes.
     pub fn into_message(self) -> Result<OutgoingMessage, String> {
         let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)
@@ -339,13 +343,13 @@ impl InputLine {
     }
 }
 
-/// The message of an export, to be sent as a new one.
+/// Returns the content of an exported message, to be sent as a new message.
 fn exported_content(message: &str, number: usize) -> Result<Content, String> {
     let archived = archived_message(message, number, Timestamp::UNIX_EPOCH)?;
     if archived.attributes.contains_key(DEAD_LETTER) {
         return Err(SEND_AGAIN.to_owned());
     }
-    let received = archived.into_message().ok_or("a message attribute has no value of its data type")?;
+    let received = archived.into_message().ok_or("a message attribute has no value for its data type")?;
     Ok(Content {
         body: received.body,
         attributes: received.attributes,
@@ -375,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_over_several_lines_is_one_message_and_two_are_lines() {
+    fn one_multiline_document_is_a_message_but_several_are_lines() {
         let pretty = "\n{\r\n  \"a\": [\n    1\n  ]\r\n}";
         let document = [(1, Ok(pretty.as_bytes().to_vec()))];
         assert_eq!(contents(pretty.as_bytes()), document);
@@ -398,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_larger_than_a_message_is_lines_and_takes_no_more_memory() {
+    fn a_document_larger_than_a_message_is_read_as_lines() {
         let mut large = "[\n".to_owned() + &"1,\n".repeat(MESSAGE_BYTES_MAX / 3);
         large += "1]\n";
         let lines = contents(large.as_bytes());
@@ -411,7 +415,7 @@ mod tests {
 
     /// Reading must not block on a pipe whose producer waits for a response.
     #[test]
-    fn a_first_line_that_is_a_message_is_not_read_past() {
+    fn reading_stops_after_a_first_line_that_is_a_message() {
         struct Stops(&'static [u8]);
         impl io::Read for Stops {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -470,7 +474,7 @@ mod tests {
         bodies.iter().map(|body| Ok((*body).to_owned())).collect()
     }
 
-    /// As written by a loop of `aws sqs receive-message >> FILE`: each on several lines, or on one.
+    /// A loop of `aws sqs receive-message >> FILE` writes exports like these, each on several lines or on one.
     #[test]
     fn consecutive_exports_yield_all_their_messages() {
         let pretty = |bodies: &[&str]| {
@@ -479,40 +483,40 @@ mod tests {
             format!("{{\r\n  \"Messages\": [\r\n{messages}\r\n  ]\r\n}}\r\n")
         };
         let several = format!("\n{}{}\n{}", pretty(&["a", "b"]), pretty(&["c"]), pretty(&["d"]));
-        let said = Some("4 messages of receive-message exports".to_owned());
-        assert_eq!(bodies(&several), (all(&["a", "b", "c", "d"]), said.clone()));
+        let counts = Some("4 messages of receive-message exports".to_owned());
+        assert_eq!(bodies(&several), (all(&["a", "b", "c", "d"]), counts.clone()));
         let line = |body| format!(r#"{{"Messages":[{{"MessageId":"m","Body":"{body}"}}]}}"#) + "\n";
-        assert_eq!(bodies(&["a", "b", "c", "d"].map(line).concat()), (all(&["a", "b", "c", "d"]), said));
+        assert_eq!(bodies(&["a", "b", "c", "d"].map(line).concat()), (all(&["a", "b", "c", "d"]), counts));
         let mixed = line("a") + "{\"metadata\":{}}\n" + &line("b");
-        let said = Some("2 messages of receive-message exports".to_owned());
-        assert_eq!(bodies(&mixed), (all(&["a", r#"{"metadata":{}}"#, "b"]), said));
+        let counts = Some("2 messages of receive-message exports".to_owned());
+        assert_eq!(bodies(&mixed), (all(&["a", r#"{"metadata":{}}"#, "b"]), counts));
         assert_eq!(bodies("{\"Messages\": null}\n").1.unwrap(), "0 messages of a receive-message export");
     }
 
     #[test]
     fn only_an_array_that_is_the_whole_input_is_split() {
-        let said = Some("2 messages of a JSON array".to_owned());
+        let counts = Some("2 messages of a JSON array".to_owned());
         for array in
             ["[{\"a\": 1},{\"b\":2}]", "[{\"a\": 1},{\"b\":2}]\n\n", "[\n{\"a\": 1}\n,\n{\"b\":2}]\n"]
         {
-            assert_eq!(bodies(array), (all(&["{\"a\": 1}", "{\"b\":2}"]), said.clone()), "{array}");
+            assert_eq!(bodies(array), (all(&["{\"a\": 1}", "{\"b\":2}"]), counts.clone()), "{array}");
         }
         let lines = "[{\"a\":1},{\"b\":2}]\n[{\"c\":3}]\n";
         assert_eq!(bodies(lines), (all(&["[{\"a\":1},{\"b\":2}]", "[{\"c\":3}]"]), None));
         assert_eq!(bodies("[1,2]\n"), (all(&["[1,2]"]), None));
     }
 
-    /// Each of its lines would be sent as a plain message.
+    /// Otherwise, each line of the export would be sent as a plain message.
     #[test]
     fn an_export_that_is_cut_off_or_followed_by_something_else_is_refused() {
         let export = "{\n\"Messages\": [\n{\"MessageId\":\"m\",\"Body\":\"a\"}\n]\n}\n";
         let cut = Err("it ends in the middle of a JSON document".to_owned());
         assert_eq!(bodies(&export[..export.len() - 3]), (vec![cut.clone()], None));
-        let said = Some("1 message of a receive-message export".to_owned());
+        let counts = Some("1 message of a receive-message export".to_owned());
         let (found, recognized) = bodies(&format!("{export}{}", &export[..20]));
-        assert_eq!((found, recognized.clone()), (vec![Ok("a".to_owned()), cut], said));
+        assert_eq!((found, recognized.clone()), (vec![Ok("a".to_owned()), cut], counts));
         for rest in ["{}", "x", "{\"metadata\":{}}"] {
-            let why = "after 1 message of a receive-message export there is JSON of another kind, or none";
+            let why = "1 message of a receive-message export followed by content in another format";
             let expected = vec![Ok("a".to_owned()), Err(why.to_owned())];
             assert_eq!(bodies(&format!("{export}{rest}\n")).0, expected, "{rest}");
         }
@@ -557,7 +561,7 @@ mod tests {
         assert_eq!(lines.next().unwrap().unwrap().into_message().unwrap_err(), SEND_AGAIN);
     }
 
-    /// The event is the input of the asynchronously invoked function.
+    /// The event is the input of the asynchronously invoked function, not an export.
     #[test]
     fn a_payload_is_never_split_into_messages() {
         let event = r#"{"Records":[{"eventSource":"aws:sqs","body":"x"}]}"#;

@@ -1,4 +1,4 @@
-//! Finds lines with the same `message_id`.
+//! Detects lines that have the same `message_id`.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,19 +6,20 @@ use std::hash::{BuildHasher, RandomState};
 
 use super::FileMessage;
 
-/// Maximum number of ids remembered: 25 bytes each in a map of 2^20 slots, 26 MB. Later ids are compared with these.
+/// Maximum number of ids to store: 25 bytes per slot in a map of 2^20 slots, 26 MB in total. Later ids are compared
+/// with the stored ones, but not stored.
 const IDS_MAX: usize = 900_000;
 /// Maximum number of lines reported individually.
 const REPORTED_MAX: u64 = 10;
 
-/// The ids of the messages so far, as keyed 64-bit hashes. Among 900,000 ids two collide once in 45 million runs, and
-/// the result is only a warning.
+/// The ids of the messages read so far, as keyed 64-bit hashes. With 900,000 ids, a collision occurs once in 45 million
+/// runs and only causes a wrong warning.
 #[derive(Debug, Default)]
 pub struct SeenIds {
     keys: RandomState,
-    /// By the hash of an id: the first line that has it, and the hash of that line's body.
+    /// Maps the hash of an id to the first line that has it and to the hash of that line's body.
     first: HashMap<u64, (usize, u64)>,
-    again: u64,
+    repeated: u64,
     is_full: bool,
 }
 
@@ -31,8 +32,8 @@ impl SeenIds {
         let has_room = self.first.len() < IDS_MAX;
         let (first, is_copy) = match self.first.entry(id) {
             Entry::Occupied(seen) => (seen.get().0, seen.get().1 == body),
-            Entry::Vacant(place) if has_room => {
-                place.insert((number, body));
+            Entry::Vacant(slot) if has_room => {
+                slot.insert((number, body));
                 return None;
             }
             Entry::Vacant(_) => {
@@ -40,21 +41,21 @@ impl SeenIds {
                 return None;
             }
         };
-        self.again += 1;
-        (self.again <= REPORTED_MAX).then(|| {
+        self.repeated += 1;
+        (self.repeated <= REPORTED_MAX).then(|| {
             if is_copy {
                 return format!("the same message as on line {first}: a copy");
             }
             format!(
-                "the message_id of line {first} with another content: a consumer that deduplicates by id processes only one \
-                 of the two"
+                "the message_id of line {first} with different content: a consumer that deduplicates by id \
+                 processes only one of the two"
             )
         })
     }
 
     /// Summarises the repeated ids that were not reported individually.
     pub fn describe_rest(&self) -> Vec<String> {
-        let more = self.again.saturating_sub(REPORTED_MAX);
+        let more = self.repeated.saturating_sub(REPORTED_MAX);
         let more = (more > 0).then(|| format!("{more} more lines repeat a message_id of an earlier line"));
         let limit = format!("only the first {IDS_MAX} messages were checked for repeated message_ids");
         more.into_iter().chain(self.is_full.then_some(limit)).collect()
@@ -82,16 +83,16 @@ mod tests {
         assert!(
             seen.record_id(4, &message(2, "b"))
                 .unwrap()
-                .starts_with("the message_id of line 2 with another content: ")
+                .starts_with("the message_id of line 2 with different content: ")
         );
         assert_eq!(
             seen.record_id(5, &FileMessage { id: None, ..message(2, "b") }),
             None,
-            "SQS will give it one"
+            "SQS assigns it an id"
         );
         assert_eq!(seen.describe_rest(), [""; 0]);
-        let output_text = (6..=25).filter(|line| seen.record_id(*line, &message(1, "c")).is_some()).count();
-        assert_eq!(output_text, 8);
+        let reported = (6..=25).filter(|line| seen.record_id(*line, &message(1, "c")).is_some()).count();
+        assert_eq!(reported, 8);
         assert_eq!(seen.describe_rest(), ["12 more lines repeat a message_id of an earlier line"]);
     }
 

@@ -9,7 +9,7 @@ use crate::queues::event_sources::{EventSources, LambdaError, LambdaMapping};
 /// The pause between two checks of a mapping in an intermediate state.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// The time limit for a mapping. Most take less than a minute.
-const PATIENCE: Duration = Duration::from_secs(180);
+const SWITCH_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The requested state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub enum MappingState {
 }
 
 impl MappingState {
-    /// The name of the state in the Lambda API.
+    /// Returns the name of the state in the Lambda API.
     pub const fn state_name(self) -> &'static str {
         match self {
             Self::Disabled => "Disabled",
@@ -42,7 +42,7 @@ impl MappingState {
     }
 }
 
-/// Switches a mapping to the requested state within three minutes, or returns an error about the attempt.
+/// Switches a mapping to the requested state within three minutes; otherwise, returns an error about the attempt.
 pub async fn switch_mapping(
     sources: &EventSources,
     clock: &impl Clock,
@@ -53,7 +53,7 @@ pub async fn switch_mapping(
     if state == wanted.state_name() {
         return Ok(());
     }
-    Err(format!("is {state}, not {}, after {} s", wanted.state_name(), PATIENCE.as_secs()))
+    Err(format!("is {state}, not {}, after {} s", wanted.state_name(), SWITCH_TIMEOUT.as_secs()))
 }
 
 /// Switches a mapping to the requested state, and returns its final state.
@@ -63,10 +63,10 @@ async fn drive_to_state(
     mapping: &LambdaMapping,
     wanted: MappingState,
 ) -> Result<String, LambdaError> {
-    let deadline = clock.now() + PATIENCE;
+    let deadline = clock.now() + SWITCH_TIMEOUT;
     let mut state = mapping.state.clone();
     while state != wanted.state_name() {
-        // In an intermediate state Lambda rejects a change.
+        // Lambda rejects changes to a mapping in an intermediate state.
         if state == wanted.opposite().state_name() {
             match sources.set_enabled(&mapping.uuid, wanted == MappingState::Enabled).await {
                 Ok(changed) => state = changed.state,

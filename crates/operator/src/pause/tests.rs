@@ -1,4 +1,4 @@
-//! `pause` and `resume` against canned responses.
+//! Tests `pause` and `resume` against canned responses.
 
 use clap::Parser;
 use redeliver_testing::loopback::{Loopback, LoopbackBody};
@@ -29,33 +29,38 @@ fn mapping(uuid: &str, state: &str) -> (u16, Value) {
     (200, json!({ "EventSourceMappings": [{ "UUID": uuid, "State": state, "FunctionArn": function }] }))
 }
 
-async fn switched(endpoint: &Loopback, queues: [&str; 2], all: bool, wanted: MappingState) -> SwitchReport {
-    let there = ["program", "--endpoint-url", endpoint.url(), "--region", "eu-central-1"];
-    let Program { queues, connection } = Program::parse_from(there.iter().chain(&queues));
+async fn plan_switch(
+    endpoint: &Loopback,
+    queues: [&str; 2],
+    all: bool,
+    wanted: MappingState,
+) -> SwitchReport {
+    let arguments = ["program", "--endpoint-url", endpoint.url(), "--region", "eu-central-1"];
+    let Program { queues, connection } = Program::parse_from(arguments.iter().chain(&queues));
     switch_readers(&queues, &connection, all, wanted, false).await.unwrap()
 }
 
-/// The planned changes of the mappings of three queues, all of which `pause --all` has disabled and one of which a
-/// person has enabled.
+/// Returns the planned changes for the mappings of three queues. `pause --all` disabled all of them, and someone
+/// re-enabled one.
 async fn planned(all: bool, wanted: MappingState) -> SwitchReport {
     let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
     let attributes =
         ["source", "intermediate-dlq", "annotation", "final-dlq"].map(|name| queue(name)[1].clone());
     let mappings = [mapping("one", "Enabled"), mapping("two", "Disabled"), mapping("three", "Disabled")];
     let endpoint = Loopback::start_scripted(urls.into_iter().chain(attributes).chain(mappings));
-    switched(&endpoint, ["--prefix", "orders"], all, wanted).await
+    plan_switch(&endpoint, ["--prefix", "orders"], all, wanted).await
 }
 
 #[tokio::test]
 async fn resume_with_all_enables_each_mapping_that_pause_disabled() {
     let report = planned(true, MappingState::Enabled).await;
-    let of: Vec<_> =
+    let mappings: Vec<_> =
         report.mappings.iter().map(|changed| (changed.uuid.as_str(), changed.from.as_str())).collect();
-    assert_eq!(of, [("one", "Enabled"), ("two", "Disabled"), ("three", "Disabled")]);
+    assert_eq!(mappings, [("one", "Enabled"), ("two", "Disabled"), ("three", "Disabled")]);
     assert!(!report.applied);
     let lines = report.describe_changes();
     assert_eq!(lines.lines().count(), 3, "{lines}");
-    assert!(lines.starts_with("reader at source: is Enabled already\nreader at "), "{lines}");
+    assert!(lines.starts_with("reader at source: is already Enabled\nreader at "), "{lines}");
     assert!(lines.contains(": would be Enabled, is Disabled\n"), "{lines}");
 }
 
@@ -69,7 +74,7 @@ async fn a_pause_covers_only_the_source_queue_without_all() {
 async fn a_queue_is_paused_by_its_name() {
     let [url, attributes] = queue("my-orders");
     let endpoint = Loopback::start_scripted([url, attributes, mapping("one", "Enabled")]);
-    let report = switched(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
+    let report = plan_switch(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
     assert_eq!(report.describe_changes(), "reader at my-orders: would be Disabled, is Enabled\n");
     assert_eq!(
         json_document("pause", &report),
@@ -84,7 +89,7 @@ async fn a_queue_read_by_containers_is_not_paused_and_gets_advice() {
     let [url, attributes] = queue("my-orders").map(|(status, body)| (status, LoopbackBody::from(body)));
     let mappings = (200, json!({ "EventSourceMappings": [] }).into());
     let endpoint = Loopback::start_scripted([url, attributes, mappings, denied()]);
-    let report = switched(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
+    let report = plan_switch(&endpoint, ["--queue", "my-orders"], false, MappingState::Disabled).await;
     assert_eq!(
         report
             .without_mapping

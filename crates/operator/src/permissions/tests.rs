@@ -6,9 +6,10 @@ const DLQ: &str = "arn:aws:sqs:REGION:ACCOUNT:FINAL_DLQ";
 
 fn statement(policy: &Value, resource: &str) -> Value {
     let statements = policy["Statement"].as_array().unwrap();
-    let of = statements.iter().filter(|statement| statement["Resource"] == resource).collect::<Vec<_>>();
-    assert_eq!(of.len(), 1, "{resource} in {policy}");
-    of[0].clone()
+    let matching =
+        statements.iter().filter(|statement| statement["Resource"] == resource).collect::<Vec<_>>();
+    assert_eq!(matching.len(), 1, "{resource} in {policy}");
+    matching[0].clone()
 }
 
 #[test]
@@ -52,9 +53,9 @@ fn the_console_may_send_back_delete_and_pause() {
 }
 
 #[test]
-fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
+fn a_policy_by_queue_names_has_no_stack_and_names_the_keys() {
     let mut names = PolicyNames::with_placeholders(Redrive);
-    names.by = DeploymentLookup::Names("orders-prod".to_owned());
+    names.lookup = DeploymentLookup::Names("orders-prod".to_owned());
     names.keys.insert(Role::Source, "arn:aws:kms:REGION:ACCOUNT:key/k".to_owned());
     names.keys.insert(Role::FinalDlq, "alias/mine".to_owned());
     let redrive = build_policy(Redrive, &names);
@@ -69,7 +70,7 @@ fn a_deployment_by_its_names_has_no_stack_and_its_keys_are_named() {
 }
 
 #[test]
-fn unblock_needs_rights_on_both_queues() {
+fn unblock_needs_permissions_on_both_queues() {
     let unblock = build_policy(Unblock, &PolicyNames::with_placeholders(Unblock));
     let on_source = ["sqs:GetQueueAttributes", "sqs:ChangeMessageVisibility", "sqs:DeleteMessage"];
     assert_eq!(statement(&unblock, "arn:aws:sqs:REGION:ACCOUNT:SOURCE")["Action"], json!(on_source));
@@ -81,7 +82,7 @@ fn unblock_needs_rights_on_both_queues() {
 }
 
 #[test]
-fn the_docs_name_every_command_that_has_a_policy() {
+fn the_docs_list_every_command_with_a_policy() {
     let page = include_str!("../../../../docs/deploy/permissions.md");
     for command in PolicyCommand::value_variants() {
         let value = command.to_possible_value().unwrap();

@@ -22,13 +22,13 @@ pub struct Concurrency {
     pub wanted: u64,
     /// The account's quota "Concurrent executions" in this region.
     pub quota: u64,
-    /// The quota to request, if the current one is too low.
+    /// Advice on the quota to request, if the current one is too low.
     pub advice: Option<String>,
 }
 
 /// The concurrency that a template needs.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct WantedConcurrency {
+pub(super) struct RequiredConcurrency {
     /// The maximum number of concurrent invocations of functions with event source mappings, plus the unreserved
     /// concurrency that their reservations require.
     pub concurrency: u64,
@@ -37,7 +37,7 @@ pub(super) struct WantedConcurrency {
 }
 
 /// Adds up a template's limits and reservations.
-pub(super) fn sum_concurrency(template: &Value) -> WantedConcurrency {
+pub(super) fn sum_concurrency(template: &Value) -> RequiredConcurrency {
     let resources = template["Resources"].as_object();
     let of_type = |kind: &'static str| {
         resources.into_iter().flatten().filter(move |(_, resource)| resource["Type"] == kind)
@@ -69,10 +69,10 @@ pub(super) fn sum_concurrency(template: &Value) -> WantedConcurrency {
         0 => unreserved,
         reserved => reserved + unreserved.max(UNRESERVED_MIN),
     };
-    WantedConcurrency { concurrency, unlimited }
+    RequiredConcurrency { concurrency, unlimited }
 }
 
-/// A number, or a parameter's default.
+/// Resolves a number, or a reference to a parameter with a default.
 fn resolve_number(template: &Value, value: &Value) -> Option<u64> {
     let by_default = |name: &str| resolve_number(template, &template["Parameters"][name]["Default"]);
     let text = value.as_str().and_then(|text| text.parse().ok());
@@ -81,18 +81,18 @@ fn resolve_number(template: &Value, value: &Value) -> Option<u64> {
 
 impl Concurrency {
     pub fn new(wanted: u64, quota: u64, region: &str) -> Self {
-        let ask_for = wanted.max(DEFAULT_QUOTA);
+        let new_quota = wanted.max(DEFAULT_QUOTA);
         let advice = (wanted > quota).then(|| {
             format!(
                 "the Lambda limit in this account and region is {} concurrent executions, and this stack needs {}, \
-                 without its target: Lambda throttles the rest, each throttled receive brings a message closer to its \
-                 DLQ, and reservations fail. Request {} for the quota \"Concurrent executions\": \
+                 not counting its target: Lambda throttles the rest, each throttled receive brings a message closer \
+                 to its DLQ, and reservations fail. Request {} for the quota \"Concurrent executions\": \
                  aws service-quotas request-service-quota-increase \
-                 --service-code lambda --quota-code L-B99A9384 --desired-value {ask_for} --region {region}; or lower \
+                 --service-code lambda --quota-code L-B99A9384 --desired-value {new_quota} --region {region}; or lower \
                  maxConcurrency and innerConcurrency",
                 group_digits(quota),
                 group_digits(wanted),
-                group_digits(ask_for)
+                group_digits(new_quota)
             )
         });
         Self { wanted, quota, advice }
@@ -122,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_wants_the_sum_of_its_mapping_limits() {
+    fn a_stack_needs_the_sum_of_its_mapping_limits() {
         let [a, b, c] = ["A", "B", "C"].map(|name| mapping(name, limit(json!(10))));
         assert_eq!(sum_concurrency(&json!({ "Resources": { "a": a, "b": b, "c": c } })).concurrency, 30);
         let pollers = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
             "FunctionName": { "Ref": "A" }, "ProvisionedPollerConfig": { "MaximumPollers": 3 } } });
         assert_eq!(sum_concurrency(&json!({ "Resources": { "a": pollers, "b": b } })).concurrency, 40);
         let not_known = sum_concurrency(&json!({ "Resources": { "a": mapping("A", Value::Null) } }));
-        assert_eq!(not_known, WantedConcurrency { concurrency: 0, unlimited: vec!["a".to_owned()] });
+        assert_eq!(not_known, RequiredConcurrency { concurrency: 0, unlimited: vec!["a".to_owned()] });
     }
 
     #[test]
@@ -142,13 +142,13 @@ mod tests {
     }
 
     #[test]
-    fn a_parameter_counts_with_its_default() {
+    fn a_parameter_is_resolved_to_its_default() {
         let template = json!({ "Parameters": { "InnerConcurrency": { "Default": "7" }, "Max": { "Default": 5 } },
             "Resources": { "a": mapping("A", limit(json!({ "Ref": "InnerConcurrency" }))),
                 "b": mapping("B", limit(json!({ "Ref": "Max" }))), "c": mapping("C", limit(json!({ "Ref": "None" }))) } });
         assert_eq!(
             sum_concurrency(&template),
-            WantedConcurrency { concurrency: 12, unlimited: vec!["c".to_owned()] }
+            RequiredConcurrency { concurrency: 12, unlimited: vec!["c".to_owned()] }
         );
     }
 
@@ -157,9 +157,9 @@ mod tests {
         assert_eq!(Concurrency::new(30, 30, "eu-central-1").advice, None);
         assert_eq!(
             Concurrency::new(30, 10, "eu-central-1").advice.unwrap(),
-            "the Lambda limit in this account and region is 10 concurrent executions, and this stack needs 30, without \
-             its target: Lambda throttles the rest, each throttled receive brings a message closer to its DLQ, and \
-             reservations fail. Request 1,000 for the quota \"Concurrent executions\": \
+            "the Lambda limit in this account and region is 10 concurrent executions, and this stack needs 30, not \
+             counting its target: Lambda throttles the rest, each throttled receive brings a message closer to its \
+             DLQ, and reservations fail. Request 1,000 for the quota \"Concurrent executions\": \
              aws service-quotas request-service-quota-increase --service-code \
              lambda --quota-code L-B99A9384 --desired-value 1000 --region eu-central-1; or lower maxConcurrency and \
              innerConcurrency"

@@ -7,7 +7,7 @@ use super::MappedQueue;
 use crate::queues::event_sources::{LambdaMapping, report_failures_command};
 use crate::queues::{name_in, region_in};
 
-/// A mapping, and how to fix it.
+/// A problem of a mapping, and advice on fixing it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventSourceProblem {
     pub queue: String,
@@ -16,14 +16,14 @@ pub struct EventSourceProblem {
     pub advice: String,
 }
 
-/// The problems of a deployment's mappings, by queue.
+/// Finds the problems of a deployment's mappings, queue by queue.
 pub(super) fn find_problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
-    // The final DLQ may have any reader.
+    // Any function may read the final DLQ.
     let read = queues.iter().filter(|queue| queue.role != Some(Role::FinalDlq));
     read.flat_map(|queue| {
         let on: Vec<_> = queue.mappings.iter().filter(|mapping| mapping.is_on()).collect();
         if queue.role.is_some() && on.len() > 1 {
-            // One of them will be removed, so its settings do not matter.
+            // All but one of these mappings have to be removed, so their settings do not matter yet.
             let shared =
                 on.iter().map(|mapping| mapping_problem(queue, mapping, shared_advice(queue, mapping, &on)));
             return shared.collect::<Vec<_>>();

@@ -39,7 +39,7 @@ fn queue(name: &str) -> (u16, LoopbackBody) {
     (200, json!({ "Attributes": { "QueueArn": format!("{ARN}{name}") } }).into())
 }
 
-/// A mapping of a queue, given by name, to a function: `UUID` is `FUNCTION-QUEUE`.
+/// Returns a mapping of the named queue to a function. Its `UUID` is `FUNCTION-QUEUE`.
 fn mapping(function: &str, queue: &str, state: &str, types: &[&str]) -> serde_json::Value {
     json!({
         "UUID": format!("{function}-{queue}"),
@@ -52,18 +52,22 @@ fn mapping(function: &str, queue: &str, state: &str, types: &[&str]) -> serde_js
 
 const REPORTED: &[&str] = &["ReportBatchItemFailures"];
 
-fn listed(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
+fn mapping_list(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": mappings }).into())
 }
 
-/// The findings of a deployment with these mappings for its source queue, and these for each of its functions.
-async fn mapped(source: &[serde_json::Value], of_functions: &[&[serde_json::Value]]) -> Preflight {
-    // Another team's reader of the final DLQ is not a problem.
+/// Returns the findings about a deployment with the mappings `source` of its source queue and `of_functions` of each of
+/// its functions.
+async fn preflight_with_mappings(
+    source: &[serde_json::Value],
+    of_functions: &[&[serde_json::Value]],
+) -> Preflight {
+    // Another team's function that reads the final DLQ is not a problem.
     let exporter = mapping("export", "p-final-dlq", "Enabled", &[]);
     let mut answers = vec![deployed(), deployed()];
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
-    answers.extend([listed(source), listed(&[]), listed(&[exporter])]);
-    answers.extend(of_functions.iter().map(|mappings| listed(mappings)));
+    answers.extend([mapping_list(source), mapping_list(&[]), mapping_list(&[exporter])]);
+    answers.extend(of_functions.iter().map(|mappings| mapping_list(mappings)));
     let endpoint = Loopback::start_scripted(answers);
     let found = run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), None).await.unwrap();
     assert_eq!(found.problems, Vec::<String>::new());
@@ -92,11 +96,12 @@ async fn a_stack_that_is_not_deployed_is_not_paused() {
 }
 
 #[tokio::test]
-async fn a_mapping_that_is_off_is_found() {
+async fn a_disabled_mapping_is_found() {
     let source = mapping("f", "p-source", "Disabled", REPORTED);
-    let found = mapped(std::slice::from_ref(&source), &[std::slice::from_ref(&source)]).await;
+    let found =
+        preflight_with_mappings(std::slice::from_ref(&source), &[std::slice::from_ref(&source)]).await;
     assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (ExitCode::Found, 1));
-    let advice = "a deployment may enable it: resume first, or pause again after it";
+    let advice = "a deployment may enable it: resume first, or pause again afterwards";
     assert_eq!(found.describe_findings(), format!("paused: f at p-source is Disabled; {advice}\n"));
 }
 
@@ -107,7 +112,8 @@ async fn sound_mappings_have_no_finding() {
     let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
     stream["EventSourceArn"] = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks".into();
     let refunds = mapping("f:live", "refunds", "Disabled", REPORTED);
-    let found = mapped(std::slice::from_ref(&source), &[&[source.clone(), stream, refunds]]).await;
+    let found =
+        preflight_with_mappings(std::slice::from_ref(&source), &[&[source.clone(), stream, refunds]]).await;
     assert_eq!((found.exit_code(), found.describe_findings().as_str()), (ExitCode::Done, ""));
 }
 
@@ -116,7 +122,7 @@ async fn sound_mappings_have_no_finding() {
 async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() {
     let source = mapping("f", "p-source", "Enabled", &[]);
     let refunds = mapping("f", "refunds", "Enabled", &[]);
-    let found = mapped(std::slice::from_ref(&source), &[&[source.clone(), refunds]]).await;
+    let found = preflight_with_mappings(std::slice::from_ref(&source), &[&[source.clone(), refunds]]).await;
     let command = |uuid| {
         format!(
             "run `aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} \
@@ -138,13 +144,13 @@ async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() 
     assert_eq!((found.exit_code(), found.describe_findings()), (ExitCode::Found, lines.concat()));
 }
 
-/// Half of the messages would never reach redeliver.
+/// With two readers, half of the messages would never reach redeliver.
 #[tokio::test]
 async fn two_active_readers_of_a_queue_are_findings_and_a_disabled_one_is_not() {
     for other in ["old", "f:live"] {
         let ours = mapping("f", "p-source", "Enabled", REPORTED);
         let theirs = mapping(other, "p-source", "Enabled", &[]);
-        let found = mapped(&[ours.clone(), theirs.clone()], &[&[ours], &[theirs]]).await;
+        let found = preflight_with_mappings(&[ours.clone(), theirs.clone()], &[&[ours], &[theirs]]).await;
         let line = |one: &str, of: &str| {
             format!(
                 "event source: {one} shares p-source with {of}, and only one of them gets each message; if this mapping is \
@@ -157,12 +163,12 @@ async fn two_active_readers_of_a_queue_are_findings_and_a_disabled_one_is_not() 
     }
     let ours = mapping("f", "p-source", "Enabled", REPORTED);
     let off = mapping("old", "p-source", "Disabled", REPORTED);
-    let found = mapped(&[ours.clone(), off], &[&[ours], &[]]).await;
+    let found = preflight_with_mappings(&[ours.clone(), off], &[&[ours], &[]]).await;
     assert_eq!(found.event_sources, Some(Vec::new()));
 }
 
 #[tokio::test]
-async fn a_missing_permission_is_a_problem_with_its_name() {
+async fn a_missing_permission_is_a_problem_that_names_it() {
     let denied =
         "<ErrorResponse><Error><Code>AccessDenied</Code><Message>no</Message></Error></ErrorResponse>";
     let endpoint = Loopback::start_scripted([(403, LoopbackBody::from_xml(denied))]);
@@ -177,26 +183,26 @@ async fn a_missing_permission_is_a_problem_with_its_name() {
     );
 }
 
-/// A template with a mapping limited to this many concurrent invocations.
+/// Returns a template with a mapping that is limited to `concurrency` concurrent invocations.
 fn template(concurrency: u64) -> tempfile::NamedTempFile {
     let mapping = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
         "FunctionName": { "Ref": "F" }, "ScalingConfig": { "MaximumConcurrency": concurrency } } });
-    template_of(&json!({ "m": mapping }))
+    template_with(&json!({ "m": mapping }))
 }
 
-fn template_of(resources: &serde_json::Value) -> tempfile::NamedTempFile {
+fn template_with(resources: &serde_json::Value) -> tempfile::NamedTempFile {
     use std::io::Write as _;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "{}", json!({ "Resources": resources })).unwrap();
     file
 }
 
-/// CloudFormation would fail in the middle of the deployment.
+/// Otherwise, CloudFormation would fail in the middle of the deployment.
 #[tokio::test]
-async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
+async fn an_existing_queue_that_a_new_stack_would_create_is_found() {
     let queue = |name| json!({ "Type": "AWS::SQS::Queue", "Properties": { "QueueName": name } });
     let named_later = json!({ "Fn::Sub": "${Prefix}-source" });
-    let template = template_of(
+    let template = template_with(
         &json!({ "a": queue("p-final-dlq".into()), "b": queue("p-source".into()), "c": queue(named_later) }),
     );
     let missing = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" });
@@ -216,7 +222,7 @@ async fn a_queue_that_a_new_stack_would_create_and_exists_is_found() {
     assert_eq!(found.describe_findings(), NOT_DEPLOYED.to_owned() + taken);
 }
 
-async fn with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Preflight {
+async fn preflight_with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Preflight {
     let endpoint = Loopback::start_scripted([settings, no_such_stack()]);
     run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(template(wanted).path()))
         .await
@@ -226,21 +232,21 @@ async fn with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Preflight {
 #[tokio::test]
 async fn a_quota_below_the_need_is_a_finding_with_the_quota_to_request() {
     let ten = || (200, json!({ "AccountLimit": { "ConcurrentExecutions": 10 } }).into());
-    let found = with_quota(ten(), 11).await;
+    let found = preflight_with_quota(ten(), 11).await;
     assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
     assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
     let lines = found.describe_findings();
     let limit = "concurrency: the Lambda limit in this account and region is 10 concurrent executions";
     assert!(lines.starts_with(&(NOT_DEPLOYED.to_owned() + limit)), "{lines}");
     assert!(lines.contains("--quota-code L-B99A9384 --desired-value 1000 --region eu-central-1"), "{lines}");
-    let enough = with_quota(ten(), 10).await;
+    let enough = preflight_with_quota(ten(), 10).await;
     assert_eq!((enough.exit_code(), enough.describe_findings()), (ExitCode::Done, NOT_DEPLOYED.to_owned()));
 }
 
 #[tokio::test]
-async fn without_the_right_to_read_the_quota_the_rest_is_done() {
+async fn without_permission_to_read_the_quota_the_other_checks_are_done() {
     let denied = (403, json!({ "__type": "AccessDeniedException", "message": "no" }).into());
-    let found = with_quota(denied, 30).await;
+    let found = preflight_with_quota(denied, 30).await;
     assert_eq!(
         found.problems,
         [
@@ -264,7 +270,7 @@ async fn an_unreadable_template_ends_preflight_before_any_request() {
     assert_eq!(endpoint.requests().len(), 0);
 }
 
-/// Otherwise a file that is not a template would need no concurrency, and all would seem well.
+/// Otherwise, a file that is not a template would seem to need no concurrency, and the checks would pass.
 #[tokio::test]
 async fn json_that_is_not_a_template_is_refused() {
     use std::io::Write as _;
@@ -280,13 +286,13 @@ async fn json_that_is_not_a_template_is_refused() {
 
 /// An update keeps the queues that its stack owns.
 #[tokio::test]
-async fn the_queues_of_a_stack_that_exists_are_not_taken() {
+async fn the_queues_of_an_existing_stack_are_not_reported_as_taken() {
     let queues = json!({ "a": { "Type": "AWS::SQS::Queue", "Properties": { "QueueName": "p-source" } } });
-    let template = template_of(&queues);
+    let template = template_with(&queues);
     let mut answers = vec![(200, json!({ "AccountLimit": { "ConcurrentExecutions": 1000 } }).into())];
     answers.extend([deployed(), deployed()]);
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
-    answers.extend([listed(&[]), listed(&[]), listed(&[])]);
+    answers.extend([mapping_list(&[]), mapping_list(&[]), mapping_list(&[])]);
     let endpoint = Loopback::start_scripted(answers);
     let found =
         run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(template.path()))

@@ -1,4 +1,4 @@
-//! Prints the AWS account with a plan and before a change, to prevent changes in the wrong account.
+//! Prints the AWS account with each plan and before each change, to prevent changes in the wrong account.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -13,20 +13,21 @@ use redeliver_aws::archive::AccountId;
 use crate::queues::{AwsConnection, RequestLog, region_in};
 use crate::terminal::stderr;
 
-/// An emulator may not implement STS, or never respond. The command continues without it.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// The time limit for STS, which an emulator might not implement or might never answer. The command continues without
+/// it.
+const STS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The account of the credentials; `None` if STS does not return it.
+/// Returns the account of the credentials; `None` if STS does not return it.
 pub(crate) async fn own_account(connection: &AwsConnection) -> Option<AccountId> {
     let config = connection.sdk_config(None).await.ok()?;
     caller_identity(&config).await?.account?.parse().ok()
 }
 
-/// Asks STS for the identity of the credentials. `GetCallerIdentity` needs no permission.
+/// Queries STS for the identity of the credentials. `GetCallerIdentity` needs no permission.
 async fn caller_identity(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
-        .timeout_config(TimeoutConfig::builder().operation_timeout(PATIENCE).build())
+        .timeout_config(TimeoutConfig::builder().operation_timeout(STS_TIMEOUT).build())
         .interceptor(RequestLog::default())
         .build();
     Client::from_conf(config).get_caller_identity().send().await.ok()
@@ -48,7 +49,7 @@ fn format_account(account: Option<String>, arn: Option<String>) -> String {
 }
 
 /// Prints the account and the change that follows or is planned; `account unknown` if STS does not respond within 5 s.
-/// The request is sent to the queue's region, since no other may be configured.
+/// The request is sent to the queue's region, since no other region may be configured.
 pub async fn announce_change(connection: &AwsConnection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {
         Ok(config) => describe_account(&config).await,

@@ -17,13 +17,13 @@ pub enum QueueAddress {
     Arn { arn: String, region: String, account: String, name: String },
 }
 
-/// The text is not a queue's URL, name or ARN.
+/// The error for text that is not a queue's URL, name or ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum NoQueueAddress {
-    /// It names something other than a queue, or is truncated.
+    /// An ARN that names something other than a queue, or is truncated.
     #[error("is not the ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
     Arn,
-    /// Not a valid queue name.
+    /// An invalid queue name.
     #[error(
         "is not a queue's URL, name or ARN; a name has at most 80 letters, digits, hyphens and underscores, such as \
          orders-final-dlq"
@@ -32,16 +32,16 @@ pub enum NoQueueAddress {
 }
 
 impl QueueAddress {
-    /// The region in the address.
+    /// Returns the region in the address, if any.
     pub fn region(&self) -> Option<&str> {
         match self {
             Self::Arn { region, .. } => Some(region),
-            Self::Url(url) => region_of(url),
+            Self::Url(url) => url_region(url),
             Self::Name(_) => None,
         }
     }
 
-    /// True for a FIFO queue, whose name ends in `.fifo`.
+    /// Returns true for a FIFO queue, whose name ends in `.fifo`.
     pub fn is_fifo(&self) -> bool {
         is_fifo(&self.to_string())
     }
@@ -59,8 +59,8 @@ impl FromStr for QueueAddress {
             else {
                 return Err(NoQueueAddress::Arn);
             };
-            let is_whole = !region.is_empty() && is_account(account) && is_name(name);
-            return if is_whole {
+            let is_complete = !region.is_empty() && is_account(account) && is_name(name);
+            return if is_complete {
                 Ok(arn_address(text, region, account, name))
             } else {
                 Err(NoQueueAddress::Arn)
@@ -77,12 +77,12 @@ impl fmt::Display for QueueAddress {
     }
 }
 
-/// The region in an ARN.
+/// Returns the region in an ARN.
 pub fn region_in(arn: &str) -> Option<&str> {
     arn.split(':').nth(3)
 }
 
-/// The queue name in an ARN.
+/// Returns the queue name in an ARN.
 pub fn name_in(arn: &str) -> &str {
     arn.rsplit(':').next().unwrap_or(arn)
 }
@@ -96,15 +96,16 @@ fn is_account(text: &str) -> bool {
     text.len() == 12 && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// "Amazon SQS queue quotas": 80 characters, including the suffix of FIFO queues.
+/// Returns true for a valid queue name: at most 80 characters, including the suffix of FIFO queues ("Amazon SQS queue
+/// quotas").
 fn is_name(text: &str) -> bool {
     let stem = text.strip_suffix(".fifo").unwrap_or(text);
     let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     !stem.is_empty() && text.len() <= 80 && stem.bytes().all(is_legal)
 }
 
-/// `https://sqs.REGION.amazonaws.com/…` ("Amazon SQS endpoints and quotas").
-fn region_of(url: &str) -> Option<&str> {
+/// Extracts the region from `https://sqs.REGION.amazonaws.com/…` ("Amazon SQS endpoints and quotas").
+fn url_region(url: &str) -> Option<&str> {
     let host = url.split("://").nth(1)?.split('/').next()?;
     let region = host.strip_prefix("sqs.").or_else(|| host.strip_prefix("sqs-fips."))?;
     let (region, domain) = region.split_once('.')?;
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_is_named_by_its_url_its_name_or_its_arn() {
+    fn a_queue_is_addressed_by_url_name_or_arn() {
         let parse = |text: &str| text.parse::<QueueAddress>();
         let url = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
         assert_eq!(parse(url), Ok(QueueAddress::Url(url.to_owned())));
@@ -138,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_is_read_out_of_an_arn_and_out_of_a_url_of_aws() {
+    fn a_region_is_parsed_from_an_arn_or_an_aws_url() {
         let region = |text: &str| text.parse::<QueueAddress>().unwrap().region().map(str::to_owned);
         for there in [
             "arn:aws:sqs:eu-central-1:123456789012:orders",

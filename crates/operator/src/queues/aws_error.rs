@@ -1,4 +1,4 @@
-//! Errors of AWS requests as text, with advice.
+//! Describes errors of AWS requests, with advice.
 
 use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
@@ -24,7 +24,7 @@ impl AwsConnection {
         E: ProvideErrorMetadata + std::error::Error + 'static,
     {
         match unreached_reason(error) {
-            // Returned by the JSON protocol and by the older query protocol.
+            // Covers the codes of the JSON protocol and of the older query protocol.
             None if error.code().is_some_and(|code| code.starts_with("ExpiredToken")) => {
                 format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe_error(error))
             }
@@ -54,7 +54,7 @@ impl AwsConnection {
     }
 }
 
-/// Describes an AWS error: the service's code and text if it responded, otherwise the whole chain of causes.
+/// Describes an AWS error: the service's code and message if it responded, otherwise the complete chain of causes.
 pub fn describe_error<E>(error: &SdkError<E, HttpResponse>) -> String
 where
     E: ProvideErrorMetadata + std::error::Error + 'static,
@@ -62,7 +62,7 @@ where
     match (error.code(), error.message()) {
         (Some(code), Some(message)) => format!("{code}: {message}"),
         (Some(code), None) => code.to_owned(),
-        // If the response came from a different program, the parser's error has no useful information.
+        // If the response came from a different program, the parser's error contains no useful information.
         (None, _) => match error.raw_response().map(|answer| answer.status().as_u16()) {
             Some(status) => format!("the response is not from this service (HTTP {status})"),
             None => join_causes(error),
@@ -70,7 +70,7 @@ where
     }
 }
 
-/// True if SQS reports that the queue does not exist, with the code of its JSON protocol or of the older query
+/// Returns true if SQS reports that the queue does not exist, with the code of its JSON protocol or of the older query
 /// protocol.
 pub fn is_missing_queue(error: &impl ProvideErrorMetadata) -> bool {
     let is_code = |code: &str| code.ends_with("QueueDoesNotExist") || code.ends_with("NonExistentQueue");
@@ -78,11 +78,11 @@ pub fn is_missing_queue(error: &impl ProvideErrorMetadata) -> bool {
 }
 
 fn join_causes(error: &dyn std::error::Error) -> String {
-    let mut words = error.to_string();
+    let mut causes = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {
-        words = format!("{words}: {cause}");
+        causes = format!("{causes}: {cause}");
         source = cause.source();
     }
-    words
+    causes
 }

@@ -1,4 +1,4 @@
-//! CloudWatch: reads the datapoints of many metrics at once.
+//! Reads the datapoints of many CloudWatch metrics per request.
 
 use aws_sdk_cloudwatch::Client;
 use aws_sdk_cloudwatch::error::SdkError;
@@ -7,8 +7,9 @@ use aws_sdk_cloudwatch::primitives::DateTime;
 use aws_sdk_cloudwatch::types::{self, Dimension, MetricDataQuery, MetricDataResult, MetricStat, StatusCode};
 use redeliver_core::message::Timestamp;
 
-/// The namespace of the SQS metrics, and the dimension for the queue name.
+/// The namespace of the SQS metrics.
 pub const SQS: &str = "AWS/SQS";
+/// The dimension for the queue name.
 pub const QUEUE_NAME: &str = "QueueName";
 pub const OLDEST_MESSAGE: &str = "ApproximateAgeOfOldestMessage";
 /// The state of a new alarm.
@@ -26,7 +27,7 @@ pub struct MetricQuery<'a> {
     pub namespace: &'a str,
     pub name: &'a str,
     pub dimension: (&'a str, &'a str),
-    /// `Maximum`, `Sum`
+    /// `Maximum` or `Sum`.
     pub statistic: &'a str,
 }
 
@@ -51,9 +52,9 @@ pub async fn fetch_points(
     end: Timestamp,
 ) -> Result<Vec<Vec<Point>>, NoPoints> {
     let mut found = vec![Vec::new(); metrics.len()];
-    for (some, found) in metrics.chunks(METRICS_MAX).zip(found.chunks_mut(METRICS_MAX)) {
+    for (chunk, found) in metrics.chunks(METRICS_MAX).zip(found.chunks_mut(METRICS_MAX)) {
         let queries =
-            some.iter().zip(0..).map(|(metric, n)| metric.to_data_query(n, period_seconds)).collect();
+            chunk.iter().zip(0..).map(|(metric, n)| metric.to_data_query(n, period_seconds)).collect();
         let request = client.get_metric_data().set_metric_data_queries(Some(queries));
         let request = request.start_time(to_datetime(start)).end_time(to_datetime(end));
         let mut pages = request.into_paginator().send();
@@ -76,8 +77,8 @@ pub async fn fetch_points(
 }
 
 impl<'a> MetricQuery<'a> {
-    /// An SQS metric ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are gauges, all others are
-    /// counts.
+    /// Creates a query for an SQS metric ("Available CloudWatch metrics for Amazon SQS"): `Approximate…` metrics are
+    /// gauges, all others are counts.
     pub fn for_queue(name: &'a str, queue: &'a str) -> Self {
         let statistic = if name.starts_with("Approximate") { "Maximum" } else { "Sum" };
         Self { namespace: SQS, name, dimension: (QUEUE_NAME, queue), statistic }
@@ -104,15 +105,15 @@ fn query_index(id: &str) -> Option<usize> {
 fn check_result(result: &MetricDataResult) -> Result<(), NoPoints> {
     match &result.status_code {
         Some(code @ (StatusCode::Forbidden | StatusCode::InternalError)) => {
-            let said = result.messages().iter().filter_map(|message| message.value());
-            let words: Vec<_> = [code.as_str()].into_iter().chain(said).collect();
-            Err(NoPoints::Metric(words.join(": ")))
+            let messages = result.messages().iter().filter_map(|message| message.value());
+            let parts: Vec<_> = [code.as_str()].into_iter().chain(messages).collect();
+            Err(NoPoints::Metric(parts.join(": ")))
         }
         _ => Ok(()),
     }
 }
 
-#[expect(clippy::cast_possible_truncation, reason = "ages are of 14 days at most, sums far below 2^53")]
+#[expect(clippy::cast_possible_truncation, reason = "ages are at most 14 days, and sums far below 2^53")]
 fn to_integer(value: f64) -> i64 {
     value as i64
 }

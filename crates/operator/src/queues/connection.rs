@@ -1,4 +1,4 @@
-//! The account and the region, chosen as in the AWS CLI, and the queues there.
+//! Connects to an account and region, chosen as in the AWS CLI, and finds queues there.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -36,10 +36,10 @@ pub struct AwsConnection {
     region: Option<String>,
     /// An endpoint other than AWS [default: `AWS_ENDPOINT_URL`]
     ///
-    /// Such as that of an emulator of AWS.
+    /// For example, the endpoint of an AWS emulator.
     #[arg(long, help_heading = CONNECT, value_name = "URL")]
     endpoint_url: Option<String>,
-    /// Not an option: what was loaded by them.
+    /// Not an option: the credentials loaded with these options.
     #[arg(skip)]
     credentials: SharedCredentials,
 }
@@ -48,7 +48,7 @@ pub struct AwsConnection {
 #[derive(Clone, Debug, Args)]
 pub struct DeadLetterQueue {
     #[command(flatten)]
-    which: OneQueue,
+    selection: OneQueue,
     /// Read the queue even if it has a redrive policy
     ///
     /// Reading counts as receiving, so SQS may move its messages on.
@@ -66,9 +66,9 @@ pub struct KnownQueue {
 }
 
 impl DeadLetterQueue {
-    /// The DLQ, without `--force`.
-    pub fn new(which: OneQueue, connection: AwsConnection) -> Self {
-        Self { which, force: false, connection }
+    /// Creates the options for a DLQ, without `--force`.
+    pub fn new(selection: OneQueue, connection: AwsConnection) -> Self {
+        Self { selection, force: false, connection }
     }
 
     /// Finds the DLQ and reads its attributes.
@@ -78,7 +78,7 @@ impl DeadLetterQueue {
     pub async fn open(&self) -> Result<KnownQueue, CommandFailure> {
         let queue = self
             .connection
-            .find_queue(&self.which.find_address(&self.connection, Role::FinalDlq).await?)
+            .find_queue(&self.selection.find_address(&self.connection, Role::FinalDlq).await?)
             .await?;
         if queue.attributes.contains_key("RedrivePolicy") && !self.force {
             return Err(format!(
@@ -91,65 +91,66 @@ impl DeadLetterQueue {
         Ok(queue)
     }
 
-    /// The given options, as command-line arguments.
+    /// Returns the given options, as command-line arguments.
     pub fn to_arguments(&self) -> Vec<String> {
         let force = self.force.then(|| "--force".to_owned());
-        self.which.to_arguments().into_iter().chain(force).chain(self.connection.to_arguments()).collect()
+        self.selection.to_arguments().into_iter().chain(force).chain(self.connection.to_arguments()).collect()
     }
 
-    /// The options that select the queue's deployment and account, for a command about it; `None` if a queue is named.
+    /// Returns the options that select the queue's deployment and account, for a command about the deployment; `None`
+    /// if a queue is named.
     pub fn deployment_arguments(&self) -> Option<Vec<String>> {
-        let words = self.which.to_arguments();
-        self.is_of_deployment().then(|| words.into_iter().chain(self.connection.to_arguments()).collect())
+        let arguments = self.selection.to_arguments();
+        self.is_of_deployment().then(|| arguments.into_iter().chain(self.connection.to_arguments()).collect())
     }
 
-    /// True if the DLQ is selected by its deployment, so that its messages are those of the deployment's loop.
+    /// Returns true if the DLQ is selected by its deployment, so that its messages come from the deployment's loop.
     pub fn is_of_deployment(&self) -> bool {
-        self.which.deployment_name().is_some()
+        self.selection.deployment_name().is_some()
     }
 
-    /// The source queue of this DLQ's deployment.
+    /// Finds the source queue of this DLQ's deployment.
     pub async fn source_address(&self) -> Result<QueueAddress, CommandFailure> {
-        self.which.find_address(&self.connection, Role::Source).await
+        self.selection.find_address(&self.connection, Role::Source).await
     }
 }
 
 impl AwsConnection {
-    /// The options for one profile and region, for a command that reads several.
+    /// Creates the options for one profile and region, for a command that reads several.
     pub fn from_parts(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
         Self { profile, region, endpoint_url, credentials: SharedCredentials::default() }
     }
 
-    /// The same account in a different region. The credentials are loaded once for both.
+    /// Returns the options for the same account in a different region. The credentials are loaded once for both.
     pub fn in_region(&self, region: Option<String>) -> Self {
         Self { region, ..self.clone() }
     }
 
-    /// The given options with their names, for a command that should use the same account.
+    /// Returns the given options with their names, for a command that should use the same account.
     pub fn given_options(&self) -> Vec<(&'static str, &str)> {
         let Self { profile, region, endpoint_url, credentials: _ } = self;
         let options = [("profile", profile), ("region", region), ("endpoint-url", endpoint_url)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
     }
 
-    /// The given options, as command-line arguments.
+    /// Returns the given options, as command-line arguments.
     pub fn to_arguments(&self) -> Vec<String> {
         option_words(self.given_options())
     }
 
-    /// The profile, if it was given.
+    /// Returns the profile, if it was given.
     pub fn profile(&self) -> Option<&str> {
         self.profile.as_deref()
     }
 
-    /// The region, if it was given and is not empty.
+    /// Returns the region, if it was given and is not empty.
     pub fn region(&self) -> Option<&str> {
         self.region.as_deref().filter(|region| !region.is_empty())
     }
 
-    /// Loads credentials, endpoint and region. The region is `--region`, otherwise `region`, the environment's or the
-    /// profile's; us-east-1 with an endpoint and none of them. A local endpoint accepts any credentials, so
-    /// without a profile or environment variables they are `test`.
+    /// Loads credentials, endpoint and region. The region is `--region`, otherwise `region`, otherwise the
+    /// environment's or the profile's; with an endpoint and none of these, it is us-east-1. A local endpoint accepts
+    /// any credentials, so without a profile or environment variables they are `test`.
     ///
     /// # Errors
     /// If AWS is used without a region, the endpoint is not a URL, or the profile does not exist or requires MFA.
@@ -184,7 +185,7 @@ impl AwsConnection {
         Ok(self.credentials.add_to(config, self.profile.as_deref()).await)
     }
 
-    /// An SQS client, in this region unless `--region` is given.
+    /// Creates an SQS client for this region, unless `--region` is given.
     pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, CommandFailure> {
         let config = self.sdk_config(region).await?;
         Ok(Client::from_conf(
@@ -197,8 +198,8 @@ impl AwsConnection {
     /// # Errors
     /// If it does not exist, SQS rejects the request, or its ARN is in a different region than `--region`.
     pub async fn find_queue(&self, address: &QueueAddress) -> Result<KnownQueue, CommandFailure> {
-        if let (QueueAddress::Arn { arn, region: there, .. }, Some(region)) = (address, &self.region)
-            && there != region
+        if let (QueueAddress::Arn { arn, region: arn_region, .. }, Some(region)) = (address, &self.region)
+            && arn_region != region
         {
             return Err(format!("{arn} is not in the region {region}: leave --region out").into());
         }
@@ -208,7 +209,7 @@ impl AwsConnection {
             QueueAddress::Name(name) => (name, None),
             QueueAddress::Arn { name, account, .. } => (name, Some(account.clone())),
         };
-        match self.url_of(&client, name, account).await? {
+        match self.fetch_url(&client, name, account).await? {
             Some(url) => self.read_queue(client, &url).await,
             None => Err(format!(
                 "there is no queue {address} in this account and region ({}); check the name, --region and --profile",
@@ -218,13 +219,13 @@ impl AwsConnection {
         }
     }
 
-    /// True if the account has a queue with this name in the region.
+    /// Returns true if the account has a queue with this name in the region.
     pub async fn has_queue(&self, name: &str) -> Result<bool, CommandFailure> {
-        Ok(self.url_of(&self.sqs_client(None).await?, name, None).await?.is_some())
+        Ok(self.fetch_url(&self.sqs_client(None).await?, name, None).await?.is_some())
     }
 
-    /// `None` if the queue does not exist.
-    pub(super) async fn url_of(
+    /// Queries the URL of a queue; `None` if the queue does not exist.
+    pub(super) async fn fetch_url(
         &self,
         client: &Client,
         name: &str,
@@ -252,20 +253,20 @@ impl AwsConnection {
     }
 }
 
-/// The attributes of a queue.
+/// Returns a queue's attributes by name.
 pub fn attributes_by_name(
-    said: impl IntoIterator<Item = HashMap<QueueAttributeName, String>>,
+    attributes: impl IntoIterator<Item = HashMap<QueueAttributeName, String>>,
 ) -> BTreeMap<String, String> {
-    said.into_iter().flatten().map(|(name, value)| (name.as_str().to_owned(), value)).collect()
+    attributes.into_iter().flatten().map(|(name, value)| (name.as_str().to_owned(), value)).collect()
 }
 
 fn format_refusal(queue: &str, action: &str, reason: &str) -> String {
     format!("{queue}: {reason}; check the queue, the region, the account and your permission for {action}")
 }
 
-/// Test credentials for a local emulator, which accepts any.
+/// Returns the environment's credentials, otherwise test credentials, for a local emulator, which accepts any.
 pub fn emulator_credentials() -> CredentialsProviderChain {
-    let anybody = Credentials::new("test", "test", None, None, "emulator");
+    let test_credentials = Credentials::new("test", "test", None, None, "emulator");
     CredentialsProviderChain::first_try("Environment", EnvironmentVariableCredentialsProvider::new())
-        .or_else("Emulator", anybody)
+        .or_else("Emulator", test_credentials)
 }

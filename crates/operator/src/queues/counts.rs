@@ -30,17 +30,17 @@ impl QueueCounts {
         }
     }
 
-    /// The retention, if SQS reports it.
+    /// Returns the retention, if SQS reports it.
     pub fn retention(&self) -> Option<Retention> {
         Retention::from_seconds(self.retention_seconds?)
     }
 
-    /// Messages in all states.
+    /// Returns the number of messages in all states.
     pub fn total_messages(&self) -> u64 {
         [self.visible, self.in_flight, self.delayed].into_iter().flatten().fold(0, u64::saturating_add)
     }
 
-    /// True if the queue has messages in any state.
+    /// Returns true if the queue has messages in any state.
     pub fn has_messages(&self) -> bool {
         self.total_messages() > 0
     }

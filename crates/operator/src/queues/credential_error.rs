@@ -9,17 +9,17 @@ use aws_sdk_sso::operation::get_role_credentials::GetRoleCredentialsError;
 use aws_sdk_sts::operation::assume_role::AssumeRoleError;
 
 use super::aws_error::describe_error;
-use super::profile::{CredentialsOrigin, CredentialsSource, needs_code};
+use super::profile::{CredentialsOrigin, CredentialsSource, explain_missing_code};
 use crate::terminal::escape::{escape_line, shorten_text};
 
 /// Maximum number of characters shown of a `credential_process`'s message.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
-/// Minimum length at which a word may be a secret, if its characters are those of one: AWS secret keys have 40.
+/// Minimum length of a word that may be a secret, judging by its characters: AWS secret keys have 40.
 const SECRET_CHARACTERS_MIN: usize = 32;
 const HIDDEN: &str = "[hidden]";
 
-/// The reason and the remedy in one sentence; `None` if the selected profile is not the cause, or if only its keys are.
-/// `why` is the last cause of the error.
+/// Returns the reason and the remedy in one sentence; `None` if the selected profile is not the cause, or if it only
+/// has keys. `why` is the last cause of the error.
 pub(super) fn explain_credentials(
     profiles: &ProfileSet,
     error: &(dyn Error + 'static),
@@ -29,7 +29,7 @@ pub(super) fn explain_credentials(
     let origin = CredentialsOrigin::for_selected(profiles)?;
     if let Some(refused) = caused_by::<SdkError<AssumeRoleError, HttpResponse>>(error) {
         return Some(match origin.mfa_profile {
-            Some(asking) => needs_code(asking, selected),
+            Some(mfa_profile) => explain_missing_code(mfa_profile, selected),
             None => {
                 let refused = escape_line(&describe_error(refused));
                 format!("the role of profile {} cannot be assumed: {refused}", escape_line(selected))
@@ -38,17 +38,17 @@ pub(super) fn explain_credentials(
     }
     let name = escape_line(origin.profile.name());
     match origin.source {
-        CredentialsSource::SingleSignOn => Some(single_sign_on(&name, error, why)),
+        CredentialsSource::SingleSignOn => Some(explain_single_sign_on(&name, error, why)),
         CredentialsSource::LoginSession => Some(format!(
             "the login session of profile {name} has expired or does not exist ({}): run `aws login --profile {name}`",
             escape_line(why)
         )),
-        CredentialsSource::CredentialProcess => Some(credential_process(origin.profile, why)),
+        CredentialsSource::CredentialProcess => Some(explain_credential_process(origin.profile, why)),
         CredentialsSource::Keys | CredentialsSource::Other => None,
     }
 }
 
-fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
+fn explain_single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> String {
     // Missing settings in the files are reported in the SDK's own words.
     if let Some(wrong) = why.strip_prefix("ProfileFile provider could not be built: ") {
         return format!("profile {name} cannot be used: {}", escape_line(wrong));
@@ -75,26 +75,27 @@ fn single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) -> Strin
     }
 }
 
-fn credential_process(profile: &Profile, why: &str) -> String {
+fn explain_credential_process(profile: &Profile, why: &str) -> String {
     let name = escape_line(profile.name());
-    let words = why.strip_prefix("Error retrieving credentials: external process exited with code ");
-    let (status, said) = match words.and_then(|words| words.split_once(". Stderr:")) {
+    let failure = why.strip_prefix("Error retrieving credentials: external process exited with code ");
+    let (status, message) = match failure.and_then(|failure| failure.split_once(". Stderr:")) {
         Some((status, stderr)) => (format!(" ({})", escape_line(status)), stderr),
         None => (String::new(), why),
     };
     let command = profile.get("credential_process").unwrap_or_default();
-    let said = without_secrets(said, command);
-    let said = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
-    let said = match said.as_str() {
+    let message = mask_secrets(message, command);
+    let message =
+        message.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+    let message = match message.as_str() {
         "" => "it wrote nothing to standard error".to_owned(),
-        said => shorten_text(&escape_line(said), MESSAGE_CHARACTERS_MAX),
+        message => shorten_text(&escape_line(message), MESSAGE_CHARACTERS_MAX),
     };
-    format!("the credential_process of profile {name} failed{status}: {said}")
+    format!("the credential_process of profile {name} failed{status}: {message}")
 }
 
-/// Masks possible secrets in a message: the command's arguments named like a secret, values named like one, and long
+/// Masks possible secrets in a message: arguments of the command and values whose names suggest a secret, and long
 /// words consisting of the characters of keys and tokens.
-fn without_secrets(message: &str, command: &str) -> String {
+fn mask_secrets(message: &str, command: &str) -> String {
     let mut shown = message.to_owned();
     for secret in secret_arguments(command) {
         shown = shown.replace(secret, HIDDEN);
@@ -103,8 +104,8 @@ fn without_secrets(message: &str, command: &str) -> String {
         let mut follows_name = false;
         let words = line.split_inclusive(char::is_whitespace).map(|word| {
             let value = word.trim_end();
-            let hidden = without_secret(value, follows_name);
-            follows_name = names_secret(value) && value.ends_with([':', '=']);
+            let hidden = mask_word(value, follows_name);
+            follows_name = suggests_secret(value) && value.ends_with([':', '=']);
             format!("{hidden}{}", &word[value.len()..])
         });
         words.collect::<String>()
@@ -112,8 +113,8 @@ fn without_secrets(message: &str, command: &str) -> String {
     lines.collect()
 }
 
-/// Masks the value that a word names as a secret, or the word itself if it may be one.
-fn without_secret(word: &str, follows_name: bool) -> String {
+/// Masks the value of a word whose name suggests a secret, or the word itself if it may be a secret.
+fn mask_word(word: &str, follows_name: bool) -> String {
     let is_token = |character: char| character.is_ascii_alphanumeric() || "+/=_-.".contains(character);
     let longest = word.split(|character| !is_token(character)).map(str::len).max().unwrap_or_default();
     let has = |is: fn(&char) -> bool| word.chars().any(|character| is(&character));
@@ -122,33 +123,33 @@ fn without_secret(word: &str, follows_name: bool) -> String {
         && has(char::is_ascii_uppercase)
         && has(char::is_ascii_lowercase);
     let mut separators = word.match_indices([':', '=']).map(|(at, _)| at);
-    match separators.find(|at| names_secret(&word[..*at]) && at + 1 < word.len()) {
+    match separators.find(|at| suggests_secret(&word[..*at]) && at + 1 < word.len()) {
         Some(at) => format!("{}{HIDDEN}", &word[..=at]),
         None if (follows_name || is_long) && !word.is_empty() => HIDDEN.to_owned(),
         None => word.to_owned(),
     }
 }
 
-/// The values of options such as `--password`.
+/// Returns the values of options such as `--password`.
 fn secret_arguments(command: &str) -> Vec<&str> {
     let mut secrets = Vec::new();
     let mut follows_name = false;
     for word in command.split_whitespace() {
         let value = match word.split_once('=') {
-            Some((name, value)) if names_secret(name) => value,
+            Some((name, value)) if suggests_secret(name) => value,
             _ if follows_name && !word.starts_with('-') => word,
             _ => "",
         };
         secrets.push(value.trim_matches(['"', '\'']));
-        follows_name = word.starts_with('-') && names_secret(word) && !word.contains('=');
+        follows_name = word.starts_with('-') && suggests_secret(word) && !word.contains('=');
     }
-    // The longest first: one may be part of another.
+    // Longest first, since a secret may be part of another.
     secrets.retain(|secret| !secret.is_empty());
     secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets
 }
 
-fn names_secret(name: &str) -> bool {
+fn suggests_secret(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     ["secret", "token", "passw", "passphrase", "apikey", "api-key", "api_key", "assertion", "cookie"]
         .iter()
@@ -203,7 +204,7 @@ mod tests {
                 "/usr/local/share/company-tools/bin/aws-login-helper: not found",
             ),
         ] {
-            assert_eq!(without_secrets(message, command), shown, "{message}");
+            assert_eq!(mask_secrets(message, command), shown, "{message}");
         }
     }
 }

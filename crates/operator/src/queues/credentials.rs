@@ -1,6 +1,6 @@
 //! The credentials of a connection, shared by all its clients: a `credential_process` runs once, not once per client.
-//! They are reloaded shortly before they expire, from the current AWS configuration files, so that a console continues
-//! to work after a new login.
+//! They are reloaded shortly before they expire, from the current AWS configuration files, so that a console keeps
+//! working after a new login.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -26,7 +26,7 @@ use super::profile::{self, CredentialsOrigin};
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Keys in the files do not expire, but a login tool may replace them at any time, so they are reread at this interval.
-/// The SDK does so 10 s earlier.
+/// The SDK rereads them 10 s earlier.
 const KEYS_LIFETIME: Duration = Duration::from_secs(60);
 
 /// The credentials of a connection, with a cache.
@@ -34,8 +34,8 @@ const KEYS_LIFETIME: Duration = Duration::from_secs(60);
 pub(super) struct SharedCredentials(Arc<OnceCell<(SharedCredentialsProvider, SharedIdentityCache)>>);
 
 impl SharedCredentials {
-    /// Adds the credentials to a client's configuration: those of the profile or, without one, those that the AWS CLI
-    /// would use.
+    /// Adds the credentials to a client's configuration: those of the profile or, without a profile, the credentials
+    /// that the AWS CLI would use.
     pub(super) async fn add_to(&self, config: SdkConfig, profile: Option<&str>) -> SdkConfig {
         let region = config.region().cloned();
         let load = async || {
@@ -50,7 +50,7 @@ impl SharedCredentials {
     }
 }
 
-/// The SDK's default chain, but with profiles that are reread.
+/// Returns the SDK's default chain, but with profiles that are reread.
 async fn default_chain(region: Option<Region>) -> CredentialsProviderChain {
     let config = provider_config(region.clone());
     let others = DefaultCredentialsChain::builder().configure(config).region(region.clone()).build().await;
@@ -67,7 +67,7 @@ fn provider_config(region: Option<Region>) -> ProviderConfig {
 /// load.
 #[derive(Debug)]
 struct ProfileCredentials {
-    /// `None`: `AWS_PROFILE`, otherwise `default`.
+    /// `None` for `AWS_PROFILE`, otherwise `default`.
     name: Option<String>,
     /// The STS region, for roles.
     region: Option<Region>,
@@ -93,7 +93,7 @@ impl ProfileCredentials {
         let provider = self.current_provider(files).await;
         let loaded = provider.provide_credentials().await;
         match &loaded {
-            // The provider has no state worth keeping, and cannot load a second time.
+            // Such a provider has no state worth keeping, and cannot load again.
             Err(error) if !matches!(error, CredentialsError::ProviderError(_)) => {
                 *self.last.lock().await = None
             }
@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn keys_that_a_login_tool_replaces_in_the_file_are_read_again() {
+    async fn keys_replaced_by_a_login_tool_are_reread() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("credentials");
         let write = |key: &str| {
@@ -162,7 +162,7 @@ mod tests {
             let after = SystemTime::from(SystemClock.now());
             assert!((before + KEYS_LIFETIME..=after + KEYS_LIFETIME).contains(&loaded.expiry().unwrap()));
         }
-        // A temporarily invalid file does not restart it.
+        // Loading recovers from a temporarily missing file.
         fs::remove_file(&path).unwrap();
         credentials.load().await.unwrap_err();
         credentials.load().await.unwrap_err();

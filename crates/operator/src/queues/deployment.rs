@@ -21,7 +21,7 @@ pub(super) struct DeploymentSelector {
     stack: Option<String>,
     /// The deployment's prefix [default: redeliver]
     ///
-    /// The names of its queues begin with PREFIX-STAGE. Use it for a construct in an app of your own, too.
+    /// The names of its queues begin with PREFIX-STAGE. It also works for a construct in your own app.
     #[arg(long, help_heading = CONNECT, value_name = "NAME")]
     prefix: Option<String>,
     /// The deployment's stage [default: prod]
@@ -45,12 +45,12 @@ impl DeploymentSelector {
         Self { stack: Some(stack.to_owned()), ..Self::default() }
     }
 
-    /// The stack's name, or the prefix of the queue names; `None` if queues are named.
+    /// Returns the stack's name, or the prefix of the queue names; `None` if queues are named.
     pub(super) fn name(&self) -> Option<String> {
         self.stack.clone().or_else(|| self.name_prefix())
     }
 
-    /// The given options, with their names.
+    /// Returns the given options, with their names.
     pub(super) fn given_options(&self) -> Vec<(&'static str, &str)> {
         let options = [("stack", &self.stack), ("prefix", &self.prefix), ("stage", &self.stage)];
         options.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?))).collect()
@@ -71,7 +71,7 @@ impl DeploymentSelector {
         })
     }
 
-    /// The same as `namesOf` in infra/lib/names.ts.
+    /// Returns the prefix of the queue names, as `namesOf` in infra/lib/names.ts does.
     fn name_prefix(&self) -> Option<String> {
         let [prefix, stage] = [&self.prefix, &self.stage].map(Option::as_deref);
         let is_named = prefix.or(stage).is_some();
@@ -110,10 +110,11 @@ impl DeployedQueues {
         Ok(Self { name: name.to_owned(), urls: urls.collect() })
     }
 
-    /// The queues whose names begin with `name`, that is `PREFIX-STAGE`.
+    /// Finds the queues whose names begin with `name`, which is `PREFIX-STAGE`.
     async fn by_names(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
         let client = connection.sqs_client(None).await?;
-        let find = async |suffix: &str| connection.url_of(&client, &format!("{name}-{suffix}"), None).await;
+        let find =
+            async |suffix: &str| connection.fetch_url(&client, &format!("{name}-{suffix}"), None).await;
         let (annotation, final_dlq) = (find("annotation").await?, find("final-dlq").await?);
         let (Some(annotation), Some(final_dlq)) = (&annotation, &final_dlq) else {
             let queues = [("annotation", &annotation), ("final-dlq", &final_dlq)];
@@ -127,8 +128,8 @@ impl DeployedQueues {
             .into());
         };
         let intermediate = find("intermediate-dlq").await?;
-        // `retry` is the source queue of the strategy async-retry, `source.fifo` that of ordered; an existing queue has
-        // its own name.
+        // The source queue is `retry` with the strategy async-retry and `source.fifo` with ordered; an existing queue
+        // has its own name.
         let (mut source, mut source_dlq, mut blocked) = (find("source").await?, None, None);
         if source.is_none() {
             source = find("retry").await?;
@@ -139,7 +140,7 @@ impl DeployedQueues {
         }
         if source.is_none() {
             let dlq = intermediate.as_ref().or(source_dlq.as_ref()).unwrap_or(annotation);
-            source = source_of(&client, dlq).await;
+            source = find_source(&client, dlq).await;
         }
         let urls = [
             (Role::Source, source),
@@ -160,7 +161,7 @@ pub async fn find_stack(connection: &AwsConnection, name: &str) -> Result<Option
     let client = aws_sdk_cloudformation::Client::from_conf(config.interceptor(RequestLog::default()).build());
     match client.describe_stacks().stack_name(name).send().await {
         Ok(answer) => Ok(answer.stacks.unwrap_or_default().into_iter().next()),
-        // A missing stack has no error code of its own, only the text "Stack with id … does not exist".
+        // There is no specific error code for a missing stack, only the message "Stack with id … does not exist".
         Err(error) if error.message().is_some_and(|message| message.ends_with("does not exist")) => Ok(None),
         Err(error) => Err(connection.explain_failure(&error, |reason| describe_refusal(name, reason)).await),
     }
@@ -172,7 +173,7 @@ fn describe_refusal(stack: &str, reason: &str) -> String {
     )
 }
 
-/// The name of the stack output with a queue's URL.
+/// Returns the name of the stack output with a queue's URL.
 const fn output_name(role: Role) -> &'static str {
     match role {
         Role::Source => "SourceQueueUrl",
@@ -184,8 +185,8 @@ const fn output_name(role: Role) -> &'static str {
     }
 }
 
-/// The source queue of a final DLQ. The DLQ can be read without it.
-async fn source_of(client: &Client, dlq_url: &str) -> Option<String> {
+/// Finds the source queue of a DLQ, or prints a warning: the DLQ can be read without it.
+async fn find_source(client: &Client, dlq_url: &str) -> Option<String> {
     match client.list_dead_letter_source_queues().queue_url(dlq_url).send().await {
         Ok(answer) => answer.queue_urls.into_iter().next(),
         Err(error) => {
@@ -231,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_construct_in_another_app_is_found_by_the_names_of_its_queues() {
+    async fn a_construct_in_another_app_is_found_by_its_queue_names() {
         let names = ["annotation", "final-dlq", "intermediate-dlq", "source"];
         let stack = deployment(names.map(url)).await.unwrap();
         assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source");
@@ -240,7 +241,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_fifo_source_queue_is_found_with_its_dlq_and_the_queue_of_blocked_groups() {
+    async fn a_fifo_source_queue_is_found_with_its_dlq_and_its_blocked_queue() {
         let names = ["annotation", "final-dlq"].map(url).into_iter().chain([missing(), missing(), missing()]);
         let names = names.chain(["source.fifo", "source-dlq.fifo", "blocked"].map(url));
         let stack = deployment(names).await.unwrap();
@@ -250,7 +251,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_existing_fifo_source_queue_is_found_by_the_fifo_dlq_that_it_has() {
+    async fn an_existing_fifo_source_queue_is_found_by_its_fifo_dlq() {
         let names = ["annotation", "final-dlq"].map(url).into_iter();
         let names = names.chain([missing(), missing(), missing(), missing()]);
         let names = names.chain(["source-dlq.fifo", "blocked"].map(url));
@@ -260,12 +261,12 @@ mod tests {
             AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()));
         let stack = DeployedQueues::by_names(&connection, "orders-test").await.unwrap();
         assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/orders.fifo");
-        let asked = format!("{:?}", endpoint.requests().last().unwrap());
-        assert!(asked.contains("source-dlq.fifo"), "{asked}");
+        let last_request = format!("{:?}", endpoint.requests().last().unwrap());
+        assert!(last_request.contains("source-dlq.fifo"), "{last_request}");
     }
 
     #[test]
-    fn the_outputs_of_a_stack_have_the_names_that_the_construct_gives_them() {
+    fn stack_outputs_are_named_as_in_the_construct() {
         let construct = include_str!("../../../../infra/lib/outputs.ts");
         for role in Role::ALL {
             assert!(construct.contains(&format!("add('{}', ", output_name(*role))), "{role:?}");
@@ -273,7 +274,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_existing_source_queue_is_found_by_the_dlq_that_it_has() {
+    async fn an_existing_source_queue_is_found_by_its_dlq() {
         let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/my-orders"] }));
         let answers = [
             url("annotation"),
@@ -291,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn without_the_source_queue_the_final_dlq_can_be_read_all_the_same() {
+    async fn the_final_dlq_can_be_read_without_the_source_queue() {
         let refused = (400, json!({ "__type": "InvalidAction", "message": "no" }));
         let answers = [
             url("annotation"),

@@ -1,4 +1,4 @@
-//! `--endpoint-url`.
+//! Validates `--endpoint-url`.
 
 use redeliver_aws::targets::{TargetAddress, TargetError, is_loopback};
 
@@ -9,7 +9,7 @@ const CREDENTIALS: &str =
     "--endpoint-url contains credentials; pass them in the environment or with --profile";
 const FRAGMENT: &str = "--endpoint-url has a fragment (#…), which is never sent; remove it";
 
-/// True if the endpoint is local. Errors do not repeat the endpoint, which may contain a secret.
+/// Returns true if the endpoint is local. Errors do not repeat the endpoint, which may contain a secret.
 pub fn is_on_this_machine(text: &str) -> Result<bool, UsageError> {
     match TargetAddress::parse(text, true) {
         Ok(TargetAddress::Url(url)) => Ok(is_loopback(url.as_url())),

@@ -15,7 +15,7 @@ use thiserror::Error;
 use crate::CommandFailure;
 use crate::queues::{AwsConnection, RequestLog, describe_error, region_in};
 
-/// Lambda's event source mappings.
+/// A client for Lambda's event source mappings.
 #[derive(Clone, Debug)]
 pub struct EventSources {
     client: Client,
@@ -27,7 +27,7 @@ pub struct LambdaMapping {
     pub uuid: String,
     /// The function's name, with its version or alias, if any.
     pub function: String,
-    /// The ARN of the queue it reads, or of another service's source.
+    /// The ARN of the queue, or of another service's source.
     #[serde(skip)]
     pub source: String,
     /// True with `ReportBatchItemFailures`: Lambda does not delete messages that the function reports as failed.
@@ -49,25 +49,25 @@ impl LambdaMapping {
         is_on(&self.state)
     }
 
-    /// True if it reads an SQS queue, false for a stream or a broker.
+    /// Returns true if the mapping reads an SQS queue, false for a stream or a broker.
     pub fn is_of_queue(&self) -> bool {
         self.source.split(':').nth(2) == Some("sqs")
     }
 }
 
-/// True if Lambda keeps the messages that the function reports as failed.
+/// Returns true if Lambda keeps the messages that the function reports as failed.
 pub fn reports_failures(types: &[FunctionResponseType]) -> bool {
     types.contains(&FunctionResponseType::ReportBatchItemFailures)
 }
 
-/// The command that enables failure reporting for a mapping.
+/// Returns the command that enables failure reporting for a mapping.
 pub fn report_failures_command(uuid: &str, region: &str) -> String {
     format!(
         "`aws lambda update-event-source-mapping --function-response-types ReportBatchItemFailures --uuid {uuid} --region {region}`"
     )
 }
 
-/// True if a mapping in this state reads its queue, or soon will.
+/// Returns true if a mapping in this state reads its queue, or soon will.
 pub fn is_on(state: &str) -> bool {
     matches!(state, "Enabled" | "Enabling" | "Creating" | "Updating")
 }
@@ -90,7 +90,7 @@ macro_rules! mapping {
     };
 }
 
-/// A request that Lambda rejected or did not respond to: the action, and Lambda's code and text.
+/// The error of a request that Lambda rejected or did not respond to: the action, and Lambda's code and message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{words}")]
 pub struct LambdaError {
@@ -99,36 +99,36 @@ pub struct LambdaError {
 }
 
 impl LambdaError {
-    /// True if a retry may succeed: the mapping is being changed, or the request was throttled.
+    /// Returns true if a retry may succeed: the mapping is being changed, or the request was throttled.
     pub fn is_transient(&self) -> bool {
-        const PASSING: [&str; 4] = [
+        const TRANSIENT: [&str; 4] = [
             "ResourceInUseException",
             "ResourceConflictException",
             "TooManyRequestsException",
             "ServiceException",
         ];
-        PASSING.contains(&self.code.as_str())
+        TRANSIENT.contains(&self.code.as_str())
     }
 }
 
 impl EventSources {
-    /// A client for the mappings in a queue's region.
+    /// Creates a client for the mappings in a queue's region.
     pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
         Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
-    /// A client for the mappings of an account and region.
+    /// Creates a client for the mappings of an account and region.
     pub fn new(config: &SdkConfig) -> Self {
         let config = aws_sdk_lambda::config::Builder::from(config).interceptor(RequestLog::default()).build();
         Self { client: Client::from_conf(config) }
     }
 
-    /// The mappings that read a queue.
+    /// Lists the mappings that read a queue.
     pub async fn list_for_queue(&self, queue_arn: &str) -> Result<Vec<LambdaMapping>, LambdaError> {
         self.list_pages(self.client.list_event_source_mappings().event_source_arn(queue_arn)).await
     }
 
-    /// The mappings of a function, or of its version or alias (`NAME:QUALIFIER`).
+    /// Lists the mappings of a function, or of its version or alias (`NAME:QUALIFIER`).
     pub async fn list_for_function(&self, function: &str) -> Result<Vec<LambdaMapping>, LambdaError> {
         self.list_pages(self.client.list_event_source_mappings().function_name(function)).await
     }
@@ -150,7 +150,7 @@ impl EventSources {
         Ok(mapping!(found))
     }
 
-    /// Enables or disables a mapping. Returns it in an intermediate state, such as `Disabling`.
+    /// Enables or disables a mapping, and returns it in an intermediate state, such as `Disabling`.
     pub async fn set_enabled(&self, uuid: &str, enabled: bool) -> Result<LambdaMapping, LambdaError> {
         let answer = self.client.update_event_source_mapping().uuid(uuid).enabled(enabled).send().await;
         let found = answer.map_err(|error| to_lambda_error("lambda:UpdateEventSourceMapping", &error))?;
@@ -158,7 +158,8 @@ impl EventSources {
     }
 }
 
-/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, optionally with `:QUALIFIER`. Other text is returned unchanged.
+/// Extracts the name from `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with `:QUALIFIER`, if any. Other text is
+/// returned unchanged.
 pub fn function_name(arn: &str) -> &str {
     arn.split_once(":function:").map_or(arn, |(_, name)| name)
 }

@@ -1,5 +1,6 @@
-//! Profiles of the AWS configuration files: `--profile`, which must exist and takes precedence over credentials in the
-//! environment, as in the AWS CLI, or `AWS_PROFILE`; and the source of a profile's credentials.
+//! Profiles of the AWS configuration files, selected by `--profile` or `AWS_PROFILE`, and the source of their
+//! credentials. As in the AWS CLI, the profile of `--profile` must exist and takes precedence over credentials in the
+//! environment.
 
 use aws_config::profile::{Profile, ProfileFileLoadError, ProfileSet, load};
 use aws_runtime::env_config::file::EnvConfigFiles;
@@ -10,7 +11,7 @@ use crate::terminal::escape::escape_line;
 /// The source of a profile's credentials, possibly through other profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CredentialsOrigin<'a> {
-    /// The profile with the source: the last `source_profile`.
+    /// The profile that contains the source: the last `source_profile`.
     pub(super) profile: &'a Profile,
     pub(super) source: CredentialsSource,
     /// The first role profile with `mfa_serial`, if any.
@@ -30,7 +31,7 @@ pub(super) enum CredentialsSource {
     Other,
 }
 
-/// The profiles in the files, with this one selected, otherwise `AWS_PROFILE` or `default`.
+/// Reads the profiles in the files and selects `name`, otherwise `AWS_PROFILE` or `default`.
 pub(super) async fn read_profiles(
     files: &EnvConfigFiles,
     name: Option<&str>,
@@ -44,30 +45,32 @@ pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<
     let profiles = profiles.map_err(|error| format!("--profile {name}: {error}"))?;
     if profiles.get_profile(name).is_some() {
         let mfa_profile = CredentialsOrigin::for_selected(&profiles).and_then(|origin| origin.mfa_profile);
-        return mfa_profile
-            .map_or(Ok(()), |asking| Err(format!("--profile {name}: {}", needs_code(asking, name))));
+        return mfa_profile.map_or(Ok(()), |mfa_profile| {
+            Err(format!("--profile {name}: {}", explain_missing_code(mfa_profile, name)))
+        });
     }
     let mut others: Vec<_> = profiles.profiles().collect();
     others.sort_unstable();
-    let there = match others.as_slice() {
+    let existing = match others.as_slice() {
         [] => "they have no profiles (~/.aws/config, ~/.aws/credentials)".to_owned(),
         others => format!("existing profiles: {}", others.join(", ")),
     };
-    Err(format!("--profile {name}: no such profile in the AWS configuration files; {there}"))
+    Err(format!("--profile {name}: no such profile in the AWS configuration files; {existing}"))
 }
 
-/// The error for a role that requires MFA, with a remedy.
-pub(super) fn needs_code(asking: &str, selected: &str) -> String {
-    let (asking, selected) = (escape_line(asking), escape_line(selected));
+/// Explains that a role requires MFA, with remedies.
+pub(super) fn explain_missing_code(mfa_profile: &str, selected: &str) -> String {
+    let (mfa_profile, selected) = (escape_line(mfa_profile), escape_line(selected));
     format!(
-        "the role of profile {asking} asks for MFA (mfa_serial), and redeliver cannot ask for a code: run `eval \"$(aws \
-         configure export-credentials --profile {selected} --format env)\"` and leave the profile out, or use a profile \
-         with `credential_process = aws configure export-credentials --profile {selected}`"
+        "the role of profile {mfa_profile} asks for MFA (mfa_serial), and redeliver cannot ask for a code: run `eval \
+         \"$(aws configure export-credentials --profile {selected} --format env)\"` and leave the profile out, or use a \
+         profile with `credential_process = aws configure export-credentials --profile {selected}`"
     )
 }
 
 impl<'a> CredentialsOrigin<'a> {
-    /// `None` if a profile is missing or refers to itself, possibly through others.
+    /// Determines the origin of the selected profile's credentials; `None` if a profile is missing or refers to itself
+    /// through others.
     pub(super) fn for_selected(profiles: &'a ProfileSet) -> Option<Self> {
         let (mut mfa_profile, mut visited) = (None, Vec::new());
         let mut profile = profiles.get_profile(profiles.selected_profile())?;
@@ -96,19 +99,19 @@ impl<'a> CredentialsOrigin<'a> {
         }
     }
 
-    /// True if the credentials are used exactly as stored in the files.
+    /// Returns true if the credentials are used exactly as stored in the files.
     pub(super) fn is_keys_alone(self) -> bool {
         self.source == CredentialsSource::Keys && !self.assumes_role
     }
 }
 
-/// A web identity is a source of credentials, although it has a role.
+/// Returns true for a role. A web identity is a source of credentials, although it has a role.
 fn is_role(profile: &Profile) -> bool {
     profile.get("role_arn").is_some() && profile.get("web_identity_token_file").is_none()
 }
 
 impl CredentialsSource {
-    /// In the SDK's order.
+    /// Determines the source, in the SDK's order.
     fn from_profile(profile: &Profile) -> Self {
         let has = |names: &[&str]| names.iter().any(|name| profile.get(name).is_some());
         if has(&["credential_source", "web_identity_token_file"]) {
@@ -141,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_unknown_profile_is_refused_with_the_existing_ones() {
+    async fn the_error_for_an_unknown_profile_lists_the_existing_profiles() {
         let files = files("[profile prod]\nregion = eu-central-1\n", "[dev]\naws_access_key_id = a\n");
         assert_eq!(check_profile("prod", &files).await, Ok(()));
         assert_eq!(check_profile("dev", &files).await, Ok(()));
@@ -152,12 +155,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_profile_is_refused_without_any_in_the_files() {
+    async fn the_error_for_a_profile_in_empty_files_names_the_files() {
         let error = check_profile("prod", &files("", "")).await.unwrap_err();
         assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
 
-    /// The profile with the source, the source, the profile that requires MFA, and true if a role is assumed.
+    /// Returns the profile with the source, the source, the profile that requires MFA, and true if a role is assumed.
     async fn origin(config: &str, name: &str) -> Option<(String, CredentialsSource, Option<String>, bool)> {
         let profiles = read_profiles(&files(config, ""), Some(name)).await.unwrap();
         let origin = CredentialsOrigin::for_selected(&profiles)?;
@@ -202,7 +205,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_role_that_requires_mfa_is_refused_with_two_workarounds() {
+    async fn the_error_for_a_role_that_requires_mfa_has_two_workarounds() {
         let config = "[profile keys]\naws_access_key_id = a\naws_secret_access_key = s\nmfa_serial = unused\n\
                       [profile admin]\nrole_arn = r\nsource_profile = keys\nmfa_serial = m\n\
                       [profile ops]\nrole_arn = r\nsource_profile = admin\n";

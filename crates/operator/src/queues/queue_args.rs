@@ -1,4 +1,4 @@
-//! The options that select queues: all of a deployment, or single ones.
+//! The options that select queues: all queues of a deployment, or individual queues.
 
 use clap::Args;
 use futures_util::future::try_join_all;
@@ -10,7 +10,7 @@ use crate::next_command::option_words;
 use crate::terminal::help::CONNECT;
 use crate::{CommandFailure, UsageError};
 
-/// One queue.
+/// The options that select one queue.
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true, args = ["queue", "stack", "prefix", "stage"])]
 pub struct OneQueue {
@@ -21,7 +21,7 @@ pub struct OneQueue {
     deployment: DeploymentSelector,
 }
 
-/// The queues of a deployment, or some queues.
+/// The options that select the queues of a deployment, or individual queues.
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true, args = ["queues", "stack", "prefix", "stage"])]
 pub struct QueueSelection {
@@ -32,14 +32,14 @@ pub struct QueueSelection {
     deployment: DeploymentSelector,
 }
 
-/// The options that name a deployment, which need not be given.
+/// The options that name a deployment, all of them optional.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DeploymentArgs {
     #[command(flatten)]
     deployment: DeploymentSelector,
 }
 
-/// The options that name a deployment, which must be given.
+/// The options that name a deployment, at least one of them required.
 #[derive(Clone, Debug, Default, Args)]
 #[group(required = true, multiple = true, args = ["stack", "prefix", "stage"])]
 pub struct NamedDeployment {
@@ -48,14 +48,14 @@ pub struct NamedDeployment {
 }
 
 impl NamedDeployment {
-    /// The queues of the deployment.
+    /// Selects the queues of the deployment.
     pub fn all_queues(&self) -> QueueSelection {
         QueueSelection { deployment: self.deployment.clone(), ..QueueSelection::default() }
     }
 }
 
 impl DeploymentArgs {
-    /// The queues of the deployment, if one is selected.
+    /// Selects the queues of the deployment, if one is named.
     pub fn all_queues(&self) -> Option<QueueSelection> {
         self.deployment.name()?;
         Some(QueueSelection { deployment: self.deployment.clone(), ..QueueSelection::default() })
@@ -65,29 +65,29 @@ impl DeploymentArgs {
 /// A queue and its role.
 #[derive(Clone, Debug)]
 pub struct OpenQueue {
-    /// `None` if the queue was named, so that its role is unknown.
+    /// `None` if the queue was given by name, so that its role is unknown.
     pub role: Option<Role>,
     pub known: KnownQueue,
 }
 
 impl OneQueue {
-    /// The queue of a stack.
+    /// Selects a queue of a stack.
     pub fn from_stack(stack: &str) -> Self {
         Self { deployment: DeploymentSelector::from_stack(stack), ..Self::default() }
     }
 
-    /// A queue, or the deployment with this prefix and stage.
+    /// Selects a queue, or the deployment with this prefix and stage.
     pub fn from_names(queue: Option<QueueAddress>, prefix: Option<String>, stage: Option<String>) -> Self {
         Self { queue, deployment: DeploymentSelector::from_names(prefix, stage) }
     }
 
-    /// The given options, as command-line arguments.
+    /// Returns the given options, as command-line arguments.
     pub fn to_arguments(&self) -> Vec<String> {
         let queue = self.queue.iter().flat_map(|queue| ["--queue".to_owned(), queue.to_string()]);
         queue.chain(option_words(self.deployment.given_options())).collect()
     }
 
-    /// The deployment's queues, or this queue followed by others.
+    /// Selects the deployment's queues, or `others` followed by this queue.
     pub fn with_others(&self, others: impl IntoIterator<Item = QueueAddress>) -> QueueSelection {
         let queues = match &self.queue {
             Some(queue) => others.into_iter().chain([queue.clone()]).collect(),
@@ -96,17 +96,17 @@ impl OneQueue {
         QueueSelection { queues, deployment: self.deployment.clone() }
     }
 
-    /// The queue, if it is named.
+    /// Returns the queue, if it is named.
     pub const fn named_queue(&self) -> Option<&QueueAddress> {
         self.queue.as_ref()
     }
 
-    /// A deployment's name; `None` if a queue is named.
+    /// Returns the deployment's name; `None` if a queue is named.
     pub fn deployment_name(&self) -> Option<String> {
         self.deployment.name()
     }
 
-    /// The named queue, or the deployment's queue with this role.
+    /// Finds the named queue, or the deployment's queue with this role.
     pub async fn find_address(
         &self,
         connection: &AwsConnection,
@@ -123,27 +123,27 @@ impl OneQueue {
 }
 
 impl QueueSelection {
-    /// The queues of a stack.
+    /// Selects the queues of a stack.
     pub fn from_stack(stack: &str) -> Self {
         Self { deployment: DeploymentSelector::from_stack(stack), ..Self::default() }
     }
 
-    /// A deployment's name; `None` if queues are named.
+    /// Returns the deployment's name; `None` if queues are named.
     pub fn deployment_name(&self) -> Option<String> {
         self.deployment.name()
     }
 
-    /// The options that select the deployment, as command-line arguments; empty if queues are named.
+    /// Returns the options that select the deployment, as command-line arguments; empty if queues are named.
     pub fn deployment_arguments(&self) -> Vec<String> {
         option_words(self.deployment.given_options())
     }
 
-    /// True if the queues are taken from a stack's outputs.
+    /// Returns true if the queues are taken from a stack's outputs.
     pub fn is_by_stack(&self) -> bool {
         self.deployment.is_by_stack()
     }
 
-    /// All queues, in the order in which a failing message passes through them.
+    /// Opens all queues, in the order in which a failing message passes through them.
     pub async fn open_queues(&self, connection: &AwsConnection) -> Result<Vec<OpenQueue>, CommandFailure> {
         let addresses = match self.deployment.find_queues(connection).await? {
             None => self.queues.iter().map(|address| (None, address.clone())).collect(),
@@ -152,7 +152,7 @@ impl QueueSelection {
                 for &role in Role::ALL {
                     match deployed.queue_url(role) {
                         Ok(url) => addresses.push((Some(role), QueueAddress::Url(url.to_owned()))),
-                        // Not every strategy has these DLQs, and an existing source queue may not be found.
+                        // Not every strategy has these queues, and an existing source queue may not be found.
                         Err(_)
                             if matches!(
                                 role,
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_deployment_has_the_names_that_the_construct_gives() {
+    fn a_deployment_is_named_as_in_the_construct() {
         let named = |arguments: &[&str]| {
             Program::try_parse_from(["program"].iter().chain(arguments)).unwrap().queues.deployment_name()
         };
@@ -192,6 +192,6 @@ mod tests {
         assert_eq!(named(&["--stage", "test"]).as_deref(), Some("redeliver-test"));
         assert_eq!(named(&["--stack", "mine"]).as_deref(), Some("mine"));
         assert_eq!(named(&["--queue", "orders"]), None);
-        assert!(Program::try_parse_from(["program"]).is_err(), "one of them is needed");
+        assert!(Program::try_parse_from(["program"]).is_err(), "an option is required");
     }
 }

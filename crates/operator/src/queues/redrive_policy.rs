@@ -16,13 +16,13 @@ pub struct RedrivePolicy {
 }
 
 impl RedrivePolicy {
-    /// Parses a queue's attributes; `None` if it has no policy, or an invalid one.
+    /// Parses the policy in a queue's attributes; `None` if it is missing or invalid.
     pub fn from_attributes(attributes: &BTreeMap<String, String>) -> Option<Self> {
         serde_json::from_str(attributes.get("RedrivePolicy")?).ok()
     }
 
-    /// Maximum number of receives before a message is moved. SQS accepts a number or a numeric string; `None` for
-    /// anything else.
+    /// Returns the maximum number of receives before a message is moved; `None` for anything but a number or a numeric
+    /// string, both of which SQS accepts.
     pub fn max_receive_count(&self) -> Option<u64> {
         self.max_receive_count.as_u64().or_else(|| self.max_receive_count.as_str()?.parse().ok())
     }

@@ -13,12 +13,12 @@ use redeliver_core::lock;
 
 use crate::terminal::stderr;
 
-/// Counts requests by action, including retries, and logs them without bodies and headers.
+/// A counter of requests by action, including retries, which also logs them without bodies and headers.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLog(Arc<Mutex<BTreeMap<String, u64>>>);
 
 impl RequestLog {
-    /// The number of requests so far, by action.
+    /// Returns the number of requests so far, by action.
     pub fn counts_by_action(&self) -> BTreeMap<String, u64> {
         lock(&self.0).clone()
     }

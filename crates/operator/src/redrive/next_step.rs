@@ -1,20 +1,21 @@
-//! The texts shown to the user before and after a run.
+//! The sentences shown to the user before and after a run.
 
 use redeliver_dead_letters::redrive::{RedriveEnding, RedriveReport};
 
 use crate::sentences::{NotDeletedReason, why_not_deleted};
 use crate::terminal::units::{format_count, group_digits};
 
-/// The wording for how to continue a run.
+/// The wording of advice on continuing a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Continuation {
-    /// An imperative sentence.
+    /// An instruction to start the run again, in the imperative.
     pub again: &'static str,
     /// The option for continuing even if messages fail again.
     pub anyway: &'static str,
 }
 
-/// Advice for after the run; `None` if nothing is left to do, or if the report already contains the advice.
+/// Returns advice on what to do after a run. `None` if nothing is left to do, or if the report already contains the
+/// advice.
 pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuation) -> Option<String> {
     let Continuation { again, anyway } = with;
     let [back, sent] = [report.came_back_count(), report.sent].map(|count| format_count(count, "message"));
@@ -23,17 +24,17 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
         RedriveEnding::Left => {
             (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay"))
         }
-        // The report already contains advice on these.
+        // The report already contains advice on full groups.
         RedriveEnding::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
         RedriveEnding::NotSeen => Some(format!(
-            "not all of the DLQ was read: another program reads it, or did; messages held by a killed run or an audit are \
-             visible again within two minutes; {again} then"
+            "not all of the DLQ was read: another program is or was reading it; messages received by a killed run or an \
+             audit become visible again within two minutes; then {again}"
         )),
         RedriveEnding::Failed => Some(format!("{again}: it continues where this run ended")),
         RedriveEnding::Interrupted => Some(format!("interrupted: {again} to finish")),
         RedriveEnding::Stopped => {
             let back = group_digits(report.came_back_count());
-            let waiting = group_digits(report.watched.and_then(|watched| watched.waiting).unwrap_or(0));
+            let waiting = group_digits(report.pilot_result.and_then(|watched| watched.waiting).unwrap_or(0));
             Some(format!(
                 "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: \
                  the cause remains. Fix it and {again}, or continue anyway with {anyway}"
@@ -43,15 +44,15 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
             let count = format_count(report.not_deleted, "message");
             let NotDeletedReason { why, remedy } = why_not_deleted(report);
             Some(format!(
-                "sent, NOT deleted: {count} of the DLQ are in the source queue, too. {why} Do not send them back by other \
-                 means, or from another machine: that makes copies. {remedy}, then {again}: it deletes them according to \
-                 its journal, and sends the rest"
+                "sent, NOT deleted: {count} of the DLQ are also in the source queue. {why} Do not send them back in any \
+                 other way, or from another machine: that creates copies. {remedy}, then {again}: it deletes them \
+                 according to its journal, and sends the rest"
             ))
         }
     }
 }
 
-/// The reasons why messages remain, one line each. `from_queue` is false for a file.
+/// Describes why messages remain, one line per reason. `from_queue` is false for a file.
 pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
     let left = if from_queue { "left in the DLQ" } else { "left out" };
     report.staying.iter().map(move |(reason, (count, examples))| {
@@ -59,7 +60,7 @@ pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterat
     })
 }
 
-/// The consequence of sending to a queue without a consumer; `why` is the evidence for that.
+/// Describes the consequence of sending to a queue without a consumer. `why` is the evidence that it has none.
 pub fn not_consumed(why: &str) -> String {
     format!(
         "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched"
@@ -74,21 +75,21 @@ mod tests {
 
     use super::*;
 
-    const HERE: Continuation = Continuation { again: "go on here", anyway: "100 %" };
+    const HERE: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
     #[test]
-    fn stopped_run_names_what_failed_again_and_how_to_continue() {
+    fn a_stopped_run_reports_the_new_failures_and_how_to_continue() {
         let watched = PilotResult { seconds: 90, sent: 50, came_back: 2, waiting: Some(30) };
         let report = RedriveReport {
             sent: 50,
-            watched: Some(watched),
+            pilot_result: Some(watched),
             came_back: ["x".to_owned(), "y".to_owned()].into(),
             ..RedriveReport::default()
         };
         assert_eq!(
             next_step(&report, RedriveEnding::Stopped, HERE).unwrap(),
             "stopped: of 50 messages that this run sent, 2 came straight back, and about 30 wait for a retry: the cause \
-             remains. Fix it and go on here, or continue anyway with 100 %"
+             remains. Fix it and continue here, or continue anyway with 100 %"
         );
         assert_eq!(
             next_step(&report, RedriveEnding::Left, HERE).unwrap(),
@@ -120,10 +121,10 @@ mod tests {
         ] {
             let found = sentence(why);
             assert!(
-                found.starts_with("sent, NOT deleted: 2 messages of the DLQ are in the source queue, too. ")
+                found.starts_with("sent, NOT deleted: 2 messages of the DLQ are also in the source queue. ")
             );
             assert!(found.contains(&format!("{reason} Do not send")), "{found}");
-            assert!(found.contains(&format!("{remedy}, then go on here: it deletes them")), "{found}");
+            assert!(found.contains(&format!("{remedy}, then continue here: it deletes them")), "{found}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The requested redrive, and its journal.
+//! A request for a redrive, and the path of its journal.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use crate::dead_letter_source::{DeadLetterSource, DeadLetters};
 use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path, with_journal_hint};
 use crate::queues::QueueAddress;
 
-/// The requested redrive, built from the user's options.
+/// A request for a redrive, built from the user's options.
 pub struct RedriveRequest<'a> {
     pub from: &'a DeadLetterSource,
     /// The destination queue; the deployment's source queue if `None`.
@@ -20,9 +20,9 @@ pub struct RedriveRequest<'a> {
     pub pace: RedrivePace,
     /// Maximum number of messages in total.
     pub max: u64,
-    /// The journal, if one is named.
+    /// The journal named by the user, if any.
     pub journal: Option<&'a Path>,
-    /// False for a plan only.
+    /// False if only a plan is requested.
     pub applied: bool,
 }
 
@@ -36,7 +36,7 @@ pub struct RedriveResult {
 }
 
 impl RedriveRequest<'_> {
-    /// Opens the source. Rejects a file for which only the journal of `send --backup` records the sent lines.
+    /// Opens the source. Unless the user named a journal, rejects a file that `send --backup` has started to send.
     pub(super) async fn open_source(&self) -> Result<DeadLetters, CommandFailure> {
         let opened = self.from.open(PeriodArgs::default()).await?;
         if let Some(file) = self.from.regular_file().filter(|_| self.journal.is_none()) {
@@ -46,20 +46,21 @@ impl RedriveRequest<'_> {
         Ok(opened.dead_letters)
     }
 
-    /// The named journal, otherwise the file's own.
+    /// Returns the path of the journal named by the user, or else of the file's own journal.
     pub(super) fn known_journal(&self) -> Option<PathBuf> {
-        let of_file = || self.from.regular_file().map(redrive_journal_path);
-        self.journal.map(Path::to_owned).or_else(of_file)
+        let file_journal = || self.from.regular_file().map(redrive_journal_path);
+        self.journal.map(Path::to_owned).or_else(file_journal)
     }
 
-    /// The known journal, or one named after the redrive, so that the same command finds the journal it started.
+    /// Returns the path of the known journal, or else of a journal named after the redrive's id, so that the same
+    /// command finds the journal that it started.
     pub(super) fn journal_path(&self, id: &str) -> PathBuf {
         self.known_journal().unwrap_or_else(|| PathBuf::from(format!("redeliver-redrive-{id}.jsonl")))
     }
 
-    /// The id of the redrive: it depends on the messages and the queues, but not on the rate or `--max`. All redrives
-    /// of a file to a queue have the same id, and therefore the same journal: no message is sent twice, regardless of
-    /// the selection.
+    /// Returns the id of the redrive. It depends on the selection, the edit and the queues, but not on the rate or
+    /// `--max`. All redrives of a file to the same queue have the same id and therefore the same journal, so that no
+    /// message is sent twice, regardless of the selection.
     pub(super) fn id(&self, from: &str, to: &str) -> String {
         if self.from.regular_file().is_some() {
             return plan_id(&[from, to]);
@@ -115,7 +116,7 @@ mod tests {
         ]
     }
 
-    /// A different journal would send the whole file again.
+    /// With a different journal, the entire file would be sent again.
     #[test]
     fn all_redrives_of_a_file_to_a_queue_share_the_journal_beside_it() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The progress of a run as text: the completed part and the remaining time.
+//! Describes the progress of a run: the completed part and the remaining time.
 
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::redrive::RedriveProgress;
@@ -13,8 +13,9 @@ pub struct RunEstimate {
     /// Maximum number of messages to send.
     max: u64,
     sent: u64,
-    /// The number of messages read in this pass, and the approximate total.
+    /// The number of messages read in this pass.
     seen: u64,
+    /// The approximate number of messages in the queue.
     approximate: u64,
     remaining: Remaining,
 }
@@ -35,10 +36,10 @@ impl RunEstimate {
             }
             RedriveProgress::CameBack(_) | RedriveProgress::Watching(_) | RedriveProgress::Waiting(_) => {}
         }
-        // The number of messages to send is known only if it is limited; otherwise the whole DLQ is read.
+        // The number of messages to send is known only if it is limited; otherwise, the entire DLQ is read.
         let is_limited = self.max < self.approximate;
         if let Some(wait) = describe_wait(progress) {
-            // Another pass follows, and time spent waiting is not work.
+            // Another pass follows, and the estimate must not include time spent waiting.
             self.remaining.restart(if is_limited { self.sent } else { 0 }, now);
             return format!(", {wait}");
         }
@@ -66,14 +67,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_run_shows_the_read_part_of_the_queue_and_the_time_left() {
+    fn a_run_shows_how_much_of_the_queue_was_read_and_the_time_left() {
         let mut run = RunEstimate::new(u64::MAX, at_seconds(0));
         assert_eq!(run.record_progress(RedriveProgress::Sent(0), at_seconds(0)), "");
         let read = |seen| RedriveProgress::Read { seen, approximate: 2000 };
         assert_eq!(run.record_progress(read(50), at_seconds(1)), ", 50 of about 2,000 read");
         let watching = RedriveProgress::Watching(Duration::from_secs(42));
         assert_eq!(run.record_progress(watching, at_seconds(100)), ", watching the pilot, 42s left");
-        // The second pass begins after the pilot, and only its own time counts.
+        // The second pass starts after the pilot, and only its own duration counts.
         assert_eq!(run.record_progress(read(60), at_seconds(102)), ", 60 of about 2,000 read");
         let shown = ", 200 of about 2,000 read, about 1m 30s left";
         for progress in [read(200), RedriveProgress::Sent(190), RedriveProgress::CameBack(1)] {

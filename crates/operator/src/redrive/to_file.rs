@@ -7,7 +7,7 @@ use redeliver_aws::SystemClock;
 use redeliver_dead_letters::files::sync_directory_of;
 use redeliver_dead_letters::redrive::{JournalError, RedriveJob, RedriveJournal, RedriveReport};
 
-use super::{RedriveRequest, RedriveResult, without_queue};
+use super::{RedriveRequest, RedriveResult, job_without_queue};
 use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
 use crate::sentences::picked_without_members;
@@ -18,8 +18,8 @@ use crate::terminal::units::format_count;
 pub struct RedriveToFile<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// The named journal, or the file's. Messages that it records as sent are not written, since they would be sent
-    /// twice.
+    /// The journal named by the user, or else the file's own. Messages that it records as sent are not written, since
+    /// they would be sent twice.
     journal: Option<RedriveJournal>,
 }
 
@@ -37,20 +37,20 @@ impl<'a> RedriveToFile<'a> {
         Ok(Self { journal: journal.map_err(JournalError::for_file)?, request, from })
     }
 
-    /// Warns about messages that a run may have sent without recording them in the journal.
+    /// Returns a warning about messages that a run might have sent: the journal does not record their outcome.
     pub fn duplicates_warning(&self) -> Option<String> {
         let unknown = self.journal.as_ref()?.counts().unknown;
         let messages = format_count(unknown, "message");
         (unknown > 0).then(|| {
             format!(
-                "{messages} may have been sent by a run that was killed, or without an answer, and may then be sent \
-                 twice: first finish that redrive, to its queue",
+                "{messages} may have been sent by a run that was killed or received no response, so sending them \
+                 again might duplicate them: first finish that redrive, to its queue",
             )
         })
     }
 
     /// Writes the messages to a new file, or reports what would be written. A run that fails, is interrupted or has
-    /// nothing to write removes the file; one that is killed leaves a partial file.
+    /// nothing to write removes the file; a killed run leaves a partial file.
     ///
     /// # Errors
     /// If a file or a filter cannot be used.
@@ -60,17 +60,17 @@ impl<'a> RedriveToFile<'a> {
         interrupted: &dyn Fn() -> bool,
     ) -> Result<RedriveResult, CommandFailure> {
         let plan = &self.request.plan;
-        let redrive = without_queue(&self.from, plan, self.request.max, interrupted);
+        let redrive = job_without_queue(&self.from, plan, self.request.max, interrupted);
         let report = if self.request.applied {
             write_file(&redrive, self.journal.as_ref(), path).await?
         } else {
             redrive.dry_run_after(self.journal.as_ref()).await?
         };
-        let missing = if report.early.is_none() { plan.pick.describe_missing() } else { Vec::new() };
-        let is_empty = self.request.applied && report.early.is_none() && report.sent == 0;
-        let not_made =
+        let missing = if report.early_end.is_none() { plan.pick.describe_missing() } else { Vec::new() };
+        let is_empty = self.request.applied && report.early_end.is_none() && report.sent == 0;
+        let not_created =
             is_empty.then(|| format!("there is nothing to write, so {} was not created", path.display()));
-        let remarks = picked_without_members(&plan.pick).into_iter().chain(not_made).collect();
+        let remarks = picked_without_members(&plan.pick).into_iter().chain(not_created).collect();
         Ok(RedriveResult { report, missing, remarks })
     }
 }
@@ -84,15 +84,15 @@ async fn write_file(
     let report = redrive.write_lines(journal, &mut output).await;
     let report = report.and_then(|report| {
         output.flush()?;
-        // The dead letters may be deleted next. A pipe cannot be synchronised.
+        // The user might delete the dead letters next. A pipe cannot be synced.
         if path.is_file() {
             output.get_ref().sync_all()?;
             sync_directory_of(path)?;
         }
         Ok(report)
     });
-    let is_kept = report.as_ref().is_ok_and(|report| report.early.is_none() && report.sent > 0);
-    // A pipe or a device existed before.
+    let is_kept = report.as_ref().is_ok_and(|report| report.early_end.is_none() && report.sent > 0);
+    // A pipe or a device existed before, and is kept.
     if !is_kept && path.is_file() {
         let _best_effort = std::fs::remove_file(path);
     }
@@ -110,7 +110,7 @@ mod tests {
     use crate::queues::{AwsConnection, DeadLetterQueue, OneQueue};
     use crate::redrive::RedrivePace;
 
-    /// An empty file would look like one whose messages were sent.
+    /// An empty file would look as if its messages had been sent.
     #[tokio::test]
     async fn a_redrive_of_no_messages_creates_no_file() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! A redrive to a queue: finds and checks the queues, then sends the dead letters or only plans to.
+//! A redrive to a queue: finds and checks the queues, then sends the dead letters or only reports the plan.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,7 @@ use redeliver_core::ports::{Queue as _, is_fifo};
 use redeliver_dead_letters::redrive::RedriveProgress;
 
 use super::{
-    AppliedRedrive, RedriveRequest, RedriveResult, RedriveTask, TO_THEIR_OWN, check_destination, dry_run,
+    AppliedRedrive, OMIT_TO_ADVICE, RedriveRequest, RedriveResult, RedriveTask, check_destination, dry_run,
     from_elsewhere,
 };
 use crate::CommandFailure;
@@ -46,27 +46,28 @@ impl<'a> RedriveToQueue<'a> {
         self.from.as_file().is_none() && !self.request.plan.from_deployment
     }
 
-    /// True if the destination is a FIFO queue.
+    /// Returns true if the destination is a FIFO queue.
     pub const fn is_to_fifo(&self) -> bool {
         self.request.plan.to_fifo
     }
 
-    /// The ARN of the DLQ, or the file name.
+    /// Returns the ARN of the DLQ, or the file name.
     pub fn from_arn(&self) -> &str {
         self.from.arn()
     }
 
-    /// The ARN of the destination queue.
+    /// Returns the ARN of the destination queue.
     pub fn to_arn(&self) -> &str {
         self.to.arn()
     }
 
-    /// The journal written by a run.
+    /// Returns the path of the journal that a run writes.
     pub fn journal_path(&self) -> PathBuf {
         self.request.journal_path(&self.id)
     }
 
-    /// Determines whether the destination has a consumer. A named queue may have readers outside of the stack.
+    /// Determines whether the destination has a consumer. A queue named by the user can have consumers outside of the
+    /// stack.
     ///
     /// # Errors
     /// If there is no connection to AWS.
@@ -75,8 +76,9 @@ impl<'a> RedriveToQueue<'a> {
         Consumer::query_consumer(&self.request.from.queue.connection, self.to.arn(), is_stack).await
     }
 
-    /// Describes how many dead letters of a shared DLQ come from queues other than the destination. A deployment's come
-    /// from its own inner queues, and the lines of a file have already been selected.
+    /// Describes how many dead letters of a shared DLQ come from queues other than the destination. Returns `None` for
+    /// a deployment, whose dead letters come from its own internal queues, and for a file, whose lines have already
+    /// been selected.
     ///
     /// # Errors
     /// If the dead letters or a filter cannot be used.
@@ -87,7 +89,7 @@ impl<'a> RedriveToQueue<'a> {
         if !self.may_be_shared() {
             return Ok(None);
         }
-        // All of them: the run may read others first.
+        // Counts all of them, regardless of `--max`: the run might read the messages in a different order.
         let report = dry_run(&self.from, &self.request.plan, u64::MAX, None, interrupted).await?;
         Ok(from_elsewhere(&report, self.to.arn()))
     }
@@ -95,7 +97,7 @@ impl<'a> RedriveToQueue<'a> {
     /// Sends the dead letters back, or reports what would be sent.
     ///
     /// # Errors
-    /// If the journal, the dead letters or a filter cannot be used, and nothing was done.
+    /// If the journal, the dead letters or a filter cannot be used, in which case nothing was done.
     pub async fn run(
         &self,
         is_consumed: bool,
@@ -106,9 +108,10 @@ impl<'a> RedriveToQueue<'a> {
         let (from, to) = (&self.from, &self.to);
         let task = RedriveTask { from, to, plan, pace: *pace, max: *max, is_consumed, interrupted, progress };
         let path = self.journal_path();
-        // Only the first run over the whole queue can prove that a message is missing. A file is not changed.
+        // Only the first complete pass over a queue can prove that a message is missing: later runs do not see the
+        // messages it deleted. A file is never changed.
         let is_file = from.as_file().is_some();
-        let missing = |is_whole| if is_whole { plan.pick.describe_missing() } else { Vec::new() };
+        let missing = |is_complete| if is_complete { plan.pick.describe_missing() } else { Vec::new() };
         if self.request.applied {
             let AppliedRedrive { report, is_first, .. } = task.apply(&path, &self.id).await?;
             let missing = missing(report.is_covered() && (is_first || is_file));
@@ -116,7 +119,7 @@ impl<'a> RedriveToQueue<'a> {
         }
         let report = task.dry_run(&path, &self.id).await?;
         let elsewhere = from_elsewhere(&report, to.arn()).filter(|_| self.may_be_shared());
-        let elsewhere = elsewhere.map(|sentence| format!("{sentence}: {TO_THEIR_OWN}"));
+        let elsewhere = elsewhere.map(|sentence| format!("{sentence}: {OMIT_TO_ADVICE}"));
         let remarks = elsewhere.into_iter().chain(picked_without_members(&plan.pick)).collect();
         Ok(RedriveResult { missing: missing(report.is_covered()), report, remarks })
     }

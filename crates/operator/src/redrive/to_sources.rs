@@ -18,11 +18,11 @@ use crate::status::consumer::Consumer;
 pub struct RedriveToSources<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// The plan for all of them.
+    /// The plan for all source queues.
     planned: RedriveReport,
     missing: Vec<String>,
     sources: Vec<SqsQueue>,
-    /// The reasons why messages remain regardless of the runs.
+    /// The reasons for messages to stay that are known before the runs.
     staying: Vec<String>,
 }
 
@@ -57,21 +57,21 @@ impl<'a> RedriveToSources<'a> {
         Ok(Self { request, from, planned, missing, sources, staying })
     }
 
-    /// The ARN of the DLQ.
+    /// Returns the ARN of the DLQ.
     pub fn from_arn(&self) -> &str {
         self.from.arn()
     }
 
-    /// The ARNs of the queues to which the dead letters are sent back.
+    /// Returns the ARNs of the queues to which the dead letters are sent back.
     pub fn destination_arns(&self) -> impl Iterator<Item = &str> {
         self.sources.iter().map(SqsQueue::arn)
     }
 
-    /// The journal for one of these queues.
+    /// Returns the path of the journal for one of these queues.
     pub fn journal_path(&self, to: &str) -> PathBuf {
         let id = self.request.id(self.from.name_in_journal(), to);
         match self.request.known_journal() {
-            // A journal belongs to one destination.
+            // Each destination has its own journal.
             Some(named) => {
                 let mut path = named.into_os_string();
                 path.push(format!(".{}", name_in(to)));
@@ -89,7 +89,7 @@ impl<'a> RedriveToSources<'a> {
         Consumer::query_consumer(&self.request.from.queue.connection, to, false).await
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn into_plan(self) -> RedriveResult {
         let remarks = picked_without_members(&self.request.plan.pick).into_iter().collect();
         RedriveResult { report: self.planned, missing: self.missing, remarks }
@@ -98,7 +98,7 @@ impl<'a> RedriveToSources<'a> {
     /// Sends the dead letters back, one queue at a time. `is_consumed` is true for a queue with a consumer.
     ///
     /// # Errors
-    /// If nothing was sent, and a journal, the DLQ or a filter cannot be used.
+    /// If a journal, the DLQ or a filter cannot be used, and nothing was sent.
     pub async fn run(
         mut self,
         is_consumed: impl Fn(&str) -> bool,
@@ -127,20 +127,21 @@ impl<'a> RedriveToSources<'a> {
                     });
                 },
             };
-            // The next queue's messages may have failed for a different reason.
-            let goes_on = match task.apply(&journal, &id).await {
+            // A stop ends only this queue's run: the next queue's messages might have failed for a different reason.
+            let proceed = match task.apply(&journal, &id).await {
                 Ok(AppliedRedrive { report: run, .. }) => {
-                    let goes_on = matches!(run.early, None | Some(EarlyEnd::Stopped)) && run.not_deleted == 0;
+                    let proceed =
+                        matches!(run.early_end, None | Some(EarlyEnd::Stopped)) && run.not_deleted == 0;
                     report.add_report(run);
-                    goes_on
+                    proceed
                 }
                 Err(error) if report.done_count() == 0 => return Err(error),
                 Err(error) => {
-                    report.early = Some(EarlyEnd::Failed(error.to_string()));
+                    report.early_end = Some(EarlyEnd::Failed(error.to_string()));
                     false
                 }
             };
-            if !goes_on || report.sent >= self.request.max {
+            if !proceed || report.sent >= self.request.max {
                 break;
             }
         }

@@ -1,4 +1,4 @@
-//! Packs lines into batches by count and bytes, and limits them to the rate.
+//! Packs lines into batches by count and size, and paces the batches to the rate limit.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::confirmed::Digest;
 use super::pace::SendPace;
 use super::reader::NumberedMessage;
 
-/// The time for which an incomplete batch waits for more lines, for an input that is still being written.
+/// The maximum time that an incomplete batch waits for more lines of an input that is still being written.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The messages of one request.
@@ -31,7 +31,7 @@ impl LineBatch {
         self.messages.push(line.message);
     }
 
-    /// Removes as many of the first messages as fit in one request.
+    /// Removes and returns the longest prefix of messages that fits in one request.
     fn take_fitting(&mut self) -> Self {
         let fitting = pack_batches(&self.messages).first().map_or(0, |batch| batch.entries().len());
         Self {
@@ -41,7 +41,7 @@ impl LineBatch {
     }
 }
 
-/// The batches of all lines. Buffers at most ten lines.
+/// Groups the lines into batches. Buffers at most ten lines.
 pub(super) fn batch_lines(
     lines: impl FusedStream<Item = NumberedMessage>,
     clock: &impl Clock,
@@ -52,18 +52,18 @@ pub(super) fn batch_lines(
         if waiting.messages.is_empty() {
             waiting.push(lines.next().await?);
         }
-        // One timer for the whole batch, started by its first line: slowly arriving lines must not delay the first.
-        let mut enough = pin!(clock.sleep(LINGER).fuse());
+        // One timer per batch, started by its first line, so that slowly arriving lines do not delay the first one.
+        let mut linger = pin!(clock.sleep(LINGER).fuse());
         while waiting.messages.len() < pace.batch_size() {
             select_biased! {
                 line = lines.next() => match line {
                     Some(line) => waiting.push(line),
                     None => break,
                 },
-                () = enough => break,
+                () = linger => break,
             }
         }
-        // They may not all fit in 1 MiB: the rest waits for the next batch.
+        // The lines might exceed 1 MiB together; the rest waits for the next batch.
         let batch = waiting.take_fitting();
         clock.sleep(pace.reserve(clock.now(), batch.lines.len())).await;
         Some((batch, (lines, waiting, pace)))

@@ -1,4 +1,4 @@
-//! The confirmed lines of an input: their numbers as ranges, and one digest of all of them.
+//! The confirmed lines of an input: their numbers as ranges, and one digest that covers them all.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead};
@@ -9,14 +9,14 @@ use sha2::{Digest as _, Sha256};
 
 use crate::message_file::InputLines;
 
-/// An order-independent digest of lines: the exclusive or of 128 bits of each line's SHA-256. It detects changes to a
+/// An order-independent digest of lines: the XOR of the first 128 bits of each line's SHA-256. It detects changes to a
 /// file, not deliberate forgery.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Digest(u128);
 
 impl Digest {
-    /// The digest of one line, from its number and its content.
+    /// Computes the digest of one line from its number and content.
     pub fn for_line(number: usize, content: &[u8]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update((number as u64).to_be_bytes());
@@ -47,10 +47,10 @@ impl TryFrom<String> for Digest {
     }
 }
 
-/// Lines whose send SQS has confirmed.
+/// The lines that SQS confirmed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ConfirmedLines {
-    /// First and last line of each range; ranges are never adjacent.
+    /// The first line of each range, mapped to its last line. Ranges are never adjacent.
     ranges: BTreeMap<usize, usize>,
     digest: Digest,
 }
@@ -60,12 +60,12 @@ impl ConfirmedLines {
         self.ranges.is_empty()
     }
 
-    /// True if the line was confirmed.
+    /// Returns true if the line was confirmed.
     pub fn contains(&self, number: usize) -> bool {
         self.ranges.range(..=number).next_back().is_some_and(|(_, last)| number <= *last)
     }
 
-    /// Adds ranges of lines and their digest.
+    /// Adds ranges of lines and the digest of their lines.
     pub fn add(&mut self, ranges: &[(usize, usize)], digest: Digest) {
         self.digest ^= digest;
         for range in ranges {
@@ -89,7 +89,7 @@ impl ConfirmedLines {
         self.ranges.insert(first, last);
     }
 
-    /// True if the confirmed lines of the input still match the digest of the sent lines.
+    /// Returns true if the confirmed lines are unchanged, that is, if the input still matches their digest.
     pub(crate) fn has_same_lines(&self, lines: InputLines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();
@@ -108,7 +108,7 @@ impl ConfirmedLines {
     }
 }
 
-/// Converts ascending numbers to ranges of first and last.
+/// Groups ascending numbers into ranges, each as its first and last number.
 pub(super) fn number_ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn ranges_in_any_order_are_the_set_of_their_lines() {
+    fn ranges_added_in_any_order_contain_exactly_their_lines() {
         let added = [(5, 9), (20, 20), (1, 2), (4, 4), (10, 12), (3, 3), (19, 25), (40, 41)];
         let mut confirmed = ConfirmedLines::default();
         let mut expected = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! A file and its destination queue: opens and checks them, then counts or sends the lines.
+//! Opens a file and its destination queue, checks both, and then counts or sends the lines.
 
 use std::fs::File;
 use std::io::BufRead;
@@ -22,19 +22,19 @@ use crate::CommandFailure;
 use crate::message_file::{self, LineForm};
 use crate::queues::{AwsConnection, KnownQueue, QueueAddress};
 
-/// Maximum number of lines read ahead, of at most 1 MiB each.
+/// Maximum number of lines to read ahead, each at most 1 MiB.
 const READ_AHEAD: usize = 32;
 
 /// A file to send.
 #[derive(Debug)]
 pub struct FileToSend<'a> {
     pub path: &'a Path,
-    /// True if its lines are dead letters, as written by `audit --save` or `purge --backup`.
+    /// True if the lines are dead letters, as written by `audit --save` or `purge --backup`.
     pub is_backup: bool,
     pub schema: MessageSchema,
-    /// The journal; `None` if the file cannot be read a second time.
+    /// The journal's path; `None` if the input cannot be read a second time.
     pub journal: Option<&'a Path>,
-    /// False to count only, without starting a journal.
+    /// If false, the lines are only counted, and no journal is started.
     pub applied: bool,
 }
 
@@ -48,7 +48,8 @@ pub struct OpenFile {
 }
 
 impl FileToSend<'_> {
-    /// Opens the file and its journal, and finds the queue. No journal is started if the queue cannot be the right one.
+    /// Opens the file and its journal, and finds the queue. Does not start a journal for a queue that cannot be the
+    /// right one.
     pub async fn open(
         self,
         connection: &AwsConnection,
@@ -57,7 +58,7 @@ impl FileToSend<'_> {
         let input = message_file::open_input(self.path)?;
         if address.is_fifo() && !self.is_backup {
             return Err(format!(
-                "{address} is a FIFO queue, and a line has no message group: let your producer send it"
+                "{address} is a FIFO queue, but lines have no message group: let your producer send them"
             )
             .into());
         }
@@ -71,13 +72,13 @@ impl FileToSend<'_> {
         if let LineForm::Backup(backup) = &form
             && self.journal.is_some()
         {
-            // Checked before a journal is started for a queue named by mistake.
+            // Checked first, so that a queue named by mistake does not leave a journal behind.
             let first = form.read_lines(message_file::open_input(self.path)?).next().and_then(Result::ok);
             backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
         }
         let journal = self
             .journal
-            // A dry run needs no journal unless a send has started one.
+            // A dry run reads an existing journal, but does not start one.
             .filter(|path| self.applied || path.exists())
             .map(|path| journal::open_journal(path, self.path, queue.arn(), &form))
             .transpose()?;
@@ -93,7 +94,7 @@ impl FileToSend<'_> {
 }
 
 impl OpenFile {
-    /// Counts how a send would handle each line.
+    /// Counts the lines by how a send would handle them.
     pub fn preview(self, watcher: &impl Watcher) -> Summary {
         let mut summary = Summary::default();
         for step in self.rules.read_steps(self.input) {
@@ -102,7 +103,7 @@ impl OpenFile {
         summary
     }
 
-    /// Sends the lines, and removes the journal if no line was attempted.
+    /// Sends the lines. Removes the journal if no line was ever attempted.
     pub async fn send(
         self,
         rate: Option<NonZeroU32>,
@@ -119,15 +120,15 @@ impl OpenFile {
     }
 }
 
-/// A journal without an attempted line would only block a send to a different queue.
+/// Removes a journal if no line was ever attempted: it would only block a send to a different queue.
 fn remove_unused_journal(path: &Path, summary: &Summary) {
-    if summary.has_tried_nothing() {
-        // A leftover journal is harmless: it names its queue, and the error suggests what to do.
+    if summary.attempted_nothing() {
+        // A leftover journal is harmless: it only causes an error that names its queue and suggests what to do.
         let _removed = std::fs::remove_file(path);
     }
 }
 
-/// Reads and checks on a separate thread: an idle input must not block batches in flight.
+/// Reads and checks the lines on a separate thread, so that an idle input does not block the batches in flight.
 fn read_ahead(steps: impl Iterator<Item = InputStep> + Send + 'static) -> impl Stream<Item = InputStep> {
     let (sender, mut receiver) = mpsc::channel(READ_AHEAD);
     std::thread::spawn(move || {
@@ -146,7 +147,7 @@ mod tests {
     use crate::sending::Stopped;
 
     #[test]
-    fn a_journal_is_removed_only_if_nothing_was_tried() {
+    fn a_journal_is_removed_only_if_no_line_was_attempted() {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("input.sent");
         let left = |summary: Summary| {

@@ -1,5 +1,5 @@
-//! The journal of a send: the lines of the input confirmed by SQS, one record per batch. Each record is written and
-//! flushed before the next. A record truncated by a crash does not count.
+//! The journal of a send. It lists the input lines confirmed by SQS, one record per batch. Each record is flushed
+//! before the next is written. A record truncated by a crash is ignored.
 
 mod file;
 
@@ -11,7 +11,7 @@ use super::confirmed::{ConfirmedLines, Digest, number_ranges};
 pub use file::open_journal;
 
 const VERSION: u32 = 1;
-/// The prefix of every journal.
+/// The first bytes of every journal.
 const BEGINNING: &[u8] = br#"{"redeliver_send":"#;
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -25,64 +25,66 @@ struct SendJournalHeader {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BatchRecord {
-    /// First and last line of each range.
+    /// Ranges of lines, each as its first and last line.
     lines: Vec<(usize, usize)>,
     digest: Digest,
 }
 
+/// The state read from a journal.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Replayed {
     /// The queue's ARN; `None` if the journal is empty.
     pub queue: Option<String>,
-    /// The lines sent to this queue.
+    /// The confirmed lines.
     pub confirmed: ConfirmedLines,
-    /// Total size of complete records, in bytes.
+    /// Total size of the complete records, in bytes.
     pub bytes: u64,
 }
 
-/// Reads a journal.
+/// Reads a journal up to its last complete record.
 pub(super) fn read_journal(mut reader: impl BufRead) -> Result<Replayed, String> {
-    let mut known = Replayed::default();
+    let mut replayed = Replayed::default();
     for record in 1.. {
         let mut bytes = Vec::new();
         let length =
             reader.read_until(b'\n', &mut bytes).map_err(|error| format!("cannot be read: {error}"))?;
-        let damaged = || format!("record {record} is not one of a `redeliver send` journal");
+        let invalid_record = || format!("record {record} is not a `redeliver send` journal record");
         if !bytes.ends_with(b"\n") {
-            // The end of the file, or a record truncated by a crash. It will be removed, so check first that the file
-            // is a journal.
-            let ours = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
-            if record == 1 && !ours {
-                return Err(damaged());
+            // The end of the file, or a record truncated by a crash. Callers remove the fragment, so first make sure
+            // that the file is a journal.
+            let is_journal = bytes.starts_with(BEGINNING) || BEGINNING.starts_with(&bytes);
+            if record == 1 && !is_journal {
+                return Err(invalid_record());
             }
             break;
         }
         if record == 1 {
-            let header: SendJournalHeader = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+            let header: SendJournalHeader = serde_json::from_slice(&bytes).map_err(|_| invalid_record())?;
             if header.redeliver_send != VERSION {
-                return Err(damaged());
+                return Err(invalid_record());
             }
-            known.queue = Some(header.queue);
+            replayed.queue = Some(header.queue);
         } else {
-            let BatchRecord { lines, digest } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+            let BatchRecord { lines, digest } =
+                serde_json::from_slice(&bytes).map_err(|_| invalid_record())?;
             if lines.iter().any(|(first, last)| first > last) {
-                return Err(damaged());
+                return Err(invalid_record());
             }
-            known.confirmed.add(&lines, digest);
+            replayed.confirmed.add(&lines, digest);
         }
-        known.bytes += length as u64;
+        replayed.bytes += length as u64;
     }
-    Ok(known)
+    Ok(replayed)
 }
 
-/// An open journal to write to.
+/// A journal that is open for writing.
 #[derive(Debug)]
 pub struct SendJournal<W> {
     output: W,
 }
 
 impl<W: Write> SendJournal<W> {
-    /// Starts a journal: its first record contains the version of the format and the ARN of the queue.
+    /// Starts a journal with a header record, which contains the format version and the queue's ARN.
     pub fn begin(output: W, queue: &str) -> io::Result<Self> {
         let mut journal = Self { output };
         journal.append_record(&SendJournalHeader { redeliver_send: VERSION, queue: queue.to_owned() })?;
@@ -96,10 +98,10 @@ impl<W: Write> SendJournal<W> {
 
     /// Records confirmed lines, in ascending order.
     pub fn record_confirmed(&mut self, lines: &[(usize, Digest)]) -> io::Result<()> {
-        // Batches are confirmed in any order, and exclusive or does not depend on it.
+        // Batches can be confirmed in any order; XOR does not depend on it.
         let mut digest = Digest::default();
-        for (_, of_line) in lines {
-            digest ^= *of_line;
+        for (_, line_digest) in lines {
+            digest ^= *line_digest;
         }
         self.append_record(&BatchRecord {
             lines: number_ranges(lines.iter().map(|(number, _)| *number)),
@@ -107,15 +109,14 @@ impl<W: Write> SendJournal<W> {
         })
     }
 
-    /// The underlying writer.
+    /// Returns the underlying writer.
     #[cfg(test)]
     pub fn into_output(self) -> W {
         self.output
     }
 
     fn append_record(&mut self, record: &impl Serialize) -> io::Result<()> {
-        // One write for the whole record. A crash may still truncate it, but then it has no line break and does not
-        // count.
+        // A single write per record. A crash can still truncate it, but a record without a line break is ignored.
         let mut bytes = serde_json::to_vec(record)?;
         bytes.push(b'\n');
         self.output.write_all(&bytes)?;

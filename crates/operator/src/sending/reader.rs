@@ -13,7 +13,7 @@ use crate::message_file::{InputLine, LineForm, SeenIds};
 /// A message and its line number.
 #[derive(Debug)]
 pub struct NumberedMessage {
-    /// Starts at 1.
+    /// The 1-based line number.
     pub number: usize,
     pub digest: Digest,
     pub message: OutgoingMessage,
@@ -23,35 +23,37 @@ pub struct NumberedMessage {
 #[derive(Debug)]
 pub enum LineCheck {
     Valid(NumberedMessage),
-    /// Has problems, and is never sent.
+    /// The line has problems and is never sent.
     Invalid {
-        /// Starts at 1.
+        /// The 1-based line number.
         number: usize,
-        /// At least one.
+        /// The problems; never empty.
         findings: Vec<String>,
     },
+    /// SQS confirmed the line in an earlier run.
     Confirmed,
-    /// A dead letter, or a message of an export, that repeats an earlier line's.
+    /// The line is a dead letter or an exported message with the same SQS message id as an earlier line.
     Repeated,
-    /// The rest of the input cannot be read. This is the last step.
+    /// The rest of the input cannot be read. This is always the last step.
     Unreadable(String),
-    /// All lines were read. This is the last step. Describes the formats other than lines that were read.
+    /// All lines were read. This is always the last step. Contains a description of the formats read other than plain
+    /// lines, if any.
     End(Option<String>),
 }
 
-/// One step through the input.
+/// One step of reading the input: a line, or the end.
 #[derive(Debug)]
 pub struct InputStep {
-    /// Bytes of the input read so far.
+    /// The number of input bytes read so far.
     pub bytes: u64,
-    /// The result for the line, or the end.
+    /// The result of checking the line, or the end of the input.
     pub checked: LineCheck,
-    /// Warnings about a line that is sent nevertheless, or about all lines.
+    /// Warnings that do not prevent sending. A warning without a line number applies to the entire input.
     pub warnings: Vec<(Option<usize>, String)>,
 }
 
-/// The checks of a send: the format of each line, the queue's size limit (1 MiB by default), and the lines sent by an
-/// earlier run.
+/// The rules for checking the lines of a send: their format, the queue's size limit (1 MiB by default), and the lines
+/// that an earlier run already sent.
 #[derive(Debug)]
 pub struct LineRules {
     pub form: LineForm,
@@ -61,14 +63,14 @@ pub struct LineRules {
 }
 
 impl LineRules {
-    /// All steps through an input, in order.
+    /// Returns the steps of reading an input, in order.
     pub fn read_steps<R: BufRead>(self, input: R) -> impl Iterator<Item = InputStep> + use<R> {
         let mut lines = self.form.read_lines(input);
         let mut bytes = 0;
-        let mut over = false;
+        let mut is_finished = false;
         let mut seen = SeenLines::default();
         std::iter::from_fn(move || {
-            if over {
+            if is_finished {
                 return None;
             }
             let mut warnings = Vec::new();
@@ -83,7 +85,7 @@ impl LineRules {
                     LineCheck::End(lines.describe_recognized())
                 }
             };
-            over = matches!(checked, LineCheck::Unreadable(_) | LineCheck::End(_));
+            is_finished = matches!(checked, LineCheck::Unreadable(_) | LineCheck::End(_));
             Some(InputStep { bytes, checked, warnings })
         })
     }
@@ -95,13 +97,13 @@ impl LineRules {
         warnings: &mut Vec<(Option<usize>, String)>,
     ) -> LineCheck {
         let number = line.number;
-        // The digest is computed from the line in the file, which the next run compares.
+        // The digest covers the line exactly as it is in the file, because the next run compares it with the file.
         let digest =
             line.content.as_ref().map(|content| Digest::for_line(number, content)).unwrap_or_default();
-        let is_repeated = seen.has_received(&self.form, &line);
-        let read = self.form.read_message(line);
-        // Includes lines already sent: a corrected line may have the same id.
-        let warning = read.as_ref().ok().and_then(|message| seen.ids.record_id(number, message));
+        let is_repeated = seen.record_sqs_id(&self.form, &line);
+        let parsed = self.form.read_message(line);
+        // Lines already sent are recorded as well, since a corrected line might reuse their id.
+        let warning = parsed.as_ref().ok().and_then(|message| seen.ids.record_id(number, message));
         warnings.extend(warning.map(|warning| (Some(number), warning)));
         if self.confirmed.contains(number) {
             return LineCheck::Confirmed;
@@ -109,7 +111,7 @@ impl LineRules {
         if is_repeated {
             return LineCheck::Repeated;
         }
-        let message = match read {
+        let message = match parsed {
             Ok(message) => message.sendable,
             Err(findings) => return LineCheck::Invalid { number, findings },
         };
@@ -121,22 +123,24 @@ impl LineRules {
     }
 }
 
-/// The lines so far.
+/// The ids found in the lines read so far.
 #[derive(Default)]
 struct SeenLines {
     ids: SeenIds,
-    /// SQS ids, as in [`redeliver_dead_letters::FileQueue`]. They are not hashed: a colliding message would be lost.
-    received: HashSet<String>,
+    /// The SQS message ids, not hashed: a hash collision would lose a message. [`redeliver_dead_letters::FileQueue`]
+    /// does the same.
+    sqs_ids: HashSet<String>,
 }
 
 impl SeenLines {
-    /// True if an earlier line has the same message, which SQS has delivered twice.
-    fn has_received(&mut self, form: &LineForm, line: &InputLine) -> bool {
+    /// Records the SQS message id of a line. Returns true if an earlier line has the same id, that is, if both lines
+    /// contain the same message.
+    fn record_sqs_id(&mut self, form: &LineForm, line: &InputLine) -> bool {
         let id = match (form, &line.content) {
             (LineForm::Backup(_), Ok(content)) => BackupReader::read_id(content),
             _ => line.sqs_message_id(),
         };
-        id.is_some_and(|id| !self.received.insert(id))
+        id.is_some_and(|id| !self.sqs_ids.insert(id))
     }
 }
 

@@ -1,5 +1,4 @@
-//! Sends the lines: with several batches in flight, and a journal record for each confirmed line before it counts as
-//! sent.
+//! Sends the lines, with several batches in flight, and records the confirmed ones in the journal.
 
 use std::cell::RefCell;
 use std::io::{self, Write};
@@ -20,21 +19,21 @@ use super::pace::SendPace;
 use super::reader::{InputStep, LineCheck, NumberedMessage};
 use super::summary::{Stopped, Summary};
 
-/// The limit on batches in flight.
+/// Maximum number of batches in flight.
 const CONCURRENT_BATCHES: usize = 8;
 /// The time limit for one batch.
 const BATCH_TIMEOUT: Duration = Duration::from_secs(60);
-/// Stop after this many batches in a row without a confirmed line.
-const FRUITLESS_BATCHES: u32 = 3;
+/// Number of consecutive batches without a confirmed line after which the send stops.
+const UNCONFIRMED_BATCHES_MAX: u32 = 3;
 
-/// Receives the progress of a send.
+/// Receives the problems, warnings and progress of a send.
 pub trait Watcher {
-    /// A line was not sent, or not confirmed.
+    /// Reports a line that was not sent or not confirmed.
     fn report_problem(&self, line: usize, what: &str);
-    /// A line is sent, but may not be what its producer intended. Without a line number, the warning is about all
-    /// lines.
+    /// Reports a line that is sent, but might not be what its producer intended. A warning without a line number
+    /// applies to the entire input.
     fn report_warning(&self, line: Option<usize>, what: &str);
-    /// Bytes of the input read so far.
+    /// Reports the number of input bytes read so far. Called after each step.
     fn report_progress(&self, bytes: u64, so_far: &Summary);
 }
 
@@ -49,8 +48,8 @@ pub struct FileSender<'a, Q, C, T> {
 }
 
 impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
-    /// Sends all valid lines, until `stop` completes, SQS no longer confirms anything, or the journal cannot be
-    /// written. Then waits for the batches in flight.
+    /// Sends all valid lines until `stop` completes, SQS no longer confirms anything, or the journal cannot be written.
+    /// Then waits for the batches in flight.
     pub async fn send(
         &self,
         steps: impl Stream<Item = InputStep>,
@@ -58,53 +57,54 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
         stop: impl Future<Output = ()>,
     ) -> Summary {
         let summary = RefCell::new(Summary::default());
-        let complete = RefCell::new(false);
+        let reached_end = RefCell::new(false);
         let valid = steps.filter_map(|step| {
-            *complete.borrow_mut() |= matches!(step.checked, LineCheck::End(_));
+            *reached_end.borrow_mut() |= matches!(step.checked, LineCheck::End(_));
             std::future::ready(count_step(step, &mut summary.borrow_mut(), self.watcher))
         });
-        let (batches, brake) = abortable(batch_lines(valid.fuse(), self.clock, SendPace::new(self.rate)));
+        let (batches, handle) = abortable(batch_lines(valid.fuse(), self.clock, SendPace::new(self.rate)));
         let stop = async {
             stop.await;
             summary.borrow_mut().record_stop(Stopped::Interrupted);
         };
-        // A stop ends the stream of batches, not the batches: those in flight are awaited, and the messages that SQS
-        // confirms are recorded in the journal.
-        let answers = batches.take_until(stop).map(|batch| self.deliver_batch(batch));
-        let mut answers = pin!(answers.buffer_unordered(CONCURRENT_BATCHES));
-        let mut record = JournalRecorder { journal, failed: None, unknown: Vec::new() };
-        let mut fruitless = 0;
-        while let Some(answered) = answers.next().await {
-            let SettledBatch { confirmed, last_error } = self.settle_batch(answered, &summary);
-            fruitless = if confirmed.is_empty() { fruitless + 1 } else { 0 };
-            // If the process dies between the SQS response and this line, the next run sends these messages again: a
-            // copy with the same `message_id`. The opposite order would lose messages recorded but never sent.
-            if !record.record_lines(&confirmed) {
-                brake.abort();
+        // A stop ends the stream of batches, but does not cancel batches in flight: they are awaited, and their
+        // confirmed messages are recorded in the journal.
+        let deliveries = batches.take_until(stop).map(|batch| self.deliver_batch(batch));
+        let mut deliveries = pin!(deliveries.buffer_unordered(CONCURRENT_BATCHES));
+        let mut recorder = JournalRecorder { journal, failed: None, unrecorded: Vec::new() };
+        let mut unconfirmed_batches = 0;
+        while let Some(delivered) = deliveries.next().await {
+            let SettledBatch { confirmed, last_error } = self.settle_batch(delivered, &summary);
+            unconfirmed_batches = if confirmed.is_empty() { unconfirmed_batches + 1 } else { 0 };
+            // If the process dies between the SQS response and this line, the next run sends these messages again, as
+            // copies with the same `message_id`. The opposite order would lose messages that were recorded but never
+            // sent.
+            if !recorder.record_lines(&confirmed) {
+                handle.abort();
             }
-            if fruitless >= FRUITLESS_BATCHES {
+            if unconfirmed_batches >= UNCONFIRMED_BATCHES_MAX {
                 summary.borrow_mut().record_stop(Stopped::Refused(last_error.unwrap_or_default()));
-                brake.abort();
+                handle.abort();
             }
         }
         let mut summary = summary.borrow().clone();
-        summary.stopped = record.into_stopped().or(summary.stopped);
-        // If the reader's thread dies, the stream of lines ends, too. That must not be mistaken for the end of the
+        summary.stopped = recorder.into_stopped().or(summary.stopped);
+        // A panic in the reader thread also ends the stream of lines, which must not be mistaken for the end of the
         // input.
-        if summary.stopped.is_none() && !*complete.borrow() {
-            summary.stopped = Some(Stopped::Unreadable("its reader thread has panicked".to_owned()));
+        if summary.stopped.is_none() && !*reached_end.borrow() {
+            summary.stopped = Some(Stopped::Unreadable("the reader thread panicked".to_owned()));
         }
         summary
     }
 
-    async fn deliver_batch(&self, LineBatch { lines, messages }: LineBatch) -> AnsweredBatch {
+    async fn deliver_batch(&self, LineBatch { lines, messages }: LineBatch) -> DeliveredBatch {
         let deadline = self.clock.now() + BATCH_TIMEOUT;
-        AnsweredBatch { lines, outcomes: deliver(self.queue, self.clock, deadline, messages).await }
+        DeliveredBatch { lines, outcomes: deliver(self.queue, self.clock, deadline, messages).await }
     }
 
     fn settle_batch(
         &self,
-        AnsweredBatch { lines, outcomes }: AnsweredBatch,
+        DeliveredBatch { lines, outcomes }: DeliveredBatch,
         summary: &RefCell<Summary>,
     ) -> SettledBatch {
         let mut confirmed = Vec::new();
@@ -126,8 +126,8 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
     }
 }
 
-/// The lines of a batch, and the SQS result for each.
-struct AnsweredBatch {
+/// The lines of a batch and the SQS result for each of them.
+struct DeliveredBatch {
     lines: Vec<(usize, Digest)>,
     outcomes: Vec<EntryOutcome<String>>,
 }
@@ -138,7 +138,7 @@ struct SettledBatch {
     last_error: Option<String>,
 }
 
-/// Counts a step through the input, and returns its line if it should be sent.
+/// Counts one step of reading the input. Returns the line if it should be sent.
 pub fn count_step(step: InputStep, summary: &mut Summary, watcher: &impl Watcher) -> Option<NumberedMessage> {
     for (line, warning) in &step.warnings {
         watcher.report_warning(*line, warning);
@@ -152,42 +152,42 @@ pub fn count_step(step: InputStep, summary: &mut Summary, watcher: &impl Watcher
         }
         LineCheck::Confirmed => summary.sent_before += 1,
         LineCheck::Repeated => summary.repeated += 1,
-        LineCheck::Unreadable(word) => summary.record_stop(Stopped::Unreadable(word)),
+        LineCheck::Unreadable(reason) => summary.record_stop(Stopped::Unreadable(reason)),
         LineCheck::End(recognized) => summary.recognized = recognized,
     }
     watcher.report_progress(step.bytes, summary);
     valid
 }
 
-/// The journal, and the confirmed lines that are not in it.
+/// Records confirmed lines in the journal, and keeps track of those that could not be recorded.
 struct JournalRecorder<'a, W> {
     journal: Option<&'a mut SendJournal<W>>,
     failed: Option<io::Error>,
-    unknown: Vec<usize>,
+    unrecorded: Vec<usize>,
 }
 
 impl<W: Write> JournalRecorder<'_, W> {
-    /// Records lines in the journal, if there is one. Returns false after a failure, and then writes nothing more: only
-    /// the last record may be truncated.
+    /// Records lines in the journal, if there is one. After a failed write, returns false and writes nothing more: only
+    /// the last record of a journal may be truncated.
     fn record_lines(&mut self, lines: &[(usize, Digest)]) -> bool {
         let Some(journal) = self.journal.as_mut().filter(|_| !lines.is_empty()) else {
             return true;
         };
-        // Once, since only the last record may be truncated. The error names the lines confirmed afterwards.
+        // Lines confirmed after the failure are not recorded; the error names them.
         if self.failed.is_none() {
             self.failed = journal.record_confirmed(lines).err();
         }
         if self.failed.is_some() {
-            self.unknown.extend(lines.iter().map(|(number, _)| *number));
+            self.unrecorded.extend(lines.iter().map(|(number, _)| *number));
         }
         self.failed.is_none()
     }
 
     fn into_stopped(mut self) -> Option<Stopped> {
         let error = self.failed?;
-        self.unknown.sort_unstable();
+        self.unrecorded.sort_unstable();
         let lines: Vec<_> =
-            number_ranges(self.unknown).iter().map(|(first, last)| format!("{first}-{last}")).collect();
+            number_ranges(self.unrecorded).iter().map(|(first, last)| format!("{first}-{last}")).collect();
         Some(Stopped::Journal(format!(
             "{error}; lines {} were sent and will be sent again",
             lines.join(", ")

@@ -1,4 +1,4 @@
-//! The outcome of a send.
+//! The summary of a send.
 
 use serde::Serialize;
 use thiserror::Error;
@@ -9,21 +9,21 @@ use crate::terminal::units::{format_table, group_digits};
 /// The outcome of a send.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Lines that would be sent, without --apply.
+    /// Lines that would be sent. Counted only without `--apply`.
     pub planned: u64,
     /// Lines confirmed by SQS.
     pub sent: u64,
     /// Lines confirmed in an earlier run.
     pub sent_before: u64,
-    /// Lines of a backup or an export that repeat an earlier line's message. They are skipped.
+    /// Skipped lines of a backup or an export that repeat the message of an earlier line.
     pub repeated: u64,
     /// Lines that are not valid messages for the queue. They are never sent.
     pub invalid: u64,
     /// Lines that were sent but not confirmed.
     pub unconfirmed: u64,
-    /// The reason why not all lines were attempted.
+    /// The reason for stopping before all lines were attempted.
     pub stopped: Option<Stopped>,
-    /// Describes the formats other than lines that were read.
+    /// A description of the formats read other than plain lines, if any.
     #[serde(skip)]
     pub recognized: Option<String>,
 }
@@ -45,17 +45,18 @@ pub enum Stopped {
 }
 
 impl Summary {
-    /// True if the send finished and no line was sent, neither by this run nor by an earlier one.
-    pub fn has_tried_nothing(&self) -> bool {
+    /// Returns true if the send finished and no line was sent, neither by this run nor by an earlier one.
+    pub fn attempted_nothing(&self) -> bool {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
     }
 
-    /// Records the reason for stopping. Only the first one is kept.
+    /// Records a reason for stopping. Only the first one is kept.
     pub(crate) fn record_stop(&mut self, why: Stopped) {
         self.stopped.get_or_insert(why);
     }
 
-    /// 130 after an interrupt, 1 if the send stopped early, 5 if a line was invalid or not confirmed, otherwise 0.
+    /// Returns 130 after an interrupt, 1 if the send stopped early for another reason, 5 if a line was invalid or not
+    /// confirmed, and 0 otherwise.
     pub fn exit_code(&self) -> ExitCode {
         match self.stopped {
             Some(Stopped::Interrupted) => ExitCode::Interrupted,
@@ -65,7 +66,7 @@ impl Summary {
         }
     }
 
-    /// The counts as text; all except the first are omitted if they are 0.
+    /// Formats the counts as a table. All counts except the first are omitted if they are 0.
     pub fn render_table(&self, applied: bool) -> String {
         let first = if applied { ("sent", self.sent) } else { ("would be sent", self.planned) };
         let others = [

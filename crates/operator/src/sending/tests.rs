@@ -61,7 +61,7 @@ fn batches_keep_to_1_mib_and_messages_to_the_queues_limit() {
 }
 
 #[test]
-fn throttles_and_lost_answers_are_retried_and_may_leave_a_copy() {
+fn throttled_requests_and_lost_responses_are_retried_and_can_leave_a_copy() {
     for (injection, failing, copies) in [
         (Injection::Throttled, FaultTrigger::Chance(0.3), false),
         (Injection::LostAnswer, FaultTrigger::Numbers(vec![3, 40, 41]), true),
@@ -92,7 +92,7 @@ fn a_refused_entry_is_reported_and_sent_by_the_next_run() {
 }
 
 #[test]
-fn a_queue_that_confirms_nothing_ends_the_send() {
+fn a_queue_that_confirms_nothing_stops_the_send() {
     let world = World::new();
     world.fail(FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let summary = world.send(&messages(10_000), &mut journal());
@@ -122,7 +122,7 @@ fn an_interrupt_finishes_the_batches_in_flight() {
 }
 
 #[test]
-fn an_input_that_becomes_unreadable_is_not_complete() {
+fn an_input_that_becomes_unreadable_stops_the_send() {
     struct Broken;
     impl io::Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -139,7 +139,7 @@ fn an_input_that_becomes_unreadable_is_not_complete() {
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
     assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
     assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
-    // A reader that died does not report anything.
+    // A reader thread that dies does not report the end of the input.
     let steps: Vec<_> = LineRules::default().read_steps(messages(3).as_bytes()).take(3).collect();
     let none = None::<&mut SendJournal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));

@@ -1,4 +1,4 @@
-//! Determines if the source queue has a consumer.
+//! Determines whether the source queue has a consumer.
 
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
@@ -11,12 +11,12 @@ use crate::status::readers::Readers;
 /// The consumer of the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consumer {
-    /// A mapping is enabled, or receives indicate a poller. A queue outside of the stack without a mapping counts as
+    /// A mapping is enabled, or receives indicate a poller. A queue outside the stack without a mapping counts as
     /// consumed.
-    There,
-    /// None, for this reason: all mappings are disabled, and no receives indicate a poller.
-    Nobody(String),
-    /// Unknown: Lambda's error.
+    Present,
+    /// No consumer, for this reason: all mappings are disabled, and no receives indicate a poller.
+    Absent(String),
+    /// Unknown, for this reason: Lambda's error, or no mapping and no steady reader.
     Unknown(String),
 }
 
@@ -36,34 +36,34 @@ impl Consumer {
             Ok(mappings) if is_stack || !mappings.is_empty() => Some(
                 Readers::query_readers(connection, source_arn, Some(mappings), None, SystemClock.now()).await,
             ),
-            // A queue outside of the stack may have any reader.
+            // A queue outside the stack may have any reader.
             _ => None,
         };
         Ok(Self::from_readers(mappings, readers.as_ref(), is_stack))
     }
 
-    /// Evaluates the queue's event source mappings (or Lambda's error instead of them) and its other readers.
+    /// Evaluates the queue's event source mappings, or Lambda's error, and its other readers.
     fn from_readers(
         mappings: Result<Vec<LambdaMapping>, LambdaError>,
         readers: Option<&Readers>,
         is_stack: bool,
     ) -> Self {
         match (mappings, readers) {
-            (Err(_), _) if !is_stack => Self::There,
+            (Err(_), _) if !is_stack => Self::Present,
             (Err(error), _) => Self::Unknown(error.to_string()),
-            (_, None) => Self::There,
-            // Reading the queue once does not make a consumer.
-            (_, Some(readers)) if readers.is_steady() => Self::There,
+            (_, None) => Self::Present,
+            // A single read does not make a consumer.
+            (_, Some(readers)) if readers.is_steady() => Self::Present,
             (Ok(mappings), Some(readers)) if mappings.is_empty() => {
                 Self::Unknown(format!("no event source mapping reads it; {}", readers.describe()))
             }
             (Ok(mappings), Some(_)) => {
                 let functions: Vec<_> = mappings
                     .iter()
-                    .map(|mapping| format!("that of {} is {}", mapping.function, mapping.state))
+                    .map(|mapping| format!("the mapping of {} is {}", mapping.function, mapping.state))
                     .collect();
                 let functions = functions.join(", ");
-                Self::Nobody(format!("the source queue's event source mapping is off: {functions}"))
+                Self::Absent(format!("the source queue's event source mapping is off: {functions}"))
             }
         }
     }
@@ -83,14 +83,14 @@ mod tests {
         (200, json!({ "EventSourceMappings": mappings }).into())
     }
 
-    /// Messages sent to it would wait, regardless of who owns the queue.
+    /// Messages sent to the queue would wait, regardless of its owner.
     #[tokio::test]
     async fn a_named_queue_with_a_disabled_mapping_has_no_consumer() {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
         let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
         for is_stack in [true, false] {
             let endpoint = Loopback::start_scripted([listed(&off), denied()]);
-            let seen = Consumer::query_consumer(
+            let consumer = Consumer::query_consumer(
                 &AwsConnection::from_parts(
                     None,
                     Some("eu-central-1".to_owned()),
@@ -100,11 +100,11 @@ mod tests {
                 is_stack,
             )
             .await;
-            let why = "the source queue's event source mapping is off: that of reader is Disabled";
-            assert_eq!(seen.unwrap(), Consumer::Nobody(why.to_owned()), "{is_stack}");
+            let why = "the source queue's event source mapping is off: the mapping of reader is Disabled";
+            assert_eq!(consumer.unwrap(), Consumer::Absent(why.to_owned()), "{is_stack}");
         }
         let endpoint = Loopback::start_scripted([listed(&json!([]))]);
-        let seen = Consumer::query_consumer(
+        let consumer = Consumer::query_consumer(
             &AwsConnection::from_parts(
                 None,
                 Some("eu-central-1".to_owned()),
@@ -115,9 +115,9 @@ mod tests {
         )
         .await;
         assert_eq!(
-            (seen.unwrap(), endpoint.requests().len()),
-            (Consumer::There, 1),
-            "CloudWatch is not asked"
+            (consumer.unwrap(), endpoint.requests().len()),
+            (Consumer::Present, 1),
+            "CloudWatch is not queried"
         );
     }
 
@@ -136,8 +136,7 @@ mod tests {
 
     #[test]
     fn a_paused_stack_has_no_consumer_unless_a_container_polls_it() {
-        let off =
-            "the source queue's event source mapping is off: that of prod-message-processor is Disabled";
+        let off = "the source queue's event source mapping is off: the mapping of prod-message-processor is Disabled";
         let unseen_readers = Readers::NobodySeen { minutes: 15 };
         let unseen = "no event source mapping reads it; no reader seen in the last 15 minutes".to_owned();
         let container = Readers::SomethingElse {
@@ -156,17 +155,17 @@ mod tests {
         };
         let on = Readers::EventSourceMapping;
         for (mappings, readers, is_stack, expected) in [
-            (vec![mapping("Disabled"), mapping("Enabled")], Some(&on), true, Consumer::There),
-            (vec![mapping("Disabled")], Some(&unseen_readers), true, Consumer::Nobody(off.to_owned())),
-            (vec![mapping("Disabled")], Some(&unseen_readers), false, Consumer::Nobody(off.to_owned())),
-            (vec![mapping("Disabled")], Some(&container), true, Consumer::There),
-            (vec![mapping("Disabled")], Some(&once), true, Consumer::Nobody(off.to_owned())),
-            (vec![], Some(&container), true, Consumer::There),
+            (vec![mapping("Disabled"), mapping("Enabled")], Some(&on), true, Consumer::Present),
+            (vec![mapping("Disabled")], Some(&unseen_readers), true, Consumer::Absent(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&unseen_readers), false, Consumer::Absent(off.to_owned())),
+            (vec![mapping("Disabled")], Some(&container), true, Consumer::Present),
+            (vec![mapping("Disabled")], Some(&once), true, Consumer::Absent(off.to_owned())),
+            (vec![], Some(&container), true, Consumer::Present),
             (vec![], Some(&unseen_readers), true, Consumer::Unknown(unseen)),
-            (vec![], None, false, Consumer::There),
+            (vec![], None, false, Consumer::Present),
         ] {
-            let seen = Consumer::from_readers(Ok(mappings.clone()), readers, is_stack);
-            assert_eq!(seen, expected, "{mappings:?} {readers:?} {is_stack}");
+            let consumer = Consumer::from_readers(Ok(mappings.clone()), readers, is_stack);
+            assert_eq!(consumer, expected, "{mappings:?} {readers:?} {is_stack}");
         }
     }
 

@@ -1,5 +1,5 @@
-//! Containers' own counters, read from their `/metrics` since they are not in CloudWatch. A counter has no history, so
-//! it starts with the first read.
+//! Counters read from containers' `/metrics`, since they are not in CloudWatch. A counter has no history, so counting
+//! starts with the first read.
 
 use std::collections::BTreeMap;
 use std::error::Error as _;
@@ -17,7 +17,7 @@ use super::{Problem, QueriedService};
 use crate::CommandFailure;
 use crate::queues::cloudwatch::Point;
 
-/// The counters to read, in the order of the points of [`History`].
+/// The counters to read, in the order of the points in [`History`].
 const COUNTERS: [&str; 4] = [
     "redeliver_processed_total",
     "redeliver_held_total",
@@ -31,9 +31,10 @@ const BYTES_MAX: usize = 1024 * 1024;
 /// Maximum number of series per URL whose values are remembered: replicas come and go.
 const SERIES_MAX: usize = 50_000;
 
-/// After a longer gap between two reads it is unknown when a counter grew, so counting restarts.
+/// After a longer gap between two reads, it is unknown when a counter grew, so counting restarts.
 const GAP_MAX: TimeDelta = QUIET;
-/// Signs of an outage are at most [`QUIET`] apart. Each is seen up to a minute late, plus some time for the request.
+/// Maximum time between two signs of the same outage, as read here. Signs are at most [`QUIET`] apart, and each is read
+/// up to a minute late, plus some time for the request.
 const SIGNS_APART: TimeDelta = TimeDelta::minutes(17);
 
 /// The URL of a container's `/metrics`, or of a Prometheus `/federate` endpoint.
@@ -52,7 +53,7 @@ impl FromStr for MetricsUrl {
     }
 }
 
-/// Reads containers' counters.
+/// A client that reads containers' counters.
 #[derive(Clone, Debug)]
 pub struct Containers {
     client: Client,
@@ -60,7 +61,7 @@ pub struct Containers {
 }
 
 impl Containers {
-    /// A client without redirects or proxy, with a timeout of 2 s per request.
+    /// Creates a client without redirects or proxy, with a timeout of 2 s per request.
     ///
     /// # Errors
     /// If the client cannot be built, for example without a TLS library.
@@ -72,17 +73,17 @@ impl Containers {
         Ok(Self { client, urls })
     }
 
-    /// Reads all URLs concurrently, and returns their counters in the order of the URLs. A URL is a problem if it does
-    /// not return a 2xx response within 2 s, or if the response is longer than 1 MiB or contains none of redeliver's
-    /// counters.
+    /// Reads all URLs concurrently, and returns their counters in the order of the URLs. A URL is reported as a problem
+    /// if it does not return a 2xx response within 2 s, or if the response is longer than 1 MiB or contains none of
+    /// redeliver's counters.
     pub async fn read_counters(&self) -> Vec<Result<CounterValues, Problem>> {
-        let asked = self.urls.iter().map(async |MetricsUrl(url)| {
+        let reads = self.urls.iter().map(async |MetricsUrl(url)| {
             self.fetch_counters(url).await.map_err(|why| {
                 let about = vec![without_password(url)];
                 Problem { service: QueriedService::Container, missing: "metrics", about, why }
             })
         });
-        join_all(asked).await
+        join_all(reads).await
     }
 
     async fn fetch_counters(&self, url: &Url) -> Result<CounterValues, String> {
@@ -123,7 +124,7 @@ fn last_cause(error: &reqwest::Error) -> String {
 
 fn without_password(url: &Url) -> String {
     let mut shown = url.clone();
-    // Fails only for a URL without a host, which cannot have either.
+    // Fails only for a URL without a host, which has no credentials.
     let _ = shown.set_password(None);
     let _ = shown.set_username("");
     shown.to_string()
@@ -137,7 +138,7 @@ fn parse_counters(text: &str) -> CounterValues {
     text.lines().filter_map(parse_counter).collect()
 }
 
-/// `name{label="value",…} number`, optionally followed by a timestamp or an exemplar.
+/// Parses `name{label="value",…} number`, optionally followed by a timestamp or an exemplar.
 fn parse_counter(line: &str) -> Option<(String, (usize, u64))> {
     let place = COUNTERS
         .iter()
@@ -149,7 +150,7 @@ fn parse_counter(line: &str) -> Option<(String, (usize, u64))> {
     Some((line[..series_end].to_owned(), (place, value)))
 }
 
-/// The length of the labels with their braces. Label values may contain braces, too.
+/// Returns the length of the labels, including their braces. Label values can also contain braces.
 fn labels_end(text: &str) -> Option<usize> {
     if !text.starts_with('{') {
         return Some(0);
@@ -171,11 +172,12 @@ fn labels_end(text: &str) -> Option<usize> {
 #[derive(Debug, Default)]
 pub struct History {
     /// The last read of each URL.
-    looks: Vec<Option<CounterRead>>,
+    last_reads: Vec<Option<CounterRead>>,
     points: [Vec<Point>; COUNTERS.len()],
     /// The time of the first read.
     since: Option<Timestamp>,
-    /// The last read without a previous one, or after a long gap: an outage may have begun earlier.
+    /// The last read at which counting started: the first read of a URL, or the first after a long gap. An outage may
+    /// have begun earlier.
     started_at: Option<Timestamp>,
 }
 
@@ -186,33 +188,33 @@ struct CounterRead {
 }
 
 impl History {
-    /// Adds the results for all URLs, in their order.
+    /// Adds the results of a read of all URLs, in the order of the URLs.
     pub fn record_counters(&mut self, now: Timestamp, answers: &[Result<CounterValues, Problem>]) {
-        self.looks.resize_with(answers.len(), || None);
+        self.last_reads.resize_with(answers.len(), || None);
         for points in &mut self.points {
             points.retain(|(at, _)| now - *at < TimeDelta::days(1));
         }
-        for (look, counters) in self.looks.iter_mut().zip(answers) {
+        for (last_read, counters) in self.last_reads.iter_mut().zip(answers) {
             let Ok(counters) = counters else { continue };
-            match look {
-                Some(look) if now - look.at <= GAP_MAX => {
+            match last_read {
+                Some(last_read) if now - last_read.at <= GAP_MAX => {
                     for (series, (place, value)) in counters {
                         // A counter that is new or has decreased started at 0 with its process.
-                        let before = look.values.get(series).map_or(0, |(_, before)| *before);
+                        let before = last_read.values.get(series).map_or(0, |(_, before)| *before);
                         let increase = value.checked_sub(before).unwrap_or(*value);
                         if increase > 0 {
                             self.points[*place].push((now, increase.try_into().unwrap_or(i64::MAX)));
                         }
                     }
-                    look.at = now;
-                    if look.values.len() > SERIES_MAX {
-                        look.values.clear();
+                    last_read.at = now;
+                    if last_read.values.len() > SERIES_MAX {
+                        last_read.values.clear();
                     }
-                    // A series may be missing temporarily.
-                    look.values.extend(counters.clone());
+                    // The values of temporarily missing series are kept.
+                    last_read.values.extend(counters.clone());
                 }
                 _ => {
-                    *look = Some(CounterRead { at: now, values: counters.clone() });
+                    *last_read = Some(CounterRead { at: now, values: counters.clone() });
                     self.since.get_or_insert(now);
                     self.started_at = Some(now);
                 }
@@ -220,19 +222,19 @@ impl History {
         }
     }
 
-    /// The time of the first read. `None` if no URL could ever be read.
+    /// Returns the time of the first read; `None` if no URL has been read successfully.
     pub(super) const fn first_read_at(&self) -> Option<Timestamp> {
         self.since
     }
 
-    /// The increases of processed, held, dead-lettered and `CircuitOpen`.
+    /// Returns the increases of processed, held, dead-lettered and `CircuitOpen`.
     pub(super) const fn counter_points(&self) -> &[Vec<Point>; COUNTERS.len()] {
         &self.points
     }
 
-    /// The state of the target, as observed by containers.
+    /// Returns the state of the target, as observed by containers.
     pub fn target_status(&self, now: Timestamp) -> TargetStatus {
-        if !self.looks.iter().flatten().any(|look| now - look.at <= GAP_MAX) {
+        if !self.last_reads.iter().flatten().any(|last_read| now - last_read.at <= GAP_MAX) {
             return TargetStatus::Unknown;
         }
         TargetStatus::from_outages([OngoingOutage::with_signs_apart(

@@ -1,4 +1,4 @@
-//! The last day of a deployment in half-hour periods, from CloudWatch and, for containers, from their `/metrics`.
+//! A deployment's last day in half-hour periods, from CloudWatch and from containers' `/metrics`.
 
 use std::ops::Range;
 
@@ -47,19 +47,19 @@ pub struct Day {
     pub from: Timestamp,
     /// Sends to the source queue, minus the messages that left the intermediate DLQ, which are resends. `None` without
     /// CloudWatch.
-    pub came_in: Option<HalfHourCounts>,
+    pub arrived: Option<HalfHourCounts>,
     /// Processed messages; without redeliver's own metrics, deletions from the source queue that were not hand-offs.
     pub done: Series,
     /// Holds: a message held ten times counts ten times. `None` without redeliver's own metrics.
     pub held: Option<Series>,
-    /// Sends to the final DLQ. `None` for a queue whose dead letters SQS itself moves, which it does not count.
+    /// Sends to the final DLQ. `None` if SQS itself moves the dead letters, since it does not count those moves.
     pub dead: Option<Series>,
     /// Half hours with a sign that the target was down.
     pub outages: [bool; PERIODS],
 }
 
 impl Day {
-    /// Queries CloudWatch for five metrics of queues, and for three of each function that calls the target.
+    /// Queries CloudWatch for five queue metrics, and for three metrics of each function that calls the target.
     pub async fn query_day(
         connection: &AwsConnection,
         queues: &[QueueStatus],
@@ -68,34 +68,34 @@ impl Day {
     ) -> Result<Self, CommandFailure> {
         const SENT: &str = "NumberOfMessagesSent";
         const DELETED: &str = "NumberOfMessagesDeleted";
-        let of_role = |role: Role| queues.iter().find(|queue| queue.role == role.display_name());
+        let by_role = |role: Role| queues.iter().find(|queue| queue.role == role.display_name());
         let named = || queues.iter().find(|queue| queue.role == NAMED && queue.arn != dlq_arn);
-        let source = of_role(Role::Source).or_else(named);
-        let intermediate = of_role(Role::IntermediateDlq);
-        let final_dlq = of_role(Role::FinalDlq);
+        let source = by_role(Role::Source).or_else(named);
+        let intermediate = by_role(Role::IntermediateDlq);
+        let final_dlq = by_role(Role::FinalDlq);
         let functions =
             source.and_then(|queue| queue.mappings.as_deref()).map(breaker_functions).unwrap_or_default();
         let Some(first) = queues.first() else { return Err("no queues to read".into()) };
-        let of_queues = [
+        let queue_metrics = [
             (source, SENT),
             (source, DELETED),
             (intermediate, SENT),
             (intermediate, DELETED),
             (final_dlq, SENT),
         ];
-        let mut asked = Vec::new();
+        let mut queries = Vec::new();
         let mut places = Vec::new();
-        for (place, (queue, name)) in of_queues.into_iter().enumerate() {
+        for (place, (queue, name)) in queue_metrics.into_iter().enumerate() {
             if let Some(queue) = queue {
-                asked.push(MetricQuery::for_queue(name, &queue.name));
+                queries.push(MetricQuery::for_queue(name, &queue.name));
                 places.push(place);
             }
         }
         for function in functions {
             let own = [metrics::Metric::Processed, metrics::Metric::Held, metrics::Metric::CircuitOpen];
-            for (place, metric) in (of_queues.len()..).zip(own) {
+            for (place, metric) in (queue_metrics.len()..).zip(own) {
                 let dimension = (FUNCTION, function);
-                asked.push(MetricQuery {
+                queries.push(MetricQuery {
                     namespace: NAMESPACE,
                     name: metric.name(),
                     dimension,
@@ -106,7 +106,7 @@ impl Day {
         }
         let Range { start: from, end } = day_range(now);
         let metrics = MetricsClient::for_region_of(connection, &first.arn).await?;
-        let points = metrics.query_points(&asked, PERIOD, from, end).await?;
+        let points = metrics.query_points(&queries, PERIOD, from, end).await?;
         let mut all = [const { Vec::new() }; 8];
         for (place, points) in places.into_iter().zip(points) {
             all[place].extend(points);
@@ -114,8 +114,8 @@ impl Day {
         Ok(Self::from_points(from, &all, final_dlq.is_some()))
     }
 
-    /// Computes the day from the points of the source queue's sends and deletions, the intermediate DLQ's, sends to the
-    /// final DLQ, and processed, held and `CircuitOpen` of the functions.
+    /// Computes the day from datapoints: sends to and deletions from the source queue, the same for the intermediate
+    /// DLQ, sends to the final DLQ, and the functions' processed, held and `CircuitOpen`.
     fn from_points(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
         let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
             points.each_ref().map(|points| sum_periods(from, points));
@@ -125,7 +125,7 @@ impl Day {
         let by_queues = |counts| Series { counts, origin: SeriesOrigin::Queues };
         Self {
             from,
-            came_in: Some(subtract_counts(sent, resent)),
+            arrived: Some(subtract_counts(sent, resent)),
             done: if has_own_metrics {
                 by_functions(processed)
             } else {
@@ -137,8 +137,8 @@ impl Day {
         }
     }
 
-    /// CloudWatch's day, with missing series filled in from containers. Existing series are kept, since they cover the
-    /// whole day. A series without any count is late, or comes from an emulator.
+    /// Fills series missing from CloudWatch's day with containers' counts. Existing series are kept, since they cover
+    /// the entire day. A queue series whose counts are all 0 is late, or comes from an emulator, and counts as missing.
     pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
         let Some(since) = history.first_read_at() else { return cloudwatch.cloned() };
         let from = cloudwatch.map_or_else(|| day_range(now).start, |day| day.from);
@@ -148,7 +148,7 @@ impl Day {
         let outages = circuit_open.map(|signs| signs > 0);
         let Some(day) = cloudwatch.cloned() else {
             let (done, held, dead) = (series(processed), Some(series(held)), Some(series(dead)));
-            return Some(Self { from, came_in: None, done, held, dead, outages });
+            return Some(Self { from, arrived: None, done, held, dead, outages });
         };
         let counted =
             |series: &Series| series.counts != [0; PERIODS] || series.origin == SeriesOrigin::Functions;
@@ -161,17 +161,17 @@ impl Day {
         })
     }
 
-    /// True once another half hour has begun, whose counts do not belong to this day.
+    /// Returns true once the next half hour has begun, since its counts do not belong to this day.
     pub fn is_over(&self, now: Timestamp) -> bool {
         now >= self.period_start(PERIODS)
     }
 
-    /// The start of a half hour.
+    /// Returns the start of a half hour.
     pub fn period_start(&self, period: usize) -> Timestamp {
         self.from + PERIOD * i32::try_from(period).unwrap_or(0)
     }
 
-    /// The periods of outages, each as its first half hour and the one after the last.
+    /// Returns the outages as ranges of half hours: the first (inclusive) and the end (exclusive).
     pub fn outage_bands(&self) -> Vec<(usize, usize)> {
         let mut bands: Vec<(usize, usize)> = Vec::new();
         for (period, _) in self.outages.iter().enumerate().filter(|(_, was_down)| **was_down) {
@@ -184,7 +184,7 @@ impl Day {
     }
 }
 
-/// From the start of the first half hour to the end of the last.
+/// Returns the range from the start of the first half hour to the end of the last.
 fn day_range(now: Timestamp) -> Range<Timestamp> {
     let end = now.duration_trunc(PERIOD).unwrap_or(now) + PERIOD; // fails only after the year 2262
     end - TimeDelta::days(1)..end
@@ -201,7 +201,7 @@ fn sum_periods(from: Timestamp, points: &[Point]) -> HalfHourCounts {
     counts
 }
 
-/// A message may be sent in one half hour and deleted in the next, so counts are clamped at 0.
+/// Subtracts counts, with a minimum of 0: a message may be sent in one half hour and deleted in the next.
 fn subtract_counts(mut counts: HalfHourCounts, others: HalfHourCounts) -> HalfHourCounts {
     counts.iter_mut().zip(others).for_each(|(count, other)| *count = count.saturating_sub(other));
     counts
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_is_sent_again_is_not_counted_as_new() {
+    fn a_resent_message_is_not_counted_as_new() {
         let points = [
             vec![at(0, 100), at(47, 30), at(48, 9), at(-1, 9)],
             vec![at(0, 90)],
@@ -238,14 +238,14 @@ mod tests {
             vec![],
         ];
         let day = Day::from_points(from(), &points, true);
-        let came_in = day.came_in.unwrap();
-        assert_eq!((came_in[0], came_in[1], came_in[47]), (65, 0, 30));
+        let arrived = day.arrived.unwrap();
+        assert_eq!((arrived[0], arrived[1], arrived[47]), (65, 0, 30));
         assert_eq!((day.done.counts[0], day.held, day.dead.unwrap().counts[1]), (50, None, 2));
         assert_eq!(Day::from_points(from(), &points, false).dead, None, "SQS does not count its own moves");
     }
 
     #[test]
-    fn redelivers_own_metrics_are_exact_and_signs_of_an_outage_make_bands() {
+    fn own_metrics_are_exact_and_outage_signs_form_bands() {
         let [mut points] = [[const { Vec::new() }; 8]];
         points[1] = vec![at(3, 90)];
         points[5] = vec![at(3, 50), at(3, 1)];
@@ -285,7 +285,7 @@ mod tests {
         let queues = [source, queue(Role::IntermediateDlq, "again"), queue(Role::FinalDlq, "dead")];
         let now = from() + TimeDelta::days(1) - TimeDelta::minutes(1);
         let day = Day::query_day(&connection, &queues, "", now).await.unwrap();
-        assert_eq!((day.from, day.came_in.unwrap()[0], day.done.counts[0]), (from(), 12, 10));
+        assert_eq!((day.from, day.arrived.unwrap()[0], day.done.counts[0]), (from(), 12, 10));
         let (_, body) = &server.requests()[0];
         for word in ["again", "dead", "Processed", "Held", "CircuitOpen", "caller"] {
             assert!(body.contains(word), "{word}: {body}");

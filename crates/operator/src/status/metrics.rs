@@ -1,4 +1,4 @@
-//! CloudWatch: how often functions found their target down, and the message flow through queues.
+//! Reads from CloudWatch: how often functions found their target down, and the message flow through queues.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ use crate::queues::{AwsConnection, RequestLog, describe_error, name_in, region_i
 /// Receives within this time indicate a reader. They appear in CloudWatch a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
 
-/// The SQS metrics of [`Receives`]: received messages, and empty receives, as an idle long poller causes them.
+/// The SQS metrics of [`Receives`]: received messages, and empty receives, which an idle long poller causes.
 pub const RECEIVE_METRICS: [&str; 2] = ["NumberOfMessagesReceived", "NumberOfEmptyReceives"];
 
 /// A queue's receives per minute, unordered.
@@ -49,7 +49,7 @@ pub struct QueueFlow {
 }
 
 impl MetricsClient {
-    /// A client for the metrics of a queue's region.
+    /// Creates a client for the metrics of a queue's region.
     pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
         let config = connection.sdk_config(region_in(queue_arn)).await?;
         let config =
@@ -57,8 +57,8 @@ impl MetricsClient {
         Ok(Self { client: Client::from_conf(config) })
     }
 
-    /// The age of the oldest message, the sends and the deletions of each queue in the last hour: one point per five
-    /// minutes, a few minutes late.
+    /// Queries the age of the oldest message, the sends and the deletions of each queue in the last hour: one point per
+    /// five minutes, a few minutes late.
     pub async fn query_flows(
         &self,
         queues: &[&str],
@@ -74,7 +74,7 @@ impl MetricsClient {
         Ok(queues.iter().map(|_| QueueFlow { age_seconds: next(), sent: next(), deleted: next() }).collect())
     }
 
-    /// Receives from a queue within [`RECEIVES_LOOK_BACK`].
+    /// Queries the receives from a queue within [`RECEIVES_LOOK_BACK`].
     pub async fn query_receives(&self, queue_arn: &str, now: Timestamp) -> Result<Receives, CommandFailure> {
         let metrics = RECEIVE_METRICS.map(|name| MetricQuery::for_queue(name, name_in(queue_arn)));
         let points =
@@ -84,7 +84,7 @@ impl MetricsClient {
         Ok(Receives { messages: next(), empty: next() })
     }
 
-    /// The alarms whose names begin with `prefix`, with their states.
+    /// Queries the alarms whose names begin with `prefix`, with their states.
     pub async fn query_alarms(&self, prefix: &str) -> Result<Vec<(String, String)>, CommandFailure> {
         let request = self.client.describe_alarms().alarm_name_prefix(prefix);
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
@@ -99,14 +99,14 @@ impl MetricsClient {
             .collect())
     }
 
-    /// The points of `CircuitOpen` and `LongestHoldSeconds` of each function in the last 14 days and 15 minutes.
-    /// Five-minute points are retained for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
+    /// Queries the points of `CircuitOpen` and `LongestHoldSeconds` of each function in the last 14 days and 15
+    /// minutes. Five-minute points are retained for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
     pub async fn query_target_points(
         &self,
         functions: &[&str],
         now: Timestamp,
     ) -> Result<TargetPoints, CommandFailure> {
-        let of_functions = |metric: metrics::Metric| {
+        let per_function = |metric: metrics::Metric| {
             functions.iter().map(move |function| MetricQuery {
                 namespace: NAMESPACE,
                 name: metric.name(),
@@ -114,8 +114,8 @@ impl MetricsClient {
                 statistic: "Maximum",
             })
         };
-        let circuit_open = of_functions(metrics::Metric::CircuitOpen);
-        let metrics: Vec<_> = circuit_open.chain(of_functions(metrics::Metric::LongestHoldSeconds)).collect();
+        let circuit_open = per_function(metrics::Metric::CircuitOpen);
+        let metrics: Vec<_> = circuit_open.chain(per_function(metrics::Metric::LongestHoldSeconds)).collect();
         let Range { start, end } = target::query_range(now);
         let mut circuit_open = self.query_points(&metrics, PERIOD, start, end).await?;
         let longest_hold_seconds = circuit_open.split_off(functions.len()).concat();

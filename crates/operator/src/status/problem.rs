@@ -10,7 +10,7 @@ pub struct Problem {
     pub service: QueriedService,
     /// The missing information: `outages`.
     pub missing: &'static str,
-    /// Its subjects: queues, functions or addresses.
+    /// The affected queues, functions or addresses.
     pub about: Vec<String>,
     /// The action and the service's reason.
     pub why: String,

@@ -13,8 +13,8 @@ use crate::queues::cloudwatch::Point;
 use crate::queues::event_sources::LambdaMapping;
 use crate::terminal::units::format_count;
 
-/// A queue with receives in this many minutes has a poller, which sends at least three requests per minute; an audit
-/// ends after a minute or two.
+/// Minimum number of minutes with receives that indicates a poller, which sends at least three requests per minute. An
+/// audit ends after a minute or two.
 const STEADY_MINUTES: usize = 5;
 
 /// The readers of a queue, as far as they can be determined.
@@ -30,16 +30,16 @@ pub enum Readers {
         messages_received: u64,
         empty_receives: u64,
         minutes: u64,
-        /// The number of these minutes with a receive.
+        /// The number of those minutes in which there was a receive.
         minutes_with_receives: usize,
     },
-    /// Messages are in flight, so something has received them; CloudWatch has no data on receives.
+    /// Messages are in flight, so something received them; CloudWatch has no data on receives.
     InFlight {
         mappings_known: bool,
         messages: u64,
         why: NotCounted,
     },
-    /// CloudWatch has counted no receives.
+    /// CloudWatch counted no receives.
     NobodySeen {
         minutes: u64,
     },
@@ -48,12 +48,12 @@ pub enum Readers {
     },
 }
 
-/// The reason why CloudWatch returned no receives.
+/// The reason CloudWatch returned no receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotCounted {
-    /// It has no data yet, as for an unused queue.
+    /// There is no data yet, as for an unused queue.
     NoFigures { minutes: u64 },
-    /// It did not respond, for this reason.
+    /// The request failed, for this reason.
     Failed(String),
 }
 
@@ -86,10 +86,10 @@ impl Readers {
         if mappings.is_some_and(|mappings| mappings.iter().any(LambdaMapping::is_on)) {
             return Self::EventSourceMapping;
         }
-        let asked = async {
+        let receives = async {
             MetricsClient::for_region_of(connection, queue_arn).await?.query_receives(queue_arn, now).await
         };
-        let receives = asked.await.map_err(|error: crate::CommandFailure| error.to_string());
+        let receives = receives.await.map_err(|error: crate::CommandFailure| error.to_string());
         Self::from_receives(mappings, in_flight, receives, now)
     }
 
@@ -100,7 +100,7 @@ impl Readers {
         receives: Result<Receives, String>,
         now: Timestamp,
     ) -> Self {
-        // Messages that a mapping received before it was disabled are still in flight and counted.
+        // Messages that a mapping received before it was disabled may still be in flight, so they prove nothing.
         let switched_off = mappings.into_iter().flatten().filter_map(|mapping| mapping.last_modified).max();
         let in_flight = in_flight.filter(|_| mappings.is_none_or(<[_]>::is_empty));
         Self::without_mapping(mappings.is_some(), switched_off, in_flight, receives, now)
@@ -115,7 +115,7 @@ impl Readers {
         now: Timestamp,
     ) -> Self {
         let since = switched_off.map_or(now - RECEIVES_LOOK_BACK, |off| off.max(now - RECEIVES_LOOK_BACK));
-        // Rounded up: a mapping that was disabled just now counts as one minute.
+        // Rounded up, so that a mapping disabled just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives.map(|receives| RecentReceives::new(receives, since)) {
             Ok(RecentReceives { has_points: false, .. }) => NotCounted::NoFigures { minutes },
@@ -137,7 +137,8 @@ impl Readers {
         }
     }
 
-    /// True if a program polls the queue: a mapping is enabled, or at least 5 of the last 15 minutes had a receive.
+    /// Returns true if a program polls the queue: a mapping is enabled, or at least 5 of the last 15 minutes had a
+    /// receive.
     pub fn is_steady(&self) -> bool {
         match self {
             Self::EventSourceMapping => true,
@@ -146,7 +147,7 @@ impl Readers {
         }
     }
 
-    /// True if CloudWatch did not respond, so that the queue's readers are unknown.
+    /// Returns true if the queue's readers are unknown because CloudWatch did not respond.
     pub fn is_unread(&self) -> bool {
         matches!(
             self,
@@ -154,17 +155,17 @@ impl Readers {
         )
     }
 
-    /// A sentence without a full stop, including the reason why something is unknown.
+    /// Describes the readers in a sentence without a full stop, including the reason if something is unknown.
     pub fn describe(&self) -> String {
-        let words = self.summary();
+        let summary = self.summary();
         match self {
-            Self::InFlight { why, .. } => format!("{words}; the reader is unknown: {why}"),
-            Self::NotKnown { why } => format!("{words}: {why}"),
-            _ => words,
+            Self::InFlight { why, .. } => format!("{summary}; the reader is unknown: {why}"),
+            Self::NotKnown { why } => format!("{summary}: {why}"),
+            _ => summary,
         }
     }
 
-    /// The same sentence without reasons.
+    /// Returns the same sentence without reasons.
     pub fn summary(&self) -> String {
         match self {
             Self::EventSourceMapping => "read by an event source mapping".to_owned(),
@@ -199,7 +200,7 @@ const fn unknown_reader(mappings_known: bool) -> &'static str {
     }
 }
 
-/// The receives that CloudWatch has counted since a given time.
+/// The receives that CloudWatch counted since a given time.
 struct RecentReceives {
     has_points: bool,
     messages_received: u64,

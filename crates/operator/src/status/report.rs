@@ -25,14 +25,14 @@ const UNSEEN: &str = "`redeliver audit` shows when SQS deletes the dead letters.
 /// A hint shown if groups are blocked.
 const UNBLOCK: &str = "These groups wait for a decision: run `redeliver unblock`.";
 
-/// The status of a deployment's queues, or of others.
+/// The status of a deployment's queues, or of queues given by name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Status {
-    /// The stack's name, or prefix and stage; `None` if queues were named.
+    /// The stack's name, or prefix and stage; `None` if queues were given by name.
     pub deployment: Option<String>,
     /// `None` if no function has a circuit breaker.
     pub target: Option<TargetStatus>,
-    /// The longest total time that a message has been held; `None` if none was held in the last 15 minutes.
+    /// The longest total hold time of a message; `None` if no message was held in the last 15 minutes.
     pub longest_hold_seconds: Option<i64>,
     /// In the order in which a failing message passes through them.
     pub queues: Vec<QueueStatus>,
@@ -42,10 +42,10 @@ pub struct Status {
     pub problems: Vec<Problem>,
 }
 
-/// One queue.
+/// The status of one queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueStatus {
-    /// Its role in the deployment.
+    /// The queue's role in the deployment.
     pub role: &'static str,
     pub name: String,
     pub arn: String,
@@ -82,14 +82,14 @@ impl QueueStatus {
 }
 
 impl QueueStatus {
-    /// Its role, or the name of a queue given by name.
+    /// Returns the queue's role, or its name if it was given by name.
     fn label(&self) -> &str {
         if self.role == NAMED { &self.name } else { self.role }
     }
 }
 
 impl QueueRedrive {
-    /// `None` for a policy without a queue or a number.
+    /// Converts a policy; `None` if it has no queue or no number.
     fn from_policy(policy: RedrivePolicy) -> Option<Self> {
         Some(Self {
             max_receive_count: policy.max_receive_count()?,
@@ -99,7 +99,7 @@ impl QueueRedrive {
 }
 
 impl Status {
-    /// The report as text.
+    /// Renders the report as text.
     pub fn render_table(&self, layout: &TextLayout) -> String {
         let hold = self
             .longest_hold_seconds
@@ -120,14 +120,15 @@ impl Status {
             .collect()
     }
 
-    /// True if every service responded. Unknown readers count only if CloudWatch did not return them.
+    /// Returns true if every service responded. Unknown readers make the status incomplete only if CloudWatch did not
+    /// respond.
     pub fn is_complete(&self) -> bool {
         let mut readers = self.queues.iter().filter_map(|queue| queue.readers.as_ref());
         self.problems.is_empty() && !readers.any(Readers::is_unread)
     }
 
-    /// The DLQ whose messages need attention: the final DLQ or, among named queues, one to which another moves
-    /// messages.
+    /// Returns the DLQ whose messages need attention: the final DLQ or, among queues given by name, a queue to which
+    /// another one moves messages.
     pub fn dead_letters(&self) -> Option<&QueueStatus> {
         let targets: Vec<_> =
             self.queues.iter().filter_map(|queue| Some(&queue.redrive.as_ref()?.target)).collect();
@@ -172,7 +173,7 @@ impl Status {
         (!rows.is_empty()).then(|| layout.format_table(&header, rows, &[3]))
     }
 
-    /// The readers of queues without an event source mapping.
+    /// Describes the readers of queues without an enabled event source mapping.
     fn other_readers(&self, layout: &TextLayout) -> Option<String> {
         let lines: Vec<_> = self
             .queues
@@ -189,7 +190,7 @@ impl Status {
     }
 }
 
-/// The blocked groups, with the reason and the time of the block.
+/// Renders the blocked groups, with the reason and the time of the block.
 pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &TextLayout) -> String {
     let row = |group: &BlockedGroup| {
         let attempts = or_unknown(group.attempts);

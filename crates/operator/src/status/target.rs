@@ -1,5 +1,5 @@
-//! Determines from the circuit breaker's metric if the target is down. Held messages cannot be read: a receive would
-//! move them.
+//! Determines from the circuit breaker's metric whether the target is down. Held messages cannot be read, since a
+//! receive would move them.
 
 use std::ops::Range;
 
@@ -40,7 +40,7 @@ pub struct OngoingOutage {
     /// The first point above 0.
     #[serde(rename = "down_since")]
     pub since: Timestamp,
-    /// True if it may have begun before the earliest available point.
+    /// True if the outage may have begun before the earliest available point.
     pub or_longer: bool,
     /// Its duration so far.
     pub seconds: i64,
@@ -48,32 +48,32 @@ pub struct OngoingOutage {
     pub last_sign: Timestamp,
 }
 
-/// The time range to query, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a sign in the 15
-/// minutes before that.
+/// Returns the time range to query, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a sign in
+/// the 15 minutes before that.
 pub(super) fn query_range(now: Timestamp) -> Range<Timestamp> {
-    earliest_start(now) - QUIET..period_of(now) + PERIOD
+    earliest_start(now) - QUIET..period_start(now) + PERIOD
 }
 
-/// The longest total time that a message has been held, from the points of several functions. `None` if none was held
-/// recently: a held message is received again after at most 900 s.
+/// Returns the longest total hold time of a message, from the points of several functions. `None` if no message was
+/// held recently: a held message is received again after at most 900 s.
 pub(super) fn longest_hold_seconds(points: &[Point], now: Timestamp) -> Option<i64> {
     let recent = points.iter().filter(|(at, _)| is_recent(*at, now, QUIET));
     recent.map(|(_, seconds)| *seconds).max().filter(|seconds| *seconds > 0)
 }
 
-/// True if no later sign is overdue yet.
+/// Returns true if the next sign is not overdue yet.
 fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
-    period_of(now - LATE) - sign <= quiet
+    period_start(now - LATE) - sign <= quiet
 }
 
 impl OngoingOutage {
-    /// The outage in the points of one function, in any order. `None` if the last point above 0 is more than 15 minutes
-    /// old, plus 2 for its arrival in CloudWatch.
+    /// Returns the ongoing outage in the points of one function, in any order; `None` if the last point above 0 is more
+    /// than 15 minutes old, plus 2 for its arrival in CloudWatch.
     pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }
 
-    /// The same, for signs that are at most this far apart.
+    /// Works like [`Self::from_points`], for signs that are at most `quiet` apart.
     pub(super) fn with_signs_apart(points: &[Point], now: Timestamp, quiet: TimeDelta) -> Option<Self> {
         let signs = points.iter().filter(|(_, value)| *value > 0);
         let mut signs: Vec<_> = signs.map(|(at, _)| *at).collect();
@@ -89,22 +89,23 @@ impl OngoingOutage {
     }
 }
 
-/// The start of the longest outage that is completely visible.
+/// Returns the start of the longest outage that the query range covers completely.
 fn earliest_start(now: Timestamp) -> Timestamp {
-    period_of(now) - LOOK_BACK
+    period_start(now) - LOOK_BACK
 }
 
-fn period_of(moment: Timestamp) -> Timestamp {
+fn period_start(moment: Timestamp) -> Timestamp {
     moment.duration_trunc(PERIOD).unwrap_or(moment) // fails only after the year 2262
 }
 
 impl TargetStatus {
-    /// The earliest outage, if several functions call the target.
+    /// Returns the earliest outage, if several functions call the target.
     pub fn from_outages(seen: impl IntoIterator<Item = Option<OngoingOutage>>) -> Self {
         seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
     }
 
-    /// Combines several queues: an outage takes precedence over "not known", which takes precedence over "none seen".
+    /// Combines the states of two queues: an outage takes precedence over an unknown state, which takes precedence over
+    /// "no outage seen".
     pub fn combine_with(self, other: Self) -> Self {
         match (self, other) {
             (Self::Down(one), Self::Down(two)) => Self::from_outages([Some(one), Some(two)]),
@@ -114,7 +115,7 @@ impl TargetStatus {
         }
     }
 
-    /// The state in one line.
+    /// Describes the state in one line.
     pub fn describe(&self) -> String {
         match self {
             Self::Down(OngoingOutage { since, or_longer, seconds, last_sign }) => {

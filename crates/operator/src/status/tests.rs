@@ -1,4 +1,4 @@
-//! The whole status against canned responses.
+//! Tests the complete status against canned responses.
 
 use clap::Parser;
 use redeliver_testing::loopback::{Loopback, LoopbackBody};
@@ -40,11 +40,12 @@ fn read_by(functions: &[&str]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": functions.iter().map(mapping).collect::<Vec<_>>() }).into())
 }
 
-/// The status of the queue `orders` for these responses of Lambda and CloudWatch, and the number of requests it took.
-async fn seen(answers: impl IntoIterator<Item = (u16, LoopbackBody)>) -> (Status, usize) {
+/// Returns the status of the queue `orders` for these responses of Lambda and CloudWatch, and the number of requests it
+/// took.
+async fn query_orders(answers: impl IntoIterator<Item = (u16, LoopbackBody)>) -> (Status, usize) {
     let server = Loopback::start_scripted(queue("orders").into_iter().chain(answers));
-    let there = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];
-    let Program { queues, connection } = Program::parse_from(there.iter().chain(&["--queue", "orders"]));
+    let arguments = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];
+    let Program { queues, connection } = Program::parse_from(arguments.iter().chain(&["--queue", "orders"]));
     let open = queues.open_queues(&connection).await.unwrap();
     let status = query_status(&connection, &open, queues.deployment_name(), now()).await.unwrap();
     (status, server.requests().len())
@@ -62,13 +63,16 @@ fn a_shared_problem_of_several_queues_is_one_line() {
         about: vec![about.to_owned()],
         why: "no".to_owned(),
     };
-    let mut noted = Vec::new();
+    let mut recorded = Vec::new();
     for about in ["a", "b"] {
-        Problem::record_problem(&mut noted, problem(QueriedService::Lambda, "event source mappings", about));
+        Problem::record_problem(
+            &mut recorded,
+            problem(QueriedService::Lambda, "event source mappings", about),
+        );
     }
-    Problem::record_problem(&mut noted, problem(QueriedService::CloudWatch, "outages", "f"));
-    let noted: Vec<_> = noted.iter().map(Problem::to_string).collect();
-    assert_eq!(noted, ["event source mappings of a, b: no", "outages of f: no"]);
+    Problem::record_problem(&mut recorded, problem(QueriedService::CloudWatch, "outages", "f"));
+    let recorded: Vec<_> = recorded.iter().map(Problem::to_string).collect();
+    assert_eq!(recorded, ["event source mappings of a, b: no", "outages of f: no"]);
 }
 
 #[tokio::test]
@@ -76,7 +80,7 @@ async fn a_down_target_is_the_first_line_with_its_start_time() {
     let functions = read_by(&["orders-prod-message-processor:live"]);
     let points =
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
-    let (status, _) = seen([functions, points]).await;
+    let (status, _) = query_orders([functions, points]).await;
     assert_eq!(status.problems, []);
     let table = status.render_table(&TextLayout::Whole);
     let mut lines = table.lines();
@@ -103,7 +107,7 @@ async fn a_down_target_is_the_first_line_with_its_start_time() {
 #[tokio::test]
 async fn the_longest_recent_hold_is_shown_below_the_target() {
     let holds = [(MIDNIGHT - 300, 9000.0), (MIDNIGHT + 300, 4320.0), (MIDNIGHT + 900, 60.0)];
-    let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
+    let (status, _) = query_orders([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
     assert!(
         status
             .render_table(&TextLayout::Whole)
@@ -114,15 +118,15 @@ async fn the_longest_recent_hold_is_shown_below_the_target() {
     let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     assert_eq!(json["longest_hold_seconds"], 4320);
     let first = [(MIDNIGHT + 900, 0.0)];
-    let (status, _) = seen([read_by(&["orders"]), page("q1", "Complete", &first, None)]).await;
-    assert_eq!(status.longest_hold_seconds, None, "nothing has been held before");
+    let (status, _) = query_orders([read_by(&["orders"]), page("q1", "Complete", &first, None)]).await;
+    assert_eq!(status.longest_hold_seconds, None, "no message was held");
 }
 
 #[tokio::test]
 async fn the_first_outage_of_several_functions_is_shown() {
     let functions = read_by(&["b:1", "a", "b:2"]);
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
-    let (status, requests) = seen([functions, points]).await;
+    let (status, requests) = query_orders([functions, points]).await;
     assert!(
         status.render_table(&TextLayout::Whole).starts_with("Target: down since about 2026-11-23 00:15 UTC"),
         "{}",
@@ -133,7 +137,7 @@ async fn the_first_outage_of_several_functions_is_shown() {
 
 #[tokio::test]
 async fn a_target_without_an_outage_is_shown() {
-    let (status, _) = seen([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
+    let (status, _) = query_orders([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
     assert!(
         status
             .render_table(&TextLayout::Whole)
@@ -148,7 +152,7 @@ async fn a_target_without_an_outage_is_shown() {
 
 #[tokio::test]
 async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
-    let (status, _) = seen([read_by(&["orders"]), denied()]).await;
+    let (status, _) = query_orders([read_by(&["orders"]), denied()]).await;
     assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
@@ -165,13 +169,13 @@ async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
 #[tokio::test]
 async fn without_the_readers_of_the_queue_the_target_is_unknown() {
     let refused = (403, json!({ "Message": "no", "__type": "AccessDeniedException" }).into());
-    let (status, requests) = seen([refused, denied()]).await;
+    let (status, requests) = query_orders([refused, denied()]).await;
     assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
         ["event source mappings of orders: lambda:ListEventSourceMappings: AccessDeniedException: no"]
     );
-    assert_eq!(requests, 4, "CloudWatch is asked for receives alone");
+    assert_eq!(requests, 4, "CloudWatch is queried only for receives");
 }
 
 #[tokio::test]
@@ -179,7 +183,7 @@ async fn functions_without_a_circuit_breaker_are_not_queried() {
     for functions in
         [&["a-async-retry-handler"][..], &["a-failed-message-processor"], &["a-final-dlq-annotator:live"]]
     {
-        let (status, requests) = seen([read_by(functions)]).await;
+        let (status, requests) = query_orders([read_by(functions)]).await;
         assert_eq!((status.target, requests, status.problems.len()), (None, 3, 0), "{functions:?}");
         assert!(
             !status.render_table(&TextLayout::Whole).contains("Target"),
@@ -192,7 +196,7 @@ async fn functions_without_a_circuit_breaker_are_not_queried() {
 #[tokio::test]
 async fn status_shows_a_container_by_its_receives() {
     let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
-    let (status, _) = seen([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
+    let (status, _) = query_orders([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
     assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
     let table = status.render_table(&TextLayout::Whole);
     let (_, readers) = table.split_once("\n\n").unwrap();
@@ -205,7 +209,7 @@ async fn status_shows_a_container_by_its_receives() {
 
 #[tokio::test]
 async fn without_cloudwatch_the_readers_of_an_unmapped_queue_are_unknown() {
-    let (status, _) = seen([read_by(&[]), denied()]).await;
+    let (status, _) = query_orders([read_by(&[]), denied()]).await;
     let expected =
         "orders: its readers are unknown: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(
@@ -213,6 +217,6 @@ async fn without_cloudwatch_the_readers_of_an_unmapped_queue_are_unknown() {
         "{}",
         status.render_table(&TextLayout::Whole)
     );
-    assert_eq!(status.problems, [], "it is said where the readers are");
-    assert!(!status.is_complete(), "a script learns of it by the exit code");
+    assert_eq!(status.problems, [], "the reason is listed with the readers");
+    assert!(!status.is_complete(), "the exit code depends on this");
 }

@@ -1,6 +1,7 @@
-//! Escapes untrusted text. Every view displays such text through this module: characters that move the cursor, change
-//! the text direction or are invisible are written as `\u{200b}`, and of stacked combining marks, which would cover
-//! other lines, only the first few are shown: `[+296 marks]`. Emoji and the world's scripts remain unchanged.
+//! Escapes untrusted text; every view displays such text through this module. Characters that move the cursor, change
+//! the text direction or are invisible are written as `\u{200b}`. Stacked combining marks would cover other lines, so
+//! only the first few are shown, with the number of the others: `[+296 marks]`. Emoji and the world's scripts remain
+//! unchanged.
 
 use std::fmt::Write as _;
 
@@ -28,7 +29,7 @@ pub fn escape_line(text: &str) -> String {
     escape_except(text, |_| false)
 }
 
-/// The same, preserving line breaks and tabs.
+/// Escapes text, preserving line breaks and tabs.
 pub fn escape_lines(text: &str) -> String {
     escape_except(text, |character| matches!(character, '\n' | '\t'))
 }
@@ -39,7 +40,7 @@ pub fn escape_json(json: &str) -> String {
     let mut escaped = String::with_capacity(json.len());
     for (character, shown) in classify_characters(json) {
         // Line breaks and tabs appear only between values: JSON does not allow them in a string.
-        if shown == CharacterDisplay::AsItIs || matches!(character, '\n' | '\r' | '\t') {
+        if shown == CharacterDisplay::Unchanged || matches!(character, '\n' | '\r' | '\t') {
             escaped.push(character);
         } else {
             for unit in character.encode_utf16(&mut [0; 2]) {
@@ -60,7 +61,7 @@ fn escape_except(text: &str, keep: impl Fn(char) -> bool) -> String {
         }
         push_clipped(&mut escaped, &mut clipped);
         match character {
-            _ if shown == CharacterDisplay::AsItIs || keep(character) => escaped.push(character),
+            _ if shown == CharacterDisplay::Unchanged || keep(character) => escaped.push(character),
             '\n' | '\r' | '\t' => escaped.extend(character.escape_default()),
             _ => escaped.extend(character.escape_unicode()),
         }
@@ -76,16 +77,16 @@ fn push_clipped(escaped: &mut String, clipped: &mut u64) {
     }
 }
 
-/// The display of a character.
+/// The way a character is displayed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum CharacterDisplay {
-    AsItIs,
+    Unchanged,
     Escaped,
-    /// One combining mark too many.
+    /// A combining mark beyond the limit.
     Clipped,
 }
 
-/// The characters of a text, each with its display.
+/// Returns the characters of a text, each with its display.
 fn classify_characters(text: &str) -> impl Iterator<Item = (char, CharacterDisplay)> + '_ {
     let mut before = PrecedingCharacters::default();
     let mut rest = text.chars();
@@ -124,26 +125,29 @@ impl PrecedingCharacters {
         self.marks += usize::from(is_mark);
         let is_shown = self.marks <= MARKS_MAX;
         self.last = is_shown.then_some(character);
-        if is_shown { CharacterDisplay::AsItIs } else { CharacterDisplay::Clipped }
+        if is_shown { CharacterDisplay::Unchanged } else { CharacterDisplay::Clipped }
     }
 
     fn start_base(&mut self, base: char) -> CharacterDisplay {
         *self = Self { last: Some(base), base: Some(base), marks: 0 };
-        CharacterDisplay::AsItIs
+        CharacterDisplay::Unchanged
     }
 
-    /// True if an invisible character is required by a script or an emoji, and therefore has a visible effect.
+    /// Returns true if an invisible character is required by a script or an emoji, and therefore has a visible effect.
     fn has_visible_effect(&self, character: char, next: Option<char>) -> bool {
-        let joining = |of: Option<char>| of.map(|of| CodePointMapData::<JoiningType>::new().get(of));
+        let joining = |neighbour: Option<char>| {
+            neighbour.map(|neighbour| CodePointMapData::<JoiningType>::new().get(neighbour))
+        };
         match character {
-            // The contextual rules of RFC 5892, appendices A.1 and A.2, followed by a letter; and emoji sequences.
+            // The contextual rules of RFC 5892, appendices A.1 and A.2, provided that a letter follows; and emoji
+            // sequences.
             ZERO_WIDTH_NON_JOINER => {
-                self.is_behind_a_virama(next)
+                self.follows_virama(next)
                     || matches!(joining(self.base), Some(JoiningType::DualJoining | JoiningType::LeftJoining))
                         && matches!(joining(next), Some(JoiningType::DualJoining | JoiningType::RightJoining))
             }
             ZERO_WIDTH_JOINER => {
-                self.is_behind_a_virama(next)
+                self.follows_virama(next)
                     || self.base.is_some_and(|base| is_pictographic(base) || is_skin_tone(base))
                         && next.is_some_and(is_pictographic)
             }
@@ -160,15 +164,15 @@ impl PrecedingCharacters {
         }
     }
 
-    fn is_behind_a_virama(&self, next: Option<char>) -> bool {
-        let class = |of| CodePointMapData::<CanonicalCombiningClass>::new().get(of);
+    fn follows_virama(&self, next: Option<char>) -> bool {
+        let class = |character| CodePointMapData::<CanonicalCombiningClass>::new().get(character);
         self.last.is_some_and(|last| class(last) == CanonicalCombiningClass::Virama)
             && next.is_some_and(char::is_alphabetic)
     }
 }
 
-/// Controls, format characters, line separators, and everything else that is invisible according to Unicode, such as
-/// Hangul fillers.
+/// Returns true for controls, format characters, line separators, and everything else that is invisible according to
+/// Unicode, such as Hangul fillers.
 fn is_hidden(character: char, category: GeneralCategory) -> bool {
     matches!(
         category,

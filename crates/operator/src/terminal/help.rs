@@ -3,17 +3,17 @@
 use crate::ExitCode;
 use crate::next_command::docs_url;
 
-/// Selects the queues and their account.
+/// Options that select the queues and their account.
 pub const CONNECT: &str = "Connect";
-/// Selects the dead letters.
+/// Options that select the dead letters.
 pub const SELECT: &str = "Select";
-/// Changes messages.
+/// Options that change messages.
 pub const EDIT: &str = "Edit";
-/// Sets the rules for messages.
+/// Options that set the rules for messages.
 pub const VALIDATE: &str = "Validate";
-/// Controls the report.
+/// Options that control the report.
 pub const SHOW: &str = "Show";
-/// Verbosity, colours, help.
+/// Options for verbosity, colours and help.
 pub const ALL_COMMANDS: &str = "Options of all commands";
 
 /// Maximum number of examples in `--help`.
@@ -21,15 +21,15 @@ const EXAMPLES_MAX: usize = 3;
 
 /// The text after the options of a command.
 ///
-/// `--help` contains the first three examples, one line per exit code, and where to read on. The manual page contains
-/// everything.
+/// `--help` contains the first three examples, one line per exit code, and a pointer to more information. The manual
+/// page contains everything.
 #[derive(Clone, Copy, Debug)]
 pub struct Closing {
     /// The command, such as `audit`.
     pub command: &'static str,
     /// The page of the docs without its extension, such as `operate/audit`.
     pub page: &'static str,
-    /// The most common example first.
+    /// The examples, most common first.
     pub examples: &'static [&'static str],
     /// Paragraphs of the manual page.
     pub notes: &'static [&'static str],
@@ -38,11 +38,11 @@ pub struct Closing {
 }
 
 /// An exit code of a command: the code, a short description of its meaning there, and sentences for the manual page.
-/// Description and sentences may be empty, since [`ExitCode::meaning`] comes first.
+/// The description and the sentences may be empty, since [`ExitCode::meaning`] comes first.
 pub type Exit = (ExitCode, &'static str, &'static str);
 
 impl Closing {
-    /// The text of `--help`.
+    /// Returns the text of `--help`.
     #[must_use]
     pub fn short(&self) -> String {
         let examples = &self.examples[..self.examples.len().min(EXAMPLES_MAX)];
@@ -52,7 +52,7 @@ impl Closing {
         format!("{}\n\nExit codes:\n{codes}\nMore: {page}, man redeliver-{command}", example_lines(examples))
     }
 
-    /// The text of the manual page, in the same form.
+    /// Returns the text of the manual page, in the same form.
     #[must_use]
     pub fn long(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n\n")).collect();

@@ -21,14 +21,14 @@ const GAP: usize = 2;
 /// The layout of a report.
 #[derive(Clone, Debug)]
 pub enum TextLayout {
-    /// Texts are complete and times exact, for a program or a file.
+    /// Complete text and exact times, for a program or a file.
     Whole,
-    /// Lines have at most this number of columns, and times are relative to `now`, for people.
+    /// Lines of at most this number of columns, and times relative to `now`, for people.
     Fitted { columns: usize, now: Timestamp, zone: TimeZone },
 }
 
 impl TextLayout {
-    /// The layout for standard output.
+    /// Returns the layout for standard output.
     pub fn for_stdout(now: Timestamp) -> Self {
         if !io::stdout().is_terminal() {
             return Self::Whole;
@@ -37,7 +37,7 @@ impl TextLayout {
         Self::Fitted { columns, now, zone: TimeZone::try_system().unwrap_or(TimeZone::UTC) }
     }
 
-    /// Maximum columns per line; `None` if unlimited.
+    /// Returns the maximum number of columns per line; `None` if unlimited.
     pub const fn columns(&self) -> Option<usize> {
         match self {
             Self::Whole => None,
@@ -45,7 +45,7 @@ impl TextLayout {
         }
     }
 
-    /// An escaped text for the rest of a line, starting at this column. If it is too long, its middle is cut out.
+    /// Escapes text for the rest of a line, starting at this column. If it is too long, its middle is cut out.
     pub fn rest_of_line(&self, from: usize, text: &str) -> String {
         let text = escape_line(text);
         match self.columns() {
@@ -54,7 +54,7 @@ impl TextLayout {
         }
     }
 
-    /// A sentence that is safe to print, wrapped between words. Continuation lines are indented.
+    /// Wraps a sentence between words; it must be safe to print. Continuation lines are indented.
     pub fn wrap_paragraph(&self, sentence: &str, indent: usize) -> String {
         let Some(columns) = self.columns() else { return sentence.to_owned() };
         let words = sentence.trim_start();
@@ -78,7 +78,7 @@ impl TextLayout {
         text
     }
 
-    /// The same layout, with times relative to another timestamp.
+    /// Returns the same layout, with times relative to another timestamp.
     #[must_use]
     pub fn relative_to(&self, moment: Timestamp) -> Self {
         match self.clone() {
@@ -87,7 +87,7 @@ impl TextLayout {
         }
     }
 
-    /// A timestamp with its distance: `3h ago, 14:02 CET` on a terminal, otherwise RFC 3339.
+    /// Formats a timestamp with its distance: `3h ago, 14:02 CET` on a terminal, otherwise RFC 3339.
     pub fn format_moment(&self, at: Timestamp) -> String {
         let Self::Fitted { now, .. } = self else { return format_timestamp(at) };
         let seconds = (*now - at).num_seconds();
@@ -96,7 +96,7 @@ impl TextLayout {
         format!("{distance}, {}", self.format_clock(at))
     }
 
-    /// A timestamp: `14:02 CET` on a terminal, with the date unless it is today's; otherwise RFC 3339.
+    /// Formats a timestamp: `14:02 CET` on a terminal, with the date unless it is today's; otherwise RFC 3339.
     pub fn format_clock(&self, at: Timestamp) -> String {
         let Self::Fitted { now, zone, .. } = self else { return format_timestamp(at) };
         let local = |moment: Timestamp| {
@@ -112,8 +112,8 @@ impl TextLayout {
         there.strftime(form).to_string()
     }
 
-    /// A table, as [`format_table`]. On a narrow terminal names lose their middle, and the last columns that do not fit
-    /// move to a line below their row.
+    /// Formats a table like [`format_table`]. On a narrow terminal, names lose their middle, and the last columns that
+    /// do not fit move to a line below their row.
     pub fn format_table(&self, header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
         match self.columns() {
             None => format_table(header, rows, right.iter().copied()),
@@ -122,13 +122,13 @@ impl TextLayout {
     }
 }
 
-/// `3h` for three hours and a half.
+/// Formats the largest unit only: `3h` for three and a half hours.
 fn format_largest_unit(seconds: u64) -> String {
     let unit = [DAY, HOUR, MINUTE].into_iter().find(|unit| seconds >= *unit).unwrap_or(1);
     format_span(seconds - seconds % unit)
 }
 
-/// Cuts out the middle of a text until it fits in `columns` columns; a character may occupy two.
+/// Cuts out the middle of text until it fits in `columns` columns; a character may occupy two.
 fn cut_middle(text: &str, columns: usize) -> String {
     let mut characters = columns;
     loop {
@@ -186,7 +186,7 @@ fn fitted_table(header: &[&str], mut rows: Vec<Vec<String>>, right: &[usize], co
     fitted
 }
 
-/// The cells that did not fit, as many per line as possible.
+/// Packs the cells that did not fit, as many per line as possible.
 fn pack_cells(cells: &[String], columns: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for cell in cells {
@@ -208,7 +208,7 @@ pub(crate) mod tests {
 
     use super::*;
 
-    /// A terminal in Berlin, one day after the Unix epoch.
+    /// Returns the layout of a terminal in Berlin, one day after the Unix epoch.
     pub(crate) fn terminal_layout(columns: usize) -> TextLayout {
         let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
         TextLayout::Fitted { columns, now: at_seconds(86_400), zone }

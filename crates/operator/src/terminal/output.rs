@@ -44,27 +44,27 @@ pub struct Printing {
 }
 
 impl Printing {
-    /// The output file, if one is named.
+    /// Returns the output file, if one is named.
     pub fn file(&self) -> Option<&Path> {
         self.output.file()
     }
 
-    /// The same report on standard output: the file is used for something else.
+    /// Returns the same format on standard output, for when the file is used for something else.
     pub fn on_stdout(&self) -> Self {
         Self { format: self.format, output: OutputArgs::default() }
     }
 
-    /// True if the report is printed as text on standard output.
+    /// Returns true if the report is printed as text on standard output.
     pub fn is_for_people(&self) -> bool {
         self.format == ReportFormat::Table && self.file().is_none()
     }
 
-    /// See [`OutputArgs::layout`].
+    /// Returns the layout; see [`OutputArgs::layout`].
     pub fn layout(&self, now: Timestamp) -> TextLayout {
         self.output.layout(now)
     }
 
-    /// See [`OutputArgs::check_destination`].
+    /// Checks the output file; see [`OutputArgs::check_destination`].
     pub fn check_destination(&self) -> Result<(), FileError> {
         self.output.check_destination()
     }
@@ -85,20 +85,20 @@ impl Printing {
 }
 
 impl OutputArgs {
-    /// The output file; `None` for standard output.
+    /// Returns the output file; `None` for standard output.
     pub fn file(&self) -> Option<&Path> {
         self.output.as_deref()
     }
 
-    /// The layout of a report for this destination.
+    /// Returns the layout of a report for this destination.
     pub fn layout(&self, now: Timestamp) -> TextLayout {
         if self.file().is_some() { TextLayout::Whole } else { TextLayout::for_stdout(now) }
     }
 
-    /// Checks that the file can be created. Call this before the work, whose report would be lost otherwise.
+    /// Checks that the file can be created. Call this before doing the work, since its report would otherwise be lost.
     ///
     /// # Errors
-    /// The file already exists, or its directory does not.
+    /// If the file already exists, or its directory does not.
     pub fn check_destination(&self) -> Result<(), FileError> {
         match self.file() {
             Some(path) => check_output(path),
@@ -129,7 +129,8 @@ pub fn create_file(path: &Path) -> Result<File, FileError> {
     })
 }
 
-/// A line of JSON. Its first member contains the document's name and version, so that programs notice a change.
+/// Formats a report as a line of JSON. Its first member contains the document's name and version, so that programs
+/// notice a change.
 pub fn json_document(command: &str, report: &impl Serialize) -> String {
     let document = VersionedReport { schema: format!("redeliver.{command}/1"), report };
     let json = serde_json::to_string(&document);

@@ -8,11 +8,11 @@ use crate::terminal::units::approximate_span;
 /// Minimum time of observation before an estimate is shown.
 const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
 
-/// Estimates the remaining time. Work that restarts, such as another pass through a queue, starts a new estimate.
+/// An estimate of the remaining time. Work that restarts, such as another pass through a queue, starts a new estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct Remaining {
     since: Timestamp,
-    /// The work completed by then.
+    /// The work completed at that time.
     done_before: u64,
     done: u64,
 }
@@ -28,23 +28,24 @@ impl Remaining {
         *self = Self { since: now, done_before: done, done };
     }
 
-    /// The remaining seconds for `total`; `None` in the first three seconds, and before any work is completed.
+    /// Estimates the remaining seconds for `total`; `None` in the first three seconds, and before any work is
+    /// completed.
     pub fn estimate_seconds(&mut self, done: u64, total: u64, now: Timestamp) -> Option<i64> {
         if done < self.done {
             self.restart(done, now);
         }
         self.done = done;
         let observed = now - self.since;
-        let of_this = u128::from(done - self.done_before);
+        let newly_done = u128::from(done - self.done_before);
         let left = u128::from(total.checked_sub(done)?);
-        if observed < OBSERVED_MIN || of_this == 0 {
+        if observed < OBSERVED_MIN || newly_done == 0 {
             return None;
         }
         let milliseconds = u128::from(observed.num_milliseconds().unsigned_abs());
-        i64::try_from((milliseconds * left).div_ceil(of_this * 1000)).ok()
+        i64::try_from((milliseconds * left).div_ceil(newly_done * 1000)).ok()
     }
 
-    /// The same as a line suffix, `, about 3m left`; empty if it is unknown or zero.
+    /// Formats the remaining time as a line suffix, `, about 3m left`; empty if it is unknown or zero.
     pub fn describe(&mut self, done: u64, total: u64, now: Timestamp) -> String {
         self.estimate_seconds(done, total, now)
             .filter(|seconds| *seconds > 0)

@@ -1,4 +1,4 @@
-//! The first signal requests a stop, the second ends the command.
+//! The first signal requests a stop; the second ends the command.
 
 use std::sync::mpsc;
 use std::{io, thread};
@@ -18,23 +18,23 @@ use crate::terminal::stderr;
 pub fn stop_on_signal(remark: &'static str) -> io::Result<Stop> {
     let runtime = Builder::new_current_thread().enable_all().build()?;
     let stop = Stop::default();
-    let wish = stop.clone();
-    let (listening, listens) = mpsc::channel();
+    let requested = stop.clone();
+    let (ready_sender, ready) = mpsc::channel();
     thread::spawn(move || {
         runtime.block_on(async {
             let mut signals = match Signals::listen() {
                 Ok(signals) => signals,
-                Err(error) => return drop(listening.send(Err(error))),
+                Err(error) => return drop(ready_sender.send(Err(error))),
             };
-            let _ = listening.send(Ok(()));
+            let _ = ready_sender.send(Ok(()));
             signals.next().await;
-            // Before the remark: its readers may rely on the request.
-            wish.request();
+            // Before printing the remark, since its readers may rely on the request.
+            requested.request();
             stderr::remark(remark);
             signals.next().await;
             std::process::exit(ExitCode::Interrupted.number().into());
         });
     });
-    listens.recv().map_err(io::Error::other)??;
+    ready.recv().map_err(io::Error::other)??;
     Ok(stop)
 }

@@ -29,7 +29,7 @@ static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 /// The progress bar of the process, if any.
 static PROGRESS: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
-/// The options about standard error.
+/// The options for standard error.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct StderrArgs {
     /// Print each request to AWS and its status on standard error
@@ -63,7 +63,7 @@ impl StderrArgs {
     }
 }
 
-/// The colours of help and usage errors, which are printed before the command line is parsed.
+/// Parses the colours of help and usage errors, which are printed before the command line is parsed.
 pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
@@ -98,7 +98,7 @@ pub fn error(what: impl Display) {
     line(format_args!("{word} {}", format_entry(what)));
 }
 
-/// Prints something that needs attention.
+/// Prints a warning about something that needs attention.
 pub fn warning(what: impl Display) {
     let word = style("warning:").for_stderr().yellow().bold();
     line(format_args!("{word} {}", format_entry(what)));
@@ -130,22 +130,22 @@ pub fn detail(what: impl Display) {
 }
 
 /// Escapes the text and indents continuation lines, so that a line break from AWS, the system or a file name cannot
-/// start a line that looks like ours.
+/// start a line that looks like redeliver's own.
 fn format_entry(what: impl Display) -> String {
     escape_lines(what.to_string().trim_end()).replace('\n', "\n  ")
 }
 
-/// True with `-v`.
+/// Returns true with `-v`.
 pub fn is_verbose() -> bool {
     LEVEL.load(Ordering::Relaxed) >= VERBOSE
 }
 
-/// Prints only warnings and errors from now on, for a process whose log is read by programs.
+/// Limits the output to warnings and errors from now on, for a process whose log is read by programs.
 pub fn be_quiet() {
     LEVEL.store(QUIET, Ordering::Relaxed);
 }
 
-/// A progress bar on standard error; hidden with `-q` and without a terminal.
+/// Shows a progress bar on standard error; it is hidden with `-q` and without a terminal.
 pub fn show_progress(bar: ProgressBar, template: &str) -> ProgressBar {
     let bar = match ProgressStyle::with_template(template) {
         Ok(style) => bar.with_style(style),
@@ -163,11 +163,11 @@ const PAUSE: Duration = Duration::from_millis(200);
 
 /// Maximum number of chunks waiting for the terminal.
 const CHUNKS_MAX: usize = 16;
-/// A line is truncated after this many bytes.
+/// A line is split after this many bytes.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 
-/// Copies the output of a user's own function to standard error, until it ends: to a terminal in whole lines, otherwise
-/// byte for byte.
+/// Copies the output of a user's own function to standard error, until it ends: to a terminal in complete lines,
+/// otherwise byte for byte.
 pub fn copy_output(output: impl Read + Send) {
     if io::stderr().is_terminal() {
         return copy_lines(output, PAUSE, |lines| above_progress(|| write_all(lines)));
@@ -180,19 +180,19 @@ fn write_all(bytes: &[u8]) {
     let _lost = io::stderr().write_all(bytes);
 }
 
-/// Writes whole lines, and an incomplete line at the end or before a pause.
+/// Writes complete lines, and an incomplete line at the end or after a pause.
 fn copy_lines(output: impl Read + Send, pause: Duration, mut write: impl FnMut(&[u8])) {
     let (chunks, received) = mpsc::sync_channel(CHUNKS_MAX);
     thread::scope(|scope| {
-        // The receiver lives as long as the scope.
+        // Sending cannot fail, since the receiver outlives the scope.
         scope.spawn(move || each_chunk(output, |bytes| drop(chunks.send(bytes.to_vec()))));
         let mut line = Vec::new();
         loop {
             let chunk = received.recv_timeout(pause);
-            let is_whole = chunk.is_err() || line.len() > LINE_BYTES_MAX;
+            let flushes_all = chunk.is_err() || line.len() > LINE_BYTES_MAX;
             line.extend(chunk.iter().flatten());
             let line_feed = line.iter().rposition(|byte| *byte == b'\n');
-            let end = if is_whole { line.len() } else { line_feed.map_or(0, |last| last + 1) };
+            let end = if flushes_all { line.len() } else { line_feed.map_or(0, |last| last + 1) };
             if end > 0 {
                 let rest = line.split_off(end);
                 write(&normalize_line_ends(&std::mem::replace(&mut line, rest)));
@@ -216,8 +216,8 @@ fn each_chunk(mut output: impl Read, mut take: impl FnMut(&[u8])) {
     }
 }
 
-/// Ends each line with a line feed. In CloudWatch Logs a carriage return breaks a line within one entry, and AWS's
-/// Python runtime prints tracebacks that way; on a terminal each line would overwrite the previous one.
+/// Ends each line with a line feed. In CloudWatch Logs, a carriage return breaks a line within one entry, and AWS's
+/// Python runtime prints tracebacks that way; on a terminal, each line would overwrite the previous one.
 fn normalize_line_ends(lines: &[u8]) -> Vec<u8> {
     let mut readable = Vec::with_capacity(lines.len() + 1);
     for (index, byte) in lines.iter().enumerate() {
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_of_a_line_is_written_before_a_hang() {
+    fn an_incomplete_line_is_written_during_a_hang() {
         let (reader, mut writer) = io::pipe().unwrap();
         let (lines, written) = mpsc::channel();
         let copying = thread::spawn(move || {
@@ -275,11 +275,11 @@ mod tests {
 
     #[test]
     fn help_colours_are_known_before_arguments_are_parsed() {
-        let of = |words: &[&str]| parse_color_choice(words.iter().map(Into::into));
-        assert_eq!(of(&["redeliver", "--color", "never", "--nonsense"]), ColorChoice::Never);
-        assert_eq!(of(&["redeliver", "audit", "--color=always"]), ColorChoice::Always);
+        let choice = |words: &[&str]| parse_color_choice(words.iter().map(Into::into));
+        assert_eq!(choice(&["redeliver", "--color", "never", "--nonsense"]), ColorChoice::Never);
+        assert_eq!(choice(&["redeliver", "audit", "--color=always"]), ColorChoice::Always);
         for auto in [&["redeliver"][..], &["redeliver", "--color"], &["redeliver", "--", "--color=never"]] {
-            assert_eq!(of(auto), ColorChoice::Auto, "{auto:?}");
+            assert_eq!(choice(auto), ColorChoice::Auto, "{auto:?}");
         }
     }
 }

@@ -13,18 +13,18 @@ pub const MINUTE: u64 = 60;
 pub const HOUR: u64 = 60 * MINUTE;
 pub const DAY: u64 = 24 * HOUR;
 
-/// 1234567 as `1,234,567`.
+/// Formats 1234567 as `1,234,567`.
 pub fn group_digits(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-/// `1 message`, `2,000 messages`.
+/// Formats a count with its noun: `1 message`, `2,000 messages`.
 pub fn format_count(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", group_digits(number), if number == 1 { "" } else { "s" })
 }
 
-/// A time span such as `1h 30m`, as on the command line; `0s` for 0. Units between two others are never omitted: `1h 0m
-/// 30s` cannot be mistaken for an hour and a half.
+/// Formats a time span as on the command line, such as `1h 30m`; `0s` for 0. Units between two others are never
+/// omitted: `1h 0m 30s` cannot be mistaken for an hour and a half.
 pub fn format_span(seconds: u64) -> String {
     let units = [
         (seconds / DAY, "d"),
@@ -38,8 +38,8 @@ pub fn format_span(seconds: u64) -> String {
     words.join(" ")
 }
 
-/// A time span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, otherwise days: `3d
-/// 4h`, `1h 5m`, `12s`. A negative span is `0s`.
+/// Formats a time span rounded down: to seconds below an hour, minutes below a day, hours below 30 days, otherwise
+/// days: `3d 4h`, `1h 5m`, `12s`. A negative span is `0s`.
 pub fn approximate_span(seconds: i64) -> String {
     let seconds = u64::try_from(seconds).unwrap_or(0);
     let precision = match seconds {
@@ -51,12 +51,13 @@ pub fn approximate_span(seconds: i64) -> String {
     format_span(seconds - seconds % precision)
 }
 
-/// A bar of `█`, at most `width_max` characters long, for `count` out of `most`. A count above 0 has at least one.
+/// Draws a bar of `█`, at most `width_max` characters long, for `count` out of `most`. A count above 0 has at least
+/// one.
 pub fn draw_bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }
 
-/// A table of columns without lines; the columns in `right` are right-aligned. The header may be empty.
+/// Formats a table without lines; the columns in `right` are right-aligned. The header may be empty.
 pub fn format_table<C: Into<String>>(
     header: &[&str],
     rows: impl IntoIterator<Item = Vec<C>>,
@@ -76,8 +77,8 @@ pub fn format_table<C: Into<String>>(
     table.trim_fmt() + "\n"
 }
 
-/// A count as a float, for arithmetic.
-#[expect(clippy::cast_precision_loss, reason = "what is counted here is far below 2^52")]
+/// Converts a count to a float, for arithmetic.
+#[expect(clippy::cast_precision_loss, reason = "counts here are far below 2^52")]
 pub fn as_float(count: u64) -> f64 {
     count as f64
 }
@@ -107,11 +108,11 @@ where
             (Bound::Included(least), Bound::Included(most)) => {
                 format!("a whole number from {least} to {most}, without commas")
             }
-            // Without an upper limit the type's maximum applies.
+            // Without an upper limit, the type's maximum applies.
             (Bound::Included(least), _)
                 if text.bytes().all(|byte| byte.is_ascii_digit()) && text.len() > 9 =>
             {
-                format!("a whole number from {least}, and this one is too large")
+                format!("a whole number from {least}; this one is too large")
             }
             (Bound::Included(least), _) => format!("a whole number from {least}, without commas"),
             _ => "a whole number, without commas".to_owned(),
@@ -124,14 +125,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_grouped_and_spans_have_the_units_that_matter() {
+    fn numbers_are_grouped_and_spans_omit_outer_zero_units() {
         assert_eq!([0, 999, 1000, 1_234_567].map(group_digits), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([1, 2000].map(|number| format_count(number, "message")), ["1 message", "2,000 messages"]);
         let spans = [-5, 0, 59, 61, 3600, 3661, 86_400, 93_784].map(approximate_span);
         assert_eq!(spans, ["0s", "0s", "59s", "1m 1s", "1h", "1h 1m", "1d", "1d 2h"]);
         assert_eq!([0, 90, 5400, 86_400].map(format_span), ["0s", "1m 30s", "1h 30m", "1d"]);
         let gaps = [3630, 7 * DAY, DAY + 60, DAY + 1].map(format_span);
-        assert_eq!(gaps, ["1h 0m 30s", "7d", "1d 0h 1m", "1d 0h 0m 1s"], "no unit is left out in between");
+        assert_eq!(gaps, ["1h 0m 30s", "7d", "1d 0h 1m", "1d 0h 0m 1s"], "no unit in between is omitted");
     }
 
     #[test]
@@ -144,7 +145,7 @@ mod tests {
         let parse = number(0_u32..);
         assert_eq!(parse("4294967295"), Ok(u32::MAX));
         for wrong in ["4294967296", "1234567890123"] {
-            assert_eq!(parse(wrong).unwrap_err(), "a whole number from 0, and this one is too large");
+            assert_eq!(parse(wrong).unwrap_err(), "a whole number from 0; this one is too large");
         }
         let least = std::num::NonZeroU32::MIN;
         assert_eq!(number(least..)("0").unwrap_err(), "a whole number from 1, without commas");

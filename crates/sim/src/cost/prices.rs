@@ -6,9 +6,9 @@ use serde_json::Value;
 use thiserror::Error;
 
 const SHIPPED: &str = include_str!("prices.json");
-const OURS: &str = "a test reads our own file";
+const OURS: &str = "a test reads the shipped file";
 
-/// List prices of one region, in the first tier, without free tiers.
+/// The list prices of one region, in the first tier, without free tiers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -54,7 +54,7 @@ pub struct Price {
     pub page: String,
 }
 
-/// The error in a price file.
+/// An error in a price file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PricesError {
     #[error("the prices are not JSON: {0}")]
@@ -64,15 +64,16 @@ pub enum PricesError {
 }
 
 impl Prices {
-    /// The shipped prices: those of us-east-1 on the day [`read_on`](Self::read_on).
+    /// Returns the shipped prices, for us-east-1 as of [`read_on`](Self::read_on).
     pub fn shipped_list() -> Self {
         serde_json::from_str(SHIPPED).expect(OURS)
     }
 
-    /// The list with some prices replaced: a JSON object of names and dollars, e.g. `{"sqs_million_requests": 0.44}`.
+    /// Returns the shipped list with some prices replaced. `overrides` is a JSON object of names and dollars, e.g.
+    /// `{"sqs_million_requests": 0.44}`.
     ///
     /// # Errors
-    /// The text is not a JSON object, or has unknown names or amounts below 0; the error lists all of them.
+    /// If `overrides` is not a JSON object, or has unknown names or negative amounts; the error lists all of them.
     pub fn with_overrides(overrides: &str) -> Result<Self, PricesError> {
         let overrides = redeliver_core::json::value::parse_value(overrides)
             .map_err(|error| PricesError::NotJson(error.to_string()))?;
@@ -83,25 +84,24 @@ impl Prices {
         let mut list: Value = serde_json::from_str(SHIPPED).expect(OURS);
         let prices = list["prices"].as_object_mut().expect(OURS);
         let names = prices.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
-        let some_are_replaced = !overrides.is_empty();
-        let mut wrong = Vec::new();
+        let has_overrides = !overrides.is_empty();
+        let mut violations = Vec::new();
         for (name, amount) in overrides {
             let pointer = format!("/{}", name.replace('~', "~0").replace('/', "~1"));
             match prices.get_mut(&name) {
-                None => {
-                    wrong.push(Violation::new(pointer, format!("is not a price; the prices are {names}")))
-                }
+                None => violations
+                    .push(Violation::new(pointer, format!("is not a price; the prices are {names}"))),
                 Some(_) if !amount.as_f64().is_some_and(|dollars| dollars.is_finite() && dollars >= 0.0) => {
-                    wrong.push(Violation::new(pointer, "is not an amount of dollars, 0 or more"));
+                    violations.push(Violation::new(pointer, "is not an amount of dollars, 0 or more"));
                 }
                 Some(price) => price["dollars"] = amount,
             }
         }
-        if !wrong.is_empty() {
-            return Err(PricesError::Refused(wrong));
+        if !violations.is_empty() {
+            return Err(PricesError::Refused(violations));
         }
         let mut prices: Self = serde_json::from_value(list).expect(OURS);
-        if some_are_replaced {
+        if has_overrides {
             prices.region.push_str(" (some replaced)");
         }
         Ok(prices)
@@ -139,15 +139,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_or_unknown_member_is_refused_with_its_pointer() {
-        let wrong = refused(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
+    fn an_invalid_or_unknown_member_is_rejected_with_its_pointer() {
+        let error = refused(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
         for pointer in [
             "/a~1b~0 is not a price; the prices are alarm_month, dashboard_month, ",
             "/logs_gb is not",
             "/alarm_month is not",
             "/metric_month is not",
         ] {
-            assert!(wrong.contains(pointer), "{pointer} in {wrong}");
+            assert!(error.contains(pointer), "{pointer} in {error}");
         }
         assert_eq!(
             refused("[]"),

@@ -1,4 +1,4 @@
-//! The figures in the docs, computed: each page must contain these texts.
+//! Computes the figures in the docs and asserts that each page contains them.
 
 use std::time::Duration;
 
@@ -15,19 +15,19 @@ use crate::batching::Batching;
 use crate::planner::telemetry::log_bytes;
 use crate::planner::{ModelTimes, Scenario, ScenarioGroups, TargetFault, run_policy};
 
-/// The size of the log line for a batch of ten messages.
+/// The size of each kind of log line, for a batch of ten messages.
 struct LogBytes {
     processed: f64,
     handed_off: f64,
-    /// Written by the failed-message-processor.
+    /// The line is written by the failed-message-processor.
     scheduled: f64,
-    /// Written by the message-processor.
+    /// The line is written by the message-processor.
     sent_again: f64,
     hopped: f64,
 }
 
-/// The duration of an invocation of the functions that only call SQS, as the pages assume it: four times that of the
-/// simulator, so that no deployment is sized too small.
+/// The duration of an invocation of the functions that only call SQS, as assumed by the pages: four times the
+/// simulator's, so that no deployment is sized too small.
 const DECISION_SECONDS: f64 = 0.1;
 
 /// Invocations of the message-processor, and of the other functions.
@@ -48,7 +48,7 @@ fn message_id() -> String {
     "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01".to_owned()
 }
 
-/// An event with values of typical lengths, like all of these.
+/// Returns an event with values of typical lengths.
 fn processed() -> Event {
     Event::Processed {
         message_id: message_id(),
@@ -91,7 +91,7 @@ fn log_bytes_of_ten() -> LogBytes {
     }
 }
 
-/// The size of the message-processor's log line for this many successes and one failure.
+/// Returns the size of the message-processor's log line for this many successes and at most one failure.
 fn log_bytes_of(done: u16, failing: Option<Strategy>) -> f64 {
     let failing = failing.map(|strategy| match strategy {
         Strategy::DirectResend => scheduled(Some("HttpStatus.503")),
@@ -112,7 +112,7 @@ fn page(name: &str) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
-/// Ignores line breaks.
+/// Asserts that a page contains this text, ignoring line breaks.
 #[track_caller]
 fn is_in(page_name: &str, wanted: &str) {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
@@ -124,7 +124,7 @@ fn dollars(amount: f64) -> String {
     format!("${amount:.2}")
 }
 
-/// Formats 1.2 as `1.2`, and 2 as `2`.
+/// Formats 1.2 as `1.2` and 2 as `2`.
 fn short(number: f64) -> String {
     format!("{}", (number * 10.0).round() / 10.0)
 }
@@ -133,7 +133,7 @@ fn whole(number: f64) -> String {
     HumanCount(format!("{number:.0}").parse().unwrap()).to_string()
 }
 
-/// The table row for a million messages of one kind. The total is the sum of the displayed amounts.
+/// Returns the table row for a million messages of one kind. The total is the sum of the displayed amounts.
 fn row(kind: &str, usage: Usage) -> String {
     let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
     let amounts = [bill.sqs_requests, bill.lambda_requests, bill.lambda_duration, bill.logs];
@@ -176,7 +176,7 @@ fn direct_retries() -> Usage {
 #[test]
 fn the_costs_of_a_million_messages_match_the_docs() {
     for (kind, usage) in [
-        ("messages that succeed at once", at_once()),
+        ("messages that succeed immediately", at_once()),
         ("retries", retries()),
         ("retries with `direct-resend`", direct_retries()),
         ("messages with `ordered`", in_order(1e6, &processed())),
@@ -211,9 +211,10 @@ fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     assert_eq!(measured.invocations, retries.invocations);
 }
 
-/// The measured usage of a million retries: a simulation with retries minus one without.
+/// Returns the measured usage of a million retries: a simulation with retries minus one without.
 fn million_retries(strategy: Strategy) -> Usage {
-    // All are sent at once, so that batches are full. Each message fails once, and is received again a minute later.
+    // All messages are sent together, so that batches are full. Each message fails once and is received again a minute
+    // later.
     let policy = r#"{"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let policy = Policy::from_json(policy).unwrap();
     let messages = 2000;
@@ -232,13 +233,13 @@ fn million_retries(strategy: Strategy) -> Usage {
         };
         run_policy(&policy, &scenario, &|_| {}).unwrap()
     };
-    // Without an outage no message fails; with an outage of 30 s each message fails once.
+    // Without an outage, no message fails; with an outage of 30 s, each message fails once.
     let (without, with) = (measured(0), measured(30));
     assert_eq!((without.retries, with.retries), (0, messages));
     let (without, with) = (without.usage, with.usage);
     let million = |value: fn(&Usage) -> f64| (value(&with) - value(&without)) * 1e6 / 2000.0;
     let count = million(|usage| usage.invocations.count);
-    // Nothing takes time here, so the durations are those assumed by the pages.
+    // No operation takes time in this model, so the durations are those assumed by the pages.
     let deciding = if strategy == Strategy::DelayedResend { count / 2.0 } else { 0.0 };
     Usage {
         sqs_requests: million(|usage| usage.sqs_requests),
@@ -249,7 +250,7 @@ fn million_retries(strategy: Strategy) -> Usage {
     }
 }
 
-/// The limit for the cost of a retry.
+/// Otherwise, a change could raise the cost of a retry unnoticed.
 #[test]
 fn the_cost_of_a_retry_matches_the_docs() {
     for (strategy, requests, most) in
@@ -262,7 +263,7 @@ fn the_cost_of_a_retry_matches_the_docs() {
     }
 }
 
-/// The choices of a deployment.
+/// The settings of a deployment.
 #[derive(Clone, Copy)]
 struct Deployed {
     strategy: Strategy,
@@ -282,24 +283,25 @@ const WINDOW_SECONDS: f64 = 1.0;
 /// X-Ray's sampling rate above one invocation per second.
 const SAMPLED: f64 = 0.05;
 
-/// A month's bill: SQS, Lambda, logs, traces. A failing message is the only failure of its batch, and alone in its batch
-/// on an inner queue.
+/// Returns a month's bill: SQS, Lambda, logs, traces. A failing message is the only failure of its batch, and alone in
+/// its batch on an inner queue.
 fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     let Deployed { strategy, received, batch, traced } = deployed;
     let prices = Prices::shipped_list().prices;
     let sent = 30.0 * messages_a_day;
     let deliveries = sent * (1.0 + FAILING);
     let batches = deliveries / f64::from(batch);
-    let with_a_failure = batches * (1.0 - (1.0 - FAILING).powi(i32::try_from(batch).unwrap()));
-    let deciding = if strategy == Strategy::DirectResend { 0.0 } else { with_a_failure };
-    let well = log_bytes_of(u16::try_from(batch).unwrap(), None);
+    let failing_batches = batches * (1.0 - (1.0 - FAILING).powi(i32::try_from(batch).unwrap()));
+    let deciding = if strategy == Strategy::DirectResend { 0.0 } else { failing_batches };
+    let success_log_bytes = log_bytes_of(u16::try_from(batch).unwrap(), None);
     let failing = log_bytes_of(u16::try_from(batch - 1).unwrap(), Some(strategy));
     let usage = Usage {
-        // Sends; receives; one delete per batch; hand-offs or re-sends; and the failed-message-processor's three.
-        sqs_requests: sent + deliveries / f64::from(received) + batches + with_a_failure + 3.0 * deciding,
+        // Sends, receives, one delete per batch, hand-offs or re-sends, and three requests per batch of the
+        // failed-message-processor.
+        sqs_requests: sent + deliveries / f64::from(received) + batches + failing_batches + 3.0 * deciding,
         invocations: invocations(batches, deciding),
-        log_bytes: (batches - with_a_failure) * well
-            + with_a_failure * failing
+        log_bytes: (batches - failing_batches) * success_log_bytes
+            + failing_batches * failing
             + deciding * log_bytes_of_one_scheduled(),
         ..Usage::default()
     };
@@ -311,7 +313,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     [bill.sqs_requests, bill.lambda_requests + bill.lambda_duration, bill.logs, traces]
 }
 
-/// The batch size if each poller waits this long for more messages.
+/// Returns the batch size if each poller waits this long for more messages.
 fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
     let most = messages_a_day / 86_400.0 * window_seconds / POLLERS;
     (1..=10).rev().find(|batch| f64::from(*batch) <= most).unwrap_or(1)
@@ -340,7 +342,7 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
     is_in("deploy/cost.md", &rows.concat());
 }
 
-/// Otherwise, a deployment sized according to the page would no longer match the price list.
+/// Otherwise, the page's costs would go stale when the price list changes.
 #[test]
 fn the_sizing_of_four_loads_matches_the_docs() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
@@ -373,11 +375,11 @@ fn the_costs_of_thin_traffic_and_large_messages_match_the_docs() {
     is_in(
         "deploy/cost.md",
         &format!(
-            "about ${:.1} + ${:.1} + ${:.1} a million messages, and the logs.",
+            "about ${:.1} + ${:.1} + ${:.1} per million messages, plus the logs.",
             bill.sqs_requests, bill.lambda_requests, bill.lambda_duration
         ),
     );
-    // A send carries one message of 64 KB, a receive ten, a delete none.
+    // A send carries one message of 64 KB, a receive carries ten, and a delete carries none.
     let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
     is_in("deploy/cost.md", &format!("with messages of 64 KB the first row's requests are {billed} million"));
     let [messages, again] = [at_once(), retries()]
@@ -385,7 +387,7 @@ fn the_costs_of_thin_traffic_and_large_messages_match_the_docs() {
     is_in(
         "deploy/cost.md",
         &format!(
-            "${:.2} more a million requests: {messages} for the first row, {again} for the retries.",
+            "${:.2} more per million requests: {messages} for the first row, {again} for the retries.",
             prices.sqs_fair_million_requests.dollars
         ),
     );
@@ -408,7 +410,7 @@ fn the_fixed_monthly_costs_match_the_docs() {
          | alarms | 24 on 28 metrics, at {} (15 on 19 with `visibility`) | {} |\n\
          | dashboard | one; the account's first three are free | {} |\n\
          | metrics | {} each, by the hours in which it was written: 15 always used, up to about 49 with all attempts, kinds, error types and an outage | {} to {} |\n\
-         | traces | X-Ray samples one request a second and 5 % of the rest, at ${} a million | at most ${:.0} + 5 % of the traffic |",
+         | traces | X-Ray samples one request per second and 5 % of the rest, at ${} per million | at most ${:.0} + 5 % of the traffic |",
             polls / 1e6,
             dollars(polling),
             dollars(alarm),
@@ -434,9 +436,9 @@ fn the_archive_costs_match_the_docs() {
         "deploy/cost.md",
         &format!(
             "| a million dead letters in an archive | | |\n| --- | --- | --- |\n\
-             | S3 writes | 1,000,000, at ${} a thousand | {} |\n\
-             | S3 storage | at most 1,000,000 × 6 KB = {gigabytes} GB, at ${} a GB and month | {} a month |\n\
-             | notices | at most 7 causes × 168 hours of a week × 10 environments = 11,760 mails, at {} a hundred thousand | {} |",
+             | S3 writes | 1,000,000, at ${} per thousand | {} |\n\
+             | S3 storage | at most 1,000,000 × 6 KB = {gigabytes} GB, at ${} per GB and month | {} per month |\n\
+             | notices | at most 7 causes × 168 hours of a week × 10 environments = 11,760 mails, at {} per hundred thousand | {} |",
             s3_thousand_writes.dollars,
             dollars(1e6 / 1e3 * s3_thousand_writes.dollars),
             s3_gb_month.dollars,
@@ -463,7 +465,7 @@ fn the_costs_of_an_own_kms_key_match_the_docs() {
     is_in(
         "deploy/cost.md",
         &format!(
-            "| your own key (`encryptionKey`) | {}, and at most {:.2} million requests, at {} a million | at most {} |",
+            "| your own key (`encryptionKey`) | {}, and at most {:.2} million requests, at {} per million | at most {} |",
             dollars(key),
             requests / 1e6,
             dollars(million),
@@ -488,11 +490,11 @@ fn the_costs_of_hops_match_the_docs() {
     is_in(
         "strategies/delayed-resend.md",
         &format!(
-            "with four hops an hour, a million messages that wait make {} million requests an hour, {} at {} a million \
-         (Amazon SQS's list price for standard queues in {region}; look it up, and count bodies above 64 KB by each 64 KB), \
-         and {} million invocations of the failed-message-processor, {} plus their milliseconds. \
-         A log line of {} bytes covers the ten messages that hop together: {:.2} GB, {} at {} a GB. \
-         Together about {} for a million messages and an hour.",
+            "With four hops per hour, a million waiting messages make {} million requests per hour, {} at {} per million \
+         (the SQS list price for standard queues in {region}; each 64 KB of a larger body counts), \
+         and {} million invocations of the failed-message-processor, {} plus their duration. \
+         A log line of {} bytes covers the ten messages that hop together: {:.2} GB, {} at {} per GB. \
+         The total is about {} per million messages and hour.",
             short(usage.sqs_requests / 1e6),
             dollars(bill.sqs_requests),
             dollars(prices.sqs_million_requests.dollars),

@@ -24,16 +24,16 @@ pub enum Architecture {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Invocations {
     pub count: f64,
-    /// The sum of their billed durations.
+    /// The total billed duration.
     pub seconds: f64,
 }
 
 /// The usage that AWS charges for.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Usage {
-    /// Requests to standard queues. SQS bills one with a payload above 64 KB as several ("Amazon SQS pricing").
+    /// Requests to standard queues. SQS bills a request with a payload above 64 KB as several ("Amazon SQS pricing").
     pub sqs_requests: f64,
-    /// Requests among `sqs_requests` whose messages have a group, for which SQS charges extra.
+    /// Requests included in `sqs_requests` whose messages have a group, for which SQS charges extra.
     pub sqs_fair_requests: f64,
     /// Requests to FIFO queues.
     pub sqs_fifo_requests: f64,
@@ -52,19 +52,19 @@ pub struct Bill {
 }
 
 impl Invocations {
-    /// Memory × time, at the stack's 256 MB per function.
+    /// Returns memory × time, at the stack's 256 MB per function.
     pub fn gb_seconds(&self) -> f64 {
         self.seconds * MEMORY_GB
     }
 }
 
 impl Usage {
-    /// Logs in GB, including Lambda's own lines.
+    /// Returns the size of the logs in GB, including Lambda's own lines.
     pub fn log_gb(&self) -> f64 {
         (self.log_bytes + self.invocations.count * LAMBDA_LOG_BYTES) / 1e9
     }
 
-    /// The usage for `factor` times as many messages.
+    /// Returns the usage for `factor` times as many messages.
     pub fn scaled_by(self, factor: f64) -> Self {
         let Invocations { count, seconds } = self.invocations;
         Self {
@@ -76,7 +76,7 @@ impl Usage {
         }
     }
 
-    /// The charges at these prices, without free tiers.
+    /// Returns the charges at these prices, without free tiers.
     pub fn compute_bill(&self, prices: &PriceList, architecture: Architecture) -> Bill {
         let Price { dollars: gb_second, .. } = match architecture {
             Architecture::Arm64 => &prices.lambda_gb_second_arm64,
@@ -137,20 +137,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_higher_price_never_makes_a_smaller_bill(factor in 1.0_f64..10.0, which in 0..6_usize) {
+        fn a_higher_price_never_reduces_the_bill(factor in 1.0_f64..10.0, which in 0..6_usize) {
             let cheap = Prices::shipped_list().prices;
-            let mut dear = cheap.clone();
+            let mut expensive = cheap.clone();
             let price = match which {
-                0 => &mut dear.sqs_million_requests,
-                1 => &mut dear.lambda_million_requests,
-                2 => &mut dear.lambda_gb_second_arm64,
-                3 => &mut dear.sqs_fifo_million_requests,
-                4 => &mut dear.sqs_fair_million_requests,
-                _ => &mut dear.logs_gb,
+                0 => &mut expensive.sqs_million_requests,
+                1 => &mut expensive.lambda_million_requests,
+                2 => &mut expensive.lambda_gb_second_arm64,
+                3 => &mut expensive.sqs_fifo_million_requests,
+                4 => &mut expensive.sqs_fair_million_requests,
+                _ => &mut expensive.logs_gb,
             };
             price.dollars *= factor;
-            let [cheap, dear] = [cheap, dear].map(|prices| usage().compute_bill(&prices, Architecture::Arm64).total());
-            prop_assert!(dear >= cheap);
+            let [cheap, expensive] = [cheap, expensive].map(|prices| usage().compute_bill(&prices, Architecture::Arm64).total());
+            prop_assert!(expensive >= cheap);
         }
     }
 }

@@ -18,7 +18,7 @@ use super::Engine;
 use crate::error::LoopError;
 
 impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
-    /// Reads the final DLQ. A record is deleted only after it is written, tracked and flushed: if the write fails, the
+    /// Reads the final DLQ. A record is deleted only after it is written, tracked and flushed. If the write fails, the
     /// record remains in the queue.
     pub(super) async fn read_final_dlq(
         &self,
@@ -42,7 +42,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             }
             output.flush()?;
             let handles: Vec<_> = records.into_iter().map(|record| record.receipt_handle).collect();
-            // A record that is not deleted is received again, and counts as a copy.
+            // A record that could not be deleted is received again and counts as a copy.
             delete_receives(queue, self.clock, &handles).await;
             Ok(ControlFlow::Continue(()))
         })
@@ -50,8 +50,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 }
 
-/// One output line: the body unchanged, the attributes as plain values, and the trace header if it contains the
-/// verdict. In virtual time, also the line's timestamp, from which its reader computes the record's age.
+/// Formats one output line: the unchanged body, the attributes as plain values, and the trace header if it contains the
+/// verdict. In virtual time, the line also has a timestamp, from which its reader computes the record's age.
 fn final_record(
     record: &ReceivedMessage,
     has_verdict_in_trace_header: bool,

@@ -24,30 +24,29 @@ use crate::topology::INVOCATION_TIMEOUT;
 /// "Lambda starts processing five batches at a time" ("Configuring scaling behavior for SQS event source mappings", AWS
 /// Lambda Developer Guide).
 const AT_FIRST: u16 = 5;
-/// The same page: "If messages are still available", it adds "up to 300 more concurrent invokes per minute".
+/// "If messages are still available", Lambda adds "up to 300 more concurrent invokes per minute" (same page).
 const GROWTH_INTERVAL: Duration = Duration::from_millis(60_000 / 300);
-/// "When traffic is low, Lambda scales back" to five. The page does not specify when: one empty long poll is an
-/// assumption.
+/// "When traffic is low, Lambda scales back" to five. The page does not say when; one empty long poll is an assumption.
 const IDLE_MAX: Duration = Duration::from_secs(20);
 
-/// The number of pollers of an event source mapping. Each runs one invocation of its function at a time.
+/// The pollers of an event source mapping. Each poller runs one invocation of the function at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pollers {
     pub at_first: u16,
-    /// The limit up to which they grow while messages wait and all pollers are busy.
+    /// The maximum, reached while messages wait and all pollers are busy.
     pub most: u16,
     /// The duration of a receive once a message is available.
     pub receive: Duration,
 }
 
 impl Pollers {
-    /// A constant number of pollers, whose receives take no time.
+    /// Creates a constant number of pollers whose receives take no time.
     #[must_use]
     pub const fn constant(count: u16) -> Self {
         Self { at_first: count, most: count, receive: Duration::ZERO }
     }
 
-    /// The pollers of Lambda, with this `MaximumConcurrency`.
+    /// Creates pollers as in Lambda, with this `MaximumConcurrency`.
     #[must_use]
     pub fn for_lambda(most: u16, receive: Duration) -> Self {
         Self { at_first: AT_FIRST.min(most), most, receive }
@@ -61,9 +60,9 @@ struct PolledMapping<'a, Q, F> {
     pollers: Pollers,
     batching: Batching,
     done: &'a Cell<bool>,
-    /// Pollers receive one after another: otherwise each message would wake a thousand long polls.
+    /// Makes pollers receive one at a time: otherwise each message would wake a thousand long polls.
     receiving: AsyncMutex<()>,
-    /// The pollers without a batch.
+    /// The number of pollers without a batch.
     idle: Cell<usize>,
 }
 
@@ -93,8 +92,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    /// Completes when all pollers have been busy while messages wait. It is polled after the pollers, whenever one of
-    /// them is, so it needs no separate waker.
+    /// Completes when all pollers have been busy while messages waited. It is polled after the pollers whenever one of
+    /// them is, so it needs no waker of its own.
     async fn wait_for_growth<F>(&self, mapping: &PolledMapping<'_, Q, F>, has_room: bool) {
         let all_busy = || mapping.idle.get() == 0;
         if !has_room {
@@ -109,7 +108,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    /// Polls for one invocation at a time. An extra poller ends after being idle for a while.
+    /// Polls and invokes the function, one batch at a time. An extra poller ends after being idle for a while.
     async fn run_poller<F: Function>(
         &self,
         mapping: &PolledMapping<'_, Q, F>,
@@ -144,7 +143,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 
     /// Receives more messages until the batch is full or the window is over. If a receive fails, the batch is delivered
-    /// as it is.
+    /// incomplete.
     async fn fill_batch(&self, queue: &Q, records: &mut Vec<ReceivedMessage>, batching: Batching) {
         let (end, size) = (self.clock.now() + batching.window, usize::from(batching.size));
         while records.len() < size && self.clock.now() < end {
@@ -170,7 +169,7 @@ mod tests {
     use super::super::tests::{message, on_queues};
     use super::*;
 
-    /// Takes a minute per batch, and records the start of each invocation in milliseconds.
+    /// A function that runs for a minute per batch and records the start of each invocation in milliseconds.
     struct Slow<'a>(&'a VirtualClock, Mutex<Vec<i64>>);
 
     impl Function for Slow<'_> {
@@ -181,7 +180,7 @@ mod tests {
         }
     }
 
-    /// Otherwise, a team that sizes its target by the concurrency would be hit by the full concurrency at once.
+    /// Otherwise, a team that sizes its target by this figure would see the full concurrency from the first second.
     #[test]
     fn five_pollers_grow_by_five_per_second_up_to_the_maximum() {
         let (invoked, _) = on_queues(async |engine| {
@@ -207,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_maximum_below_five_holds_from_the_beginning() {
+    fn a_maximum_below_five_applies_from_the_start() {
         let at_first = |most| Pollers::for_lambda(most, Duration::ZERO).at_first;
         assert_eq!([at_first(2), at_first(5), at_first(1000)], [2, 5, 5]);
     }

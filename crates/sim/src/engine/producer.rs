@@ -14,7 +14,7 @@ use super::Engine;
 use crate::error::LoopError;
 use crate::lambda::FUNCTION_ARN;
 
-/// The number of messages sent at once.
+/// The number of messages sent concurrently.
 const CHUNK: usize = 1000;
 const CHUNK_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -22,7 +22,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// Sends all messages, unless `stop` completes first.
     ///
     /// # Errors
-    /// If SQS rejects a message permanently or does not respond for a minute, or if `stop` completes.
+    /// If SQS rejects a message permanently, if it does not respond for a minute, or if `stop` completes.
     pub async fn send_messages(
         &self,
         messages: Vec<OutgoingMessage>,
@@ -35,7 +35,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     /// Invokes the function with each message's body, unless `stop` completes first.
     ///
     /// # Errors
-    /// If the record of a failure cannot be sent for a minute, or if `stop` completes.
+    /// If a failure record cannot be sent for a minute, or if `stop` completes.
     pub async fn invoke_messages(
         &self,
         messages: Vec<OutgoingMessage>,
@@ -62,11 +62,11 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     ) -> Result<(), LoopError> {
         let mut messages = messages.into_iter().peekable();
         while messages.peek().is_some() {
-            // Batches of one chunk are sent concurrently, which would break the order.
+            // The batches of a chunk are sent concurrently, which would break the order of a FIFO queue.
             let is_fifo = self.topology.retry_loop.definition().is_fifo;
             let size = if is_fifo { BATCH_ENTRIES_MAX } else { CHUNK };
             let chunk: Vec<_> = messages.by_ref().take(size).collect();
-            // Tracked before they are sent: the target may have processed a message before SQS responds.
+            // Tracked before the send, since the target may have processed a message before SQS responds.
             for message in &chunk {
                 self.lock_tracker().record_sent(&message.content().body);
             }

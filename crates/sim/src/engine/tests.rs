@@ -39,7 +39,7 @@ fn engine<'a>(
     }
 }
 
-/// Runs `work` with an engine on new queues; also returns the number of messages left in them.
+/// Runs `work` with an engine on new queues. Also returns the number of messages left in the queues.
 pub(super) fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
@@ -95,7 +95,7 @@ fn a_stop_interrupts_sending() {
     assert_eq!(sent, 2);
 }
 
-/// Sends one message every ten seconds; returns the number of arrivals, and the batch sizes.
+/// Sends one message every ten seconds. Returns the number of arrivals and the batch sizes.
 fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
     struct Sizes(Mutex<Vec<usize>>);
     impl Function for Sizes {
@@ -132,7 +132,7 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
 #[test]
 fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
     assert_eq!(batches_of_thirty(0, 10), (30, vec![1; 30]));
-    // Seconds 0, 10, 20 and 30; the message sent at the end of the window is included.
+    // The messages of seconds 0, 10, 20 and 30: the message sent at the end of the window is included.
     assert_eq!(batches_of_thirty(35, 10).0, 30);
     assert_eq!(batches_of_thirty(35, 10).1[0], 4);
     assert_eq!(batches_of_thirty(300, 10), (30, vec![10; 3]));
@@ -144,8 +144,8 @@ fn messages_are_lost_after_several_empty_counts_in_a_row() {
     let seconds = |clock: &VirtualClock| clock.now().timestamp();
     let (lost_after, _) = on_queues(async |engine| {
         let (clock, queue) = (engine.clock, &engine.topology.final_dlq);
-        let passes_by = async {
-            // The message becomes visible only by the second count.
+        let passing_message = async {
+            // The message becomes visible between the first and the second count.
             clock.sleep(COUNT_PAUSE * 3 / 2).await;
             queue.send_batch(pack_batches(&[message("{}")])[0]).await;
             clock.sleep(COUNT_PAUSE).await;
@@ -156,7 +156,7 @@ fn messages_are_lost_after_several_empty_counts_in_a_row() {
             engine.wait_until_lost().await;
             seconds(clock)
         };
-        join!(lost, passes_by).0
+        join!(lost, passing_message).0
     });
     assert_eq!(lost_after, 5 * 60);
 }

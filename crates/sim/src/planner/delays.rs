@@ -1,4 +1,4 @@
-//! The delays of messages, from the send until the target has processed them.
+//! The delays of messages, from the send until the end of the successful call.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::number::to_float;
 
-/// Percentiles of delays in seconds, by the nearest-rank method.
+/// Percentiles of delays in seconds, computed with the nearest-rank method.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct DelayPercentiles {
     pub p50: f64,
@@ -16,7 +16,8 @@ pub struct DelayPercentiles {
     pub max: f64,
 }
 
-/// The delays of messages whose groups are affected by the fault, and of the others; `None` if none was processed.
+/// The delays of messages in groups that are affected by the fault (`down`) and in all others (`up`); `None` if no such
+/// message was processed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DelaysByGroup {
     pub up: Option<DelayPercentiles>,
@@ -38,7 +39,7 @@ pub struct DelaysByGroup {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LongestDelays(BTreeMap<u64, u64>);
 
-/// The messages sent, and the delays of those that were processed.
+/// Counts the messages sent, and collects the delays of the processed ones.
 #[derive(Debug, Default)]
 pub(super) struct DelayLog {
     up: DelaySide,
@@ -87,7 +88,7 @@ impl DelayLog {
         }
     }
 
-    /// The messages of the affected groups, or of the others.
+    /// Returns the log of the affected groups, or of the others.
     const fn side_mut(&mut self, meets_fault: bool) -> &mut DelaySide {
         if meets_fault { &mut self.down } else { &mut self.up }
     }
@@ -111,12 +112,12 @@ impl DelayLog {
 }
 
 impl LongestDelays {
-    /// The longest delay in milliseconds of messages sent within a range of seconds.
+    /// Returns the longest delay, in milliseconds, of messages sent in a range of seconds.
     pub fn longest_within(&self, seconds: Range<u64>) -> u64 {
         self.0.range(seconds).map(|(_, milliseconds)| *milliseconds).max().unwrap_or(0)
     }
 
-    /// The last second in which a message was sent.
+    /// Returns the last second in which a message was sent.
     pub fn last_second(&self) -> u64 {
         self.0.last_key_value().map_or(0, |(second, _)| *second)
     }
@@ -192,7 +193,7 @@ mod tests {
         for (group, number) in [("a", 0), ("b", 5), ("a", 4), ("a", 2), ("a", 3), ("b", 1), ("a", 6)] {
             processed(Some(group), number);
         }
-        // Without a group, messages have no order.
+        // Messages without a group have no order.
         processed(None, 9);
         processed(None, 8);
         assert_eq!(log.by_group().overtaken, 3, "2 and 3 of a, and 1 of b");

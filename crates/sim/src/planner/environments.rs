@@ -1,5 +1,5 @@
-//! Execution environments of a function, as in Lambda: each handles one invocation at a time, and has separate memory
-//! with a separate circuit breaker.
+//! Execution environments of a function, as in Lambda: each handles one invocation at a time and has its own memory,
+//! including its own circuit breaker.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -19,15 +19,15 @@ const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 const LIFETIME: Duration = Duration::from_secs(2 * 3600);
 
 /// A function with several environments, each created by `start`. An invocation uses the most recently used idle
-/// environment, and a new one only if none is idle: Lambda seems to do the same.
+/// environment, or a new one if none is idle. Lambda appears to do the same.
 pub(super) struct Environments<'a, S, F> {
     start: S,
     clock: &'a VirtualClock,
     /// The delay before a new environment handles its first invocation.
     cold_start: Duration,
-    /// Idle environments, the most recently used last.
+    /// Idle environments; the most recently used is the last one.
     idle: Mutex<Vec<ExecutionEnvironment<F>>>,
-    /// Environments started so far.
+    /// The number of environments started so far.
     started: &'a Counter,
 }
 
@@ -78,7 +78,7 @@ mod tests {
 
     use super::*;
 
-    /// Takes a second per invocation, and records its number.
+    /// A function that runs for a second per invocation and records its number.
     struct Numbered<'a> {
         number: u64,
         clock: &'a VirtualClock,
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// A clock, the start numbers of the invoked environments, and the number of environments started.
+    /// Returns a clock, the start numbers of the invoked environments, and the number of environments started.
     fn world() -> (VirtualClock, Mutex<Vec<u64>>, Counter) {
         (VirtualClock::new(Timestamp::UNIX_EPOCH), Mutex::default(), Counter::default())
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn an_environment_ends_when_it_is_idle_for_long_or_old() {
+    fn an_idle_or_old_environment_ends() {
         let (clock, invoked, started) = world();
         let environments = environments!(Duration::ZERO, clock, invoked, started);
         clock.block_on(async {
@@ -151,7 +151,7 @@ mod tests {
             clock.sleep(IDLE_MAX - Duration::from_secs(1)).await;
             invoke(&environments).await;
             clock.sleep(IDLE_MAX).await;
-            // From here on, never idle for long.
+            // From here on, the environment is never idle for long.
             for _ in 0..60 {
                 invoke(&environments).await;
                 clock.sleep(Duration::from_secs(119)).await;

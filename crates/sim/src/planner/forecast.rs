@@ -1,4 +1,4 @@
-//! The forecast for each policy: computed, measured and priced.
+//! The forecast for each policy, computed, measured and priced.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,8 @@ use crate::cost::{Architecture, Bill, Prices};
 use crate::error::LoopError;
 use crate::number::to_float;
 
-/// The maximum share of the retention for retries, as checked by the stack (`RETENTION_SHARE` in infra/lib/plan.ts).
+/// The maximum share of the retention that retries may use, as checked by the stack (`RETENTION_SHARE` in
+/// infra/lib/plan.ts).
 pub const RETENTION_SHARE_MAX: f64 = 0.8;
 /// The longest call: the message-processor's default timeout in the stack.
 const CALL_SECONDS_MAX: u64 = 60;
@@ -26,7 +27,7 @@ const MILLION: f64 = 1e6;
 pub struct Forecast {
     pub scenario: Scenario,
     pub prices: Prices,
-    /// In the order of the command line.
+    /// The policies, in command-line order.
     pub policies: Vec<PolicyForecast>,
     /// The same messages and target, with plain SQS.
     pub plain_sqs: Vec<PlainForecast>,
@@ -40,7 +41,7 @@ pub struct Forecast {
 pub struct PolicyForecast {
     /// The file name without its extension.
     pub name: String,
-    /// The attempts of one message, if all of them fail.
+    /// The attempts of a message if all of them fail.
     pub schedule: Schedule,
     /// The outages that a message survives.
     pub survival: Vec<Survival>,
@@ -71,15 +72,15 @@ pub struct ForecastOutcome {
     pub per_million: PerMillion,
 }
 
-/// The longest time that a message can take, compared with the retention in the same way as in the stack.
+/// The longest time that a message can take, compared with the retention as in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WorstCase {
-    /// Computed with the longest delays, and with every call cut off at the function's default timeout of 60 s; at most
-    /// `max_age_seconds`.
+    /// The time if every delay is the longest possible and every call is cut off at the function's default timeout of
+    /// 60 s; at most `max_age_seconds`.
     pub worst_case_seconds: u64,
     /// The source queue's retention.
     pub retention_seconds: u64,
-    /// True if the stack accepts it: within 80 % of the retention, or with long delays in the policy.
+    /// True if the stack accepts it: the time is within 80 % of the retention, or the policy has long delays.
     pub fits: bool,
     /// The additional time for which the circuit breaker can hold a message, within `max_age_seconds`.
     pub hold_seconds_max: Option<u64>,
@@ -94,12 +95,12 @@ pub struct PerMillion {
     pub log_gb: f64,
     pub dollars: Bill,
     pub total_dollars: f64,
-    /// The cost of writing the dead letters to an archive, if configured; not included in the total.
+    /// The cost of writing the dead letters to an archive, if one is configured; not included in the total.
     pub archive_dollars: f64,
 }
 
 impl Forecast {
-    /// A forecast without policies. `retention_seconds` is the source queue's retention.
+    /// Creates a forecast without policies. `retention_seconds` is the source queue's retention.
     pub fn new(
         scenario: Scenario,
         retention_seconds: u64,
@@ -116,11 +117,11 @@ impl Forecast {
         }
     }
 
-    /// Measures a policy and adds it: with and, if it has one, without its circuit breaker. Calls `progress` with the
-    /// number of messages settled in the first of these runs.
+    /// Measures a policy and adds it to the forecast. A policy with a circuit breaker is also measured without it.
+    /// Calls `progress` with the number of messages settled in the first run.
     ///
     /// # Errors
-    /// If the scenario cannot run to its end.
+    /// If the scenario cannot run to completion.
     pub fn measure_policy(
         &mut self,
         name: String,
@@ -135,10 +136,10 @@ impl Forecast {
         Ok(())
     }
 
-    /// Measures plain SQS and adds it. Calls `progress` with the number of settled messages.
+    /// Measures plain SQS and adds it to the forecast. Calls `progress` with the number of settled messages.
     ///
     /// # Errors
-    /// If the scenario cannot run to its end.
+    /// If the scenario cannot run to completion.
     pub fn measure_plain(&mut self, plain: PlainSqs, progress: &dyn Fn(u64)) -> Result<(), LoopError> {
         let outcome = self.price_outcome(run_plain(plain, &self.scenario, progress)?);
         self.plain_sqs.push(PlainForecast { plain, outcome });
@@ -174,12 +175,12 @@ impl Forecast {
         });
     }
 
-    /// The outcome of each policy, with its circuit breaker if it has one.
+    /// Returns the outcome of each policy, with its circuit breaker if it has one.
     pub fn outcomes(&self) -> impl Iterator<Item = &ForecastOutcome> {
         self.policies.iter().map(|policy| &policy.outcome)
     }
 
-    /// The circuit breakers of the policies that have one.
+    /// Returns the circuit breakers of the policies that have one.
     pub fn circuit_breakers(&self) -> impl Iterator<Item = BreakerCounts> {
         self.outcomes().filter_map(|outcome| outcome.measured.circuit_breaker)
     }
@@ -203,7 +204,7 @@ impl Forecast {
 }
 
 impl WorstCase {
-    /// The worst case as a share of the retention.
+    /// Returns the worst case as a share of the retention.
     pub fn retention_share(&self) -> f64 {
         to_float(self.worst_case_seconds) / to_float(self.retention_seconds)
     }
@@ -266,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn retries_fit_into_four_fifths_of_the_retention_as_the_stack_has_it() {
+    fn retries_fit_into_80_percent_of_the_retention_as_in_the_stack() {
         // 5 × 900 s of delays and 6 calls of 60 s
         let default = worst_case("{}", 7 * 86_400);
         assert_eq!((default.worst_case_seconds, default.fits), (4860, true));
@@ -277,7 +278,7 @@ mod tests {
         let long = Policy::from_json(r#"{"long_delays":true}"#).unwrap();
         assert!(
             !WorstCase::for_policy(&long, Strategy::Ordered, 4500, 60).fits,
-            "on its queue a message has one retention"
+            "on its queue, a message has a single retention period"
         );
         assert!(worst_case(r#"{"max_attempts":0}"#, 60).fits);
     }

@@ -1,4 +1,5 @@
-//! An inner function: the failed-message-processor or the final-dlq-annotator. It takes time, so its queue can back up.
+//! The inner functions, the failed-message-processor and the final-dlq-annotator. Each invocation takes time, so their
+//! queues can back up.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
@@ -16,10 +17,10 @@ use serde::Serialize;
 use super::scenario::name;
 use super::times::ModelTimes;
 
-/// The maximum concurrency: the highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
+/// The highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
 pub const INNER_CONCURRENCY_MAX: u16 = 1000;
-/// The work that may wait in the queue, and the time span for measuring the peak rate: work that is done within a
-/// minute is a burst, not a bottleneck.
+/// The amount of work that may wait in the queue, and the time span for measuring the peak rate. Work that is done
+/// within a minute is a burst, not a bottleneck.
 const BURST_SECONDS: u64 = 60;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,15 +43,15 @@ impl Display for InnerFunctionName {
 pub struct Bottleneck {
     #[serde(serialize_with = "name")]
     pub function: InnerFunctionName,
-    /// Messages per second that it would receive in the busiest minute if it kept up.
+    /// The messages per second that it would receive in the busiest minute if it kept up.
     pub wanted_per_second: u64,
-    /// Messages per second that it can process, in full batches.
+    /// The messages per second that it can process in full batches.
     pub possible_per_second: u64,
     /// The `innerConcurrency` needed for the wanted rate, even if it is above the limit.
     pub inner_concurrency_needed: u64,
     /// The maximum number of messages waiting in its queue.
     pub backlog_max: u64,
-    /// The drain time if it always kept up.
+    /// The drain time of the scenario if the function always kept up.
     pub drain_seconds_without: u64,
     #[serde(skip)]
     pub load: InnerLoad,
@@ -59,19 +60,19 @@ pub struct Bottleneck {
 /// The load on an inner function.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct InnerLoad {
-    /// Messages received by minute.
+    /// The number of messages received, by minute.
     received: BTreeMap<u64, u64>,
     /// The maximum number of messages left in its queue, by the second of the invocation.
     backlog: BTreeMap<u64, u64>,
 }
 
 impl InnerLoad {
-    /// The maximum backlog in a range of seconds since the first message.
+    /// Returns the maximum backlog in a range of seconds since the first message.
     pub fn max_backlog(&self, seconds: Range<u64>) -> u64 {
         self.backlog.range(seconds).map(|(_, messages)| *messages).max().unwrap_or(0)
     }
 
-    /// The last second with an invocation.
+    /// Returns the last second with an invocation.
     pub fn last_second(&self) -> u64 {
         self.backlog.last_key_value().map_or(0, |(second, _)| *second)
     }
@@ -95,13 +96,14 @@ pub(super) struct InnerLoads {
 }
 
 impl InnerLoads {
-    /// True if more than a minute's work was waiting for one of the functions.
+    /// Returns true if one of the functions had more than a minute's work waiting.
     pub(super) fn has_backlog(&self, inner_concurrency: u16, times: &ModelTimes) -> bool {
         let backlog = BURST_SECONDS.saturating_mul(possible_per_second(inner_concurrency, times));
         self.named_loads().any(|(_, load)| lock(load).max_backlog(0..u64::MAX) > backlog)
     }
 
-    /// The function with the longest backlog, given the loads and the drain time of a run in which both keep up.
+    /// Returns the function with the longest backlog, given the loads and the drain time of a run in which both
+    /// functions keep up.
     pub(super) fn find_bottleneck(
         &self,
         inner_concurrency: u16,
@@ -141,7 +143,7 @@ impl InnerLoads {
     }
 }
 
-/// Messages per second in full batches, each of which takes a receive and a send.
+/// Returns the messages per second that can be processed in full batches, with one receive and one send per batch.
 fn possible_per_second(inner_concurrency: u16, times: &ModelTimes) -> u64 {
     let milliseconds = u64::try_from((times.receive + times.request).as_millis()).unwrap_or(u64::MAX);
     let messages = u64::from(inner_concurrency) * BATCH_ENTRIES_MAX as u64 * 1000;
@@ -192,7 +194,7 @@ mod tests {
         run_policy(&policy, &scenario, &|_| {}).unwrap().bottleneck
     }
 
-    /// Without attempts, all messages are immediately dead letters. No strategy bypasses the final-dlq-annotator.
+    /// Without retries, all messages become dead letters immediately. No strategy bypasses the final-dlq-annotator.
     #[test]
     fn the_annotator_is_a_bottleneck_above_a_minute_of_work() {
         let found = bottleneck(12_100).unwrap();

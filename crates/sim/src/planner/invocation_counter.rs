@@ -1,4 +1,4 @@
-//! Counts the invocations of the functions with their billed duration, and the held messages.
+//! Counts the invocations of the functions, their billed duration, and the held messages.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -13,7 +13,7 @@ use redeliver_embedded::VirtualClock;
 
 use redeliver_core::lock;
 
-/// A counter that several functions may share.
+/// A counter that can be shared by several functions.
 #[derive(Debug, Default)]
 pub(super) struct Counter(AtomicU64);
 
@@ -40,7 +40,7 @@ impl HeldMessageIds {
         lock(&self.0).insert(message_id.to_owned());
     }
 
-    /// Records the messages that were handed off as held, or re-sent afterwards. The simulated bodies begin with the
+    /// Records the messages that were handed off as held or re-sent after a hold. Simulated bodies begin with the
     /// `message_id`.
     fn record_all_held(&self, records: &[ReceivedMessage]) {
         let held = records.iter().filter(|record| was_held(record));
@@ -48,8 +48,8 @@ impl HeldMessageIds {
     }
 }
 
-/// True if the message was handed off as held, or re-sent afterwards. The simulated bodies themselves never contain
-/// these texts.
+/// Returns true if the message was handed off as held or re-sent after a hold. The original simulated bodies never
+/// contain these strings.
 fn was_held(record: &ReceivedMessage) -> bool {
     let failure = record.attributes.get(FAILURE).and_then(Attribute::text);
     failure.is_some_and(|failure| failure.contains(r#""kind":"held""#))
@@ -64,8 +64,8 @@ pub(super) struct InvocationCounter {
 }
 
 impl InvocationCounter {
-    /// "Duration is calculated from the time your code begins executing until it returns [...], rounded up to the nearest
-    /// 1 ms" ("AWS Lambda pricing").
+    /// Adds an invocation. "Duration is calculated from the time your code begins executing until it returns [...],
+    /// rounded up to the nearest 1 ms" ("AWS Lambda pricing").
     fn add_invocation(&self, duration: Duration) {
         self.count.add(1);
         let milliseconds = duration.as_micros().div_ceil(1000);
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_of_a_millisecond_is_billed_as_one() {
+    fn a_partial_millisecond_is_billed_as_one() {
         let invocations = InvocationCounter::default();
         for micros in [0, 1, 25_000, 25_001] {
             invocations.add_invocation(Duration::from_micros(micros));

@@ -27,7 +27,7 @@ pub struct SecondCalls {
 pub struct WastedCalls {
     /// The target was down.
     pub while_down: u64,
-    /// The target was at its capacity in that second.
+    /// The target had reached its capacity in that second.
     pub over_capacity: u64,
     pub by_chance: u64,
 }
@@ -50,7 +50,7 @@ pub(super) enum FailureCause {
 pub struct AfterReturn {
     /// Calls in the busiest second.
     pub peak_per_second: u64,
-    /// The 99th percentile of calls per second; seconds without calls are included.
+    /// The 99th percentile of calls per second, including seconds without calls.
     pub p99_per_second: u64,
 }
 
@@ -72,7 +72,7 @@ impl LoadBySecond {
         *self.holds.entry(second).or_default() += messages;
     }
 
-    /// The calls in one second.
+    /// Returns the calls in one second.
     pub fn at_second(&self, second: u64) -> SecondCalls {
         self.seconds.get(&second).copied().unwrap_or_default()
     }
@@ -81,12 +81,12 @@ impl LoadBySecond {
         self.seconds.values().map(|second| second.calls).sum()
     }
 
-    /// The last second with a call.
+    /// Returns the last second with a call.
     pub fn last_second(&self) -> u64 {
         self.seconds.last_key_value().map_or(0, |(second, _)| *second)
     }
 
-    /// The busiest second of a range.
+    /// Returns the calls in the busiest second of a range.
     pub fn busiest_second(&self, range: Range<u64>) -> SecondCalls {
         self.seconds
             .range(range)
@@ -95,17 +95,17 @@ impl LoadBySecond {
             .unwrap_or_default()
     }
 
-    /// The maximum number of messages held in one second of a range.
+    /// Returns the maximum number of messages held in one second of a range.
     pub fn max_holds(&self, range: Range<u64>) -> u64 {
         self.holds.range(range).map(|(_, messages)| *messages).max().unwrap_or(0)
     }
 
-    /// Successful calls before a given second.
+    /// Returns the number of successful calls before a given second.
     pub fn succeeded_before(&self, second: u64) -> u64 {
         self.seconds.range(..second).map(|(_, second)| second.succeeded).sum()
     }
 
-    /// The load from a given second on.
+    /// Returns the load from a given second on.
     pub fn load_after(&self, second: u64) -> AfterReturn {
         let mut calls: Vec<_> = self.seconds.range(second..).map(|(_, second)| second.calls).collect();
         calls.sort_unstable_by(|one, other| other.cmp(one));
@@ -113,7 +113,7 @@ impl LoadBySecond {
             return AfterReturn::default();
         };
         let seconds = self.last_second() + 1 - second;
-        // By the nearest-rank method: the number of busier seconds.
+        // The number of busier seconds, according to the nearest-rank method.
         let above = seconds - (seconds * 99).div_ceil(100);
         let p99 = usize::try_from(above).ok().and_then(|above| calls.get(above)).copied().unwrap_or(0);
         AfterReturn { peak_per_second: peak, p99_per_second: p99 }
@@ -134,7 +134,7 @@ mod tests {
 
     #[test]
     fn the_99th_percentile_counts_seconds_without_calls() {
-        // 200 seconds from 100 on: the busiest two are above the 99th percentile.
+        // Of the 200 seconds from 100 on, the busiest two are above the 99th percentile.
         let load = load(&[(50, 99), (100, 7), (120, 5), (200, 3), (299, 1)]);
         assert_eq!(load.load_after(100), AfterReturn { peak_per_second: 7, p99_per_second: 3 });
         assert_eq!(load.load_after(121), AfterReturn { peak_per_second: 3, p99_per_second: 1 });

@@ -28,7 +28,7 @@ pub struct PlainSqs {
 }
 
 impl PlainSqs {
-    /// The queues: nothing is ever sent to the annotation queue, and the final DLQ is the source queue's DLQ.
+    /// Creates the queues. The annotation queue is unused, and the final DLQ is the source queue's DLQ.
     pub(super) async fn create_topology(
         self,
         sqs: &EmbeddedSqs,
@@ -57,7 +57,7 @@ impl PlainSqs {
     }
 }
 
-/// The function of a team without redeliver. It calls the target for all records concurrently.
+/// The function that a team without redeliver would write. It calls the target for all records concurrently.
 pub(super) struct PlainFunction<'a>(pub(super) SimulatedTarget<'a>);
 
 impl Function for PlainFunction<'_> {
@@ -107,16 +107,16 @@ mod tests {
     #[test]
     fn a_failed_message_comes_back_after_the_visibility_timeout() {
         let measured = plain(5, &sixty_messages_and_an_outage(30));
-        // The failures are the messages of the first half minute, once each.
+        // Each message of the first half minute fails once.
         assert_eq!((measured.processed, measured.wasted.while_down, measured.calls), (60, 30, 90));
         assert_eq!(measured.delay_seconds.map(|delays| (delays.p50, delays.max)), Some((0.0, 180.0)));
-        // One send and one delete per message, and one receive for each of 90 calls.
+        // One send and one delete per message, and one receive per call.
         assert_eq!((measured.usage.sqs_requests, measured.usage.invocations.count), (210.0, 90.0));
         assert_eq!(measured.circuit_breaker, None);
     }
 
     #[test]
-    fn the_receive_after_the_last_one_moves_it_to_the_dead_letter_queue() {
+    fn the_receive_beyond_the_limit_moves_a_message_to_the_dead_letter_queue() {
         let measured = plain(2, &sixty_messages_and_an_outage(3600));
         assert_eq!((measured.processed, measured.unprocessed(), measured.calls), (0, 60, 120));
         assert_eq!(measured.dead_lettered.values().sum::<u64>(), 60);

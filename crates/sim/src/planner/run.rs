@@ -1,4 +1,4 @@
-//! One run of the functions in virtual time: create the queues → wire the functions → produce and poll → measure.
+//! A run of the functions in virtual time: create the queues → wire the functions → produce and poll → measure.
 
 use std::collections::BTreeMap;
 use std::future::pending;
@@ -47,13 +47,13 @@ pub struct Measurements {
     pub processed: u64,
     /// Final records by `ErrorType`.
     pub dead_lettered: BTreeMap<String, u64>,
-    /// Unsettled messages that are in a queue.
+    /// Unsettled messages that are still in a queue.
     pub waiting: u64,
-    /// Unsettled messages that are in no queue: they have exceeded a queue's retention.
+    /// Unsettled messages that are not in any queue, because they have exceeded a queue's retention.
     pub unaccounted: u64,
     /// Re-sends with a delay.
     pub retries: u64,
-    /// Hops of messages whose delay is above 900 s.
+    /// Hops of messages with delays above 900 s.
     pub hops: u64,
     pub calls: u64,
     pub wasted: WastedCalls,
@@ -62,48 +62,49 @@ pub struct Measurements {
     pub after_return: AfterReturn,
     /// The inner function that could not keep up, if any.
     pub bottleneck: Option<Bottleneck>,
-    /// Seconds from the target's last recovery, or from the last send if that is later, until the last message was
+    /// Seconds from the target's last recovery or the last send, whichever is later, until the last message was
     /// settled.
     pub drain_seconds: u64,
-    /// The delay from the send of a message until the target had processed it; `None` if it processed none.
+    /// The delay from the send of a message until the target had processed it; `None` if it processed no message.
     pub delay_seconds: Option<DelayPercentiles>,
-    /// The same by group; `None` without groups.
+    /// The delays by group; `None` without groups.
     pub by_group: Option<DelaysByGroup>,
     #[serde(skip)]
     pub load: LoadBySecond,
-    /// The usage that AWS charges for. SQS requests are sends, receives that return messages, and deletes; excluding
-    /// idle long polls and the reading of the final DLQ.
+    /// The usage that AWS charges for. SQS requests are sends, visibility changes, deletes, and receives that return
+    /// messages. Idle long polls and reads of the final DLQ are excluded.
     #[serde(skip)]
     pub usage: Usage,
 }
 
 impl Measurements {
-    /// Messages that the target has not processed: dead letters and unsettled messages.
+    /// Returns the number of messages that the target has not processed: dead letters and unsettled messages.
     pub fn unprocessed(&self) -> u64 {
         self.sent.saturating_sub(self.processed)
     }
 }
 
-/// Counts of the circuit breakers of all environments.
+/// Totals for the circuit breakers of all environments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct BreakerCounts {
     /// Messages that were held at least once.
     pub held_messages: u64,
-    /// The number of holds; a message may be held several times.
+    /// The number of holds; a message can be held several times.
     pub holds: u64,
     /// The number of times a circuit breaker opened.
     pub openings: u64,
     /// Calls that probed whether the target had recovered.
     pub probes: u64,
-    /// Environments that were started, each with a separate circuit breaker.
+    /// Environments started, each with its own circuit breaker.
     pub environments: u64,
 }
 
 /// Runs a scenario with a policy. Calls `progress` with the number of settled messages. If an inner function cannot
-/// keep up, the scenario runs a second time to measure the load on one that can.
+/// keep up, the scenario is run a second time with the maximum inner concurrency to measure the load on a function that
+/// can.
 ///
 /// # Errors
-/// If the scenario cannot run to its end.
+/// If the scenario cannot run to completion.
 pub fn run_policy(
     policy: &Policy,
     scenario: &Scenario,
@@ -123,7 +124,7 @@ pub fn run_policy(
 /// Runs a scenario with plain SQS instead of redeliver. Calls `progress` with the number of settled messages.
 ///
 /// # Errors
-/// If the scenario cannot run to its end.
+/// If the scenario cannot run to completion.
 pub fn run_plain(
     plain: PlainSqs,
     scenario: &Scenario,
@@ -146,10 +147,10 @@ fn run_once(
 ) -> Result<(Measurements, InnerLoads), LoopError> {
     let clock = virtual_time::start_clock();
     let sqs = EmbeddedSqs::new(clock.clone(), scenario.seed);
-    let (counters, sends) = (RunCounters::default(), scenario.send_moments());
-    let (start, counters_of_run) = (clock.now(), &counters);
+    let (counters, sends) = (RunCounters::default(), scenario.send_times());
+    let (start, run_counters) = (clock.now(), &counters);
     let simulation =
-        Simulation { handling, scenario, sends: &sends, clock: &clock, start, counters: counters_of_run };
+        Simulation { handling, scenario, sends: &sends, clock: &clock, start, counters: run_counters };
     let measurements = futures_executor::block_on(clock.run(simulation.run_simulation(&sqs, progress)))??;
     Ok((measurements, counters.inner))
 }
@@ -176,7 +177,7 @@ struct RunCounters {
     invocations: InvocationCounter,
     inner: InnerLoads,
     environments: Counter,
-    /// Environments of the other functions.
+    /// The number of environments started for the other functions.
     inner_environments: Counter,
 }
 
@@ -233,7 +234,7 @@ impl<'a> Simulation<'a> {
         };
         try_join!(self.send_messages(&engine), running)?;
         let waiting =
-            topology.count_waiting().await.map_err(LoopError::while_doing("counting what waits"))?;
+            topology.count_waiting().await.map_err(LoopError::while_doing("counting the queued messages"))?;
         let usage = counters.billed_usage(&topology, &queues, scenario.groups.is_some());
         Ok(self.collect_measurements(waiting, usage))
     }
@@ -272,7 +273,7 @@ impl<'a> Simulation<'a> {
         let failed_message_processor = queues.intermediate.as_ref().map(|queue| {
             let function = Environments::new(cold_start, clock, started, move || {
                 failed_message_processor(queues, clock, observer(), schema(), policy.clone())
-                    .expect("there is an intermediate DLQ")
+                    .expect("the queues include an intermediate DLQ")
             });
             InnerFunction { function, queue: queue.queue.arn().to_owned(), sqs, clock, start, load }
         });
@@ -302,7 +303,7 @@ impl<'a> Simulation<'a> {
         CountedFunction { function, clock: self.clock, invocations, held }
     }
 
-    /// Sends each message at its send time; those with equal times together.
+    /// Sends each message at its send time. Messages with equal send times are sent together.
     async fn send_messages(self, engine: &Engine<'_, EmbeddedQueue, VirtualClock>) -> Result<(), LoopError> {
         let Self { scenario, sends, start, counters, .. } = self;
         let mut ids = ChaCha8Rng::seed_from_u64(scenario.seed);
@@ -326,9 +327,9 @@ impl<'a> Simulation<'a> {
     fn collect_measurements(self, waiting: u64, usage: Usage) -> Measurements {
         let Self { handling, scenario, sends, counters, start, .. } = self;
         let tracker = lock(&counters.tracker);
-        // Copies of settled messages may be waiting, too: they do not count.
+        // The queues may also contain copies of settled messages, which do not count.
         let waiting = waiting.min(tracker.missing_count());
-        // A target that was never down counts as recovered since the first message.
+        // A target that was never down counts as recovered from the first message on.
         let return_second = scenario.return_second().unwrap_or(0);
         let drain_start = return_second.max(sends.last().map_or(0, Duration::as_secs));
         let last_settled =
@@ -366,24 +367,25 @@ impl<'a> Simulation<'a> {
 }
 
 impl RunCounters {
-    /// `polled` are the queues of producers and event source mappings, `used` the same queues as used by the functions.
+    /// Returns the usage that AWS bills. `polled` are the queues as used by producers and event source mappings, `used`
+    /// the same queues as used by the functions.
     fn billed_usage(
         &self,
         polled: &Topology<EmbeddedQueue>,
         used: &Topology<EmbeddedQueue>,
         has_groups: bool,
     ) -> Usage {
-        // Unlike the engine, no deployment reads the final DLQ or counts the messages in the queues.
-        let of_mappings = polled.all_queues().filter(|queue| queue.arn() != polled.final_dlq.arn());
-        let of_mappings = of_mappings.map(|queue| (queue.arn(), queue.message_requests()));
+        // The engine reads the final DLQ and counts the messages in the queues; a deployment does neither.
+        let mapping_requests = polled.all_queues().filter(|queue| queue.arn() != polled.final_dlq.arn());
+        let mapping_requests = mapping_requests.map(|queue| (queue.arn(), queue.message_requests()));
         let of_functions = used.all_queues().map(|queue| (queue.arn(), queue.message_requests()));
         let (fifo, standard): (Vec<_>, Vec<_>) =
-            of_mappings.chain(of_functions).partition(|(arn, _)| is_fifo(arn));
+            mapping_requests.chain(of_functions).partition(|(arn, _)| is_fifo(arn));
         let [sqs_requests, sqs_fifo_requests] =
             [standard, fifo].map(|requests| to_float(requests.iter().map(|(_, count)| count).sum()));
         Usage {
             sqs_requests,
-            // Re-sends, hand-offs and verdicts keep the group.
+            // All requests count: re-sends, hand-offs and verdicts keep the group.
             sqs_fair_requests: if has_groups { sqs_requests } else { 0.0 },
             sqs_fifo_requests,
             invocations: Invocations {
@@ -395,8 +397,8 @@ impl RunCounters {
     }
 }
 
-/// The groups of the messages, in send order. Each round contains every group once, so all groups have equal numbers.
-/// The order differs by round, so no group always hits the same environment.
+/// Returns the groups of the messages, in send order. Each round contains every group once, so the groups get equal
+/// numbers of messages. The order differs from round to round, so no group always hits the same environment.
 fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     // Stream 0 generates the message ids.
@@ -423,7 +425,7 @@ fn build_message(
     let body = format!(r#"{{"metadata":{{"message_id":"{id}"}},"data":{{"number":{number}}}}}"#);
     let deduplication_id = is_fifo.then(|| id.to_string());
     OutgoingMessage::new(Content { body, message_group_id, deduplication_id, ..Content::default() })
-        .expect("a hundred legal bytes are a message")
+        .expect("a hundred legal bytes are a valid message")
 }
 
 #[cfg(test)]
@@ -434,7 +436,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_round_has_every_group_in_an_order_of_its_own() {
+    fn each_round_has_every_group_in_its_own_order() {
         let groups: Vec<_> = shuffled_groups(5, 0).take(15).collect();
         assert_eq!(groups, [2, 0, 1, 3, 4, 3, 0, 1, 4, 2, 2, 3, 0, 4, 1]);
     }

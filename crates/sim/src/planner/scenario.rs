@@ -13,8 +13,8 @@ use serde_json::json;
 use super::times::ModelTimes;
 use crate::batching::Batching;
 
-/// A scenario. By default, 10,000 messages within ten minutes, during which the target is down, and 10 concurrent
-/// invocations.
+/// A scenario. By default, 10,000 messages are sent over ten minutes, during which the target is down, with 10
+/// concurrent invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     #[serde(serialize_with = "name")]
@@ -25,29 +25,29 @@ pub struct Scenario {
     /// The outcome of calls that fail because of the fault.
     #[serde(rename = "error_type", serialize_with = "name")]
     pub failed_call: FailedCall,
-    /// The message groups; without them, messages have no `MessageGroupId`, and all are affected by the fault. Required
-    /// for a FIFO queue.
+    /// The message groups. Without groups, messages have no `MessageGroupId` and all are affected by the fault.
+    /// Required for a FIFO queue.
     pub groups: Option<ScenarioGroups>,
     /// The maximum number of successful calls per second.
     #[serde(rename = "capacity_per_second")]
     pub capacity: Option<u32>,
-    /// The time span in which the messages are sent at random times.
+    /// The time span over which the messages are sent, at random times.
     #[serde(rename = "over_seconds", serialize_with = "seconds")]
     pub over: Duration,
-    /// Concurrent invocations of the message-processor, each in a separate environment.
+    /// Concurrent invocations of the message-processor, each in its own environment.
     pub max_concurrency: u16,
     /// Concurrent invocations of each inner function: the failed-message-processor and the final-dlq-annotator.
     pub inner_concurrency: u16,
     /// The message-processor's batches.
     #[serde(flatten)]
     pub batching: Batching,
-    /// Seeds the message ids, the send times, the call durations, and the random failures.
+    /// The seed for the message ids, send times, call durations, and random failures.
     pub seed: u64,
     #[serde(skip)]
     pub times: ModelTimes,
 }
 
-/// The defaults of `redeliver simulate`, which match the construct's where those exist.
+/// The defaults of `redeliver simulate`. They match the construct's where both exist.
 impl Default for Scenario {
     fn default() -> Self {
         let outage = Duration::from_secs(600);
@@ -70,10 +70,10 @@ impl Default for Scenario {
 
 /// The times, in seconds, of a target that alternates between up and down.
 struct FaultCycle {
-    /// The time up at the beginning of each period.
+    /// The time for which the target is up at the start of each period.
     up: u64,
     period: u64,
-    /// The time after which it is always up.
+    /// The time after which the target is always up.
     end: u64,
 }
 
@@ -84,14 +84,14 @@ pub enum TargetFault {
     Outage(Duration),
     /// The target alternates between up and down, from the first message until the end of the scenario's `over`.
     Flap(Flap),
-    /// Each call fails with this chance.
+    /// Each call fails with this probability.
     FailureRate(f64),
 }
 
 /// The outcome of a call that fails because of the fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailedCall {
-    /// The target responds with this HTTP status, which may be transient ([`FailedCall::is_permanent`]).
+    /// The target responds with this HTTP status. See [`FailedCall::is_permanent`] for those that are not retried.
     Status(u16),
     /// The target does not respond within [`TARGET_TIMEOUT`].
     Hang,
@@ -108,8 +108,8 @@ impl FailedCall {
         }
     }
 
-    /// True for a status that an HTTP target does not retry, unless the policy's `retryable` lists it. The simulated
-    /// target has no such calls.
+    /// Returns true for a status that is not retried for an HTTP target unless the policy's `retryable` lists it.
+    /// If it is not listed, `redeliver simulate` rejects it, because the simulated target has no permanent errors.
     pub const fn is_permanent(self) -> bool {
         match self {
             Self::Status(status) => is_permanent_status(status),
@@ -118,14 +118,14 @@ impl FailedCall {
     }
 }
 
-/// Formats it as its error type.
+/// Formats the outcome as its error type.
 impl Display for FailedCall {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.error_type().name())
     }
 }
 
-/// The durations for which a flapping target is up, and then down.
+/// The durations for which a flapping target is up and then down.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Flap {
     #[serde(rename = "up_seconds", serialize_with = "seconds")]
@@ -134,11 +134,11 @@ pub struct Flap {
     pub down: Duration,
 }
 
-/// Message groups, which alternate in a shuffled order.
+/// Message groups. The messages cycle through the groups; each round is in a new random order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ScenarioGroups {
     pub count: u32,
-    /// The number of affected groups: the first ones.
+    /// The number of affected groups, counted from the first.
     pub down: u32,
 }
 
@@ -176,7 +176,7 @@ impl Serialize for TargetFault {
 }
 
 impl ScenarioGroups {
-    /// The `MessageGroupId` of a group; groups are numbered from 0.
+    /// Returns the `MessageGroupId` of a group; groups are numbered from 0.
     pub(super) fn group_id(group: u32) -> String {
         format!("group-{}", group + 1)
     }
@@ -188,7 +188,7 @@ impl ScenarioGroups {
 }
 
 impl Scenario {
-    /// The times at which the target is down, in seconds since the first message.
+    /// Returns the times at which the target is down, in seconds since the first message.
     pub fn down_times(&self) -> impl DoubleEndedIterator<Item = Range<u64>> + ExactSizeIterator {
         let FaultCycle { up, period, end } = self.fault_cycle();
         let count = usize::try_from(end.saturating_sub(up).div_ceil(period)).unwrap_or(usize::MAX);
@@ -198,12 +198,12 @@ impl Scenario {
         })
     }
 
-    /// True if the target's fault affects the messages of this group.
+    /// Returns true if the target's fault affects the messages of this group.
     pub(super) fn is_affected(&self, message_group_id: Option<&str>) -> bool {
         self.groups.is_none_or(|groups| groups.is_group_affected(message_group_id))
     }
 
-    /// True if the target is down in this second for the affected messages.
+    /// Returns true if the target is down in this second for the affected messages.
     pub(super) fn is_down(&self, second: u64) -> bool {
         let FaultCycle { up, period, end } = self.fault_cycle();
         second < end && second % period >= up
@@ -221,14 +221,14 @@ impl Scenario {
         }
     }
 
-    /// The second at which the target has recovered for good; `None` if it is never down.
+    /// Returns the second at which the target recovers for good, or `None` if it is never down.
     pub fn return_second(&self) -> Option<u64> {
         self.down_times().next_back().map(|down| down.end)
     }
 
-    /// The send times since the beginning of the run.
-    pub(super) fn send_moments(&self) -> Vec<Duration> {
-        self.times.send_moments(self.messages, self.over, self.seed)
+    /// Returns the send times, relative to the start of the run.
+    pub(super) fn send_times(&self) -> Vec<Duration> {
+        self.times.send_times(self.messages, self.over, self.seed)
     }
 }
 
@@ -247,29 +247,33 @@ mod tests {
 
     /// Otherwise, a plan for one tenant's outage would predict no effect at all.
     #[test]
-    fn the_first_groups_meet_the_fault() {
+    fn the_first_groups_are_affected_by_the_fault() {
         let groups = ScenarioGroups { count: 5, down: 2 };
-        let meet_fault = (0..5).map(|group| groups.is_group_affected(Some(&ScenarioGroups::group_id(group))));
-        assert_eq!(meet_fault.collect::<Vec<_>>(), [true, true, false, false, false]);
+        let affected = (0..5).map(|group| groups.is_group_affected(Some(&ScenarioGroups::group_id(group))));
+        assert_eq!(affected.collect::<Vec<_>>(), [true, true, false, false, false]);
         assert!(!groups.is_group_affected(None));
     }
 
     #[test]
-    fn a_flapping_target_is_down_after_each_time_up_until_the_last_message() {
+    fn a_flapping_target_goes_down_after_each_up_time_until_the_last_message() {
         let down_times = |up, down, over| {
             let [up, down, over] = [up, down, over].map(Duration::from_secs);
             let fault = TargetFault::Flap(Flap { up, down });
             let scenario = Scenario { fault, over, ..Scenario::default() };
             let times: Vec<_> = scenario.down_times().collect();
             for second in 0..200 {
-                let is_in_one = times.iter().any(|time| time.contains(&second));
-                assert_eq!(scenario.is_down(second), is_in_one, "{second}");
+                let is_in_down_time = times.iter().any(|time| time.contains(&second));
+                assert_eq!(scenario.is_down(second), is_in_down_time, "{second}");
             }
             (times, scenario.return_second())
         };
         assert_eq!(down_times(20, 10, 60), (vec![20..30, 50..60], Some(60)));
-        assert_eq!(down_times(20, 10, 75), (vec![20..30, 50..60], Some(60)), "it is up at the end");
-        assert_eq!(down_times(20, 10, 85), (vec![20..30, 50..60, 80..85], Some(85)), "the last one is cut");
+        assert_eq!(down_times(20, 10, 75), (vec![20..30, 50..60], Some(60)), "the target is up at the end");
+        assert_eq!(
+            down_times(20, 10, 85),
+            (vec![20..30, 50..60, 80..85], Some(85)),
+            "the last down time is cut short"
+        );
         assert_eq!(down_times(20, 10, 20), (vec![], None));
     }
 }

@@ -1,9 +1,9 @@
-//! The times of one message's attempts: the exact distribution of sums of delays, based only on the policy.
+//! The times of a message's attempts: the exact distribution of sums of delays, based only on the policy.
 //!
 //! A delay is uniform over the whole seconds between two bounds (`core::decide::backoff`), and the delays of different
-//! attempts are independent. So the distribution of the n-th attempt's time is that of the previous attempt, spread
-//! over the bounds of the n-th delay: no sampling is needed. It ignores the duration of calls and polls, and delays
-//! requested by the target.
+//! attempts are independent. The distribution of the n-th attempt's time is therefore the previous attempt's, spread
+//! over the bounds of the n-th delay: no sampling is needed. The distribution ignores the duration of calls and polls,
+//! and delays requested by the target.
 
 use redeliver_core::decide::backoff::bounds;
 use redeliver_core::policy::Policy;
@@ -11,12 +11,12 @@ use serde::{Serialize, Serializer};
 
 use crate::number::to_float;
 
-/// A schedule ends before the first attempt with a lower chance than this: later ones would not change any figure.
+/// A schedule ends before the first attempt with a lower chance than this: later attempts would not change any figure.
 const MADE_MIN: f64 = 1e-9;
 /// Sums of delays that can exceed this many seconds are computed in larger steps.
 const STEPS_MAX: u64 = 1 << 20;
 
-/// One attempt; times are in seconds since the first failure.
+/// An attempt; times are in seconds since the first failure.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct ScheduledAttempt {
     /// 1 for the first retry.
@@ -40,7 +40,7 @@ pub struct Schedule {
     pub longest_seconds: u64,
 }
 
-/// Chances by time. Their sum is below 1 by the chance that no attempt is made.
+/// The chances by time. Their sum is 1 minus the chance that no attempt is made.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDistribution {
     pub(super) step: u64,
@@ -50,7 +50,7 @@ pub(super) struct TimeDistribution {
 }
 
 impl Schedule {
-    /// The schedule of a policy. It ends before the first attempt whose chance is below one in a billion.
+    /// Returns the schedule of a policy. It ends before the first attempt whose chance is below one in a billion.
     pub fn for_policy(policy: &Policy) -> Self {
         let delays: Vec<_> = (1..=policy.max_attempts)
             .map(|attempt| {
@@ -70,8 +70,8 @@ impl Schedule {
             earliest += low;
             latest += high;
             let next = now.spread_delay(low / step, high / step, age / step);
-            // Messages that are too old for this attempt had their last attempt before it. A message without any
-            // attempt survives no outage, and is not included in `last`.
+            // Messages that are too old for this attempt made their last attempt before it. A message without any
+            // attempt survives no outage and is not included in `last`.
             if attempt > 1 {
                 last.add_distribution(&now.ended_by_limit(low / step, high / step, age / step));
             }
@@ -104,14 +104,14 @@ impl Serialize for Schedule {
 }
 
 impl TimeDistribution {
-    /// The distribution after another delay of `low..=high` steps, up to step `limit`.
+    /// Returns the distribution after another delay of `low..=high` steps, up to step `limit`.
     fn spread_delay(&self, low: u64, high: u64, limit: u64) -> Self {
         let end = (self.end() + high).min(limit);
         let first = self.first + low;
         let width = to_float(high - low + 1);
         let mut chances = Vec::with_capacity(step_index((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
-        // The sum of the chances from which a delay leads to this step, as a difference of cumulative chances: rounding
+        // The sum of the chances from which a delay reaches this step, as a difference of cumulative chances: rounding
         // never makes it negative.
         let cumulated: Vec<f64> = self
             .chances
@@ -134,7 +134,7 @@ impl TimeDistribution {
         Self { step: self.step, chances, first }
     }
 
-    /// The part of the distribution from which a delay of `low..=high` steps exceeds `limit`.
+    /// Returns the part of the distribution for which a delay of `low..=high` steps exceeds `limit`.
     fn ended_by_limit(&self, low: u64, high: u64, limit: u64) -> Self {
         let width = to_float(high - low + 1);
         let chance_of_end = |at: u64| match limit.checked_sub(at) {
@@ -171,7 +171,7 @@ impl TimeDistribution {
     }
 }
 
-/// Converts a number of steps, which is not far above [`STEPS_MAX`], into an index.
+/// Converts a number of steps, which is never far above [`STEPS_MAX`], into an index.
 fn step_index(steps: u64) -> usize {
     usize::try_from(steps).unwrap_or(usize::MAX)
 }

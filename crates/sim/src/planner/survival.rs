@@ -1,5 +1,5 @@
 //! The outages that a message survives. A failing message survives if one of its attempts takes place after the outage.
-//! A held message spends no attempt, and survives as long as it may be held.
+//! A held message spends no attempts and survives for as long as it may be held.
 
 use redeliver_core::decide::breaker::HOLD_SECONDS_MAX;
 use redeliver_core::decide::call_outcome;
@@ -11,7 +11,7 @@ use super::scenario::FailedCall;
 use super::schedule::Schedule;
 use crate::number::to_float;
 
-/// The outages in every forecast, in seconds: 1 minute to 24 hours.
+/// The outages covered by every forecast, in seconds: 1 minute to 24 hours.
 pub(super) const OUTAGES_SECONDS: [u64; 11] =
     [60, 300, 600, 900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400];
 
@@ -19,29 +19,30 @@ pub(super) const OUTAGES_SECONDS: [u64; 11] =
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Survival {
     pub outage_seconds: u64,
-    /// The chance if it first fails at the beginning of the outage.
+    /// The chance if the message first fails at the beginning of the outage.
     pub from_its_beginning: f64,
-    /// The chance if it first fails at a random time during the outage.
+    /// The chance if the message first fails at a random time during the outage.
     pub at_a_random_moment: f64,
-    /// The chance if the circuit breaker holds it from the beginning of the outage; `None` without a circuit breaker.
+    /// The chance if the circuit breaker holds the message from the beginning of the outage; `None` without a circuit
+    /// breaker.
     pub held: Option<f64>,
 }
 
 /// The holds of a message from the beginning of an outage, and its attempts afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HoldPlan {
-    /// The maximum time held, after which it is called once more.
+    /// The maximum time for which the message is held. After that, the target is called once more.
     hold_seconds_max: u64,
-    /// The interval at which it is received again.
+    /// The interval between two receives of the message.
     delay_seconds: u64,
     age_seconds_max: u64,
-    /// Its attempts after the hold: only a fault spends them. `None` if the target responds with "not now", since the
-    /// message is given up then.
+    /// The attempts after the hold, which only a fault spends. `None` if the target responds with "not now", since the
+    /// message is then given up.
     after_hold: Option<Schedule>,
 }
 
 impl HoldPlan {
-    /// `None` if the policy has no circuit breaker.
+    /// Creates the plan for a policy, or returns `None` if the policy has no circuit breaker.
     pub(super) fn new(policy: &Policy, failed_call: FailedCall) -> Option<Self> {
         let breaker = policy.circuit_breaker.as_ref()?;
         let hold_seconds_max = breaker.hold_max.as_secs();
@@ -68,19 +69,20 @@ impl HoldPlan {
             return after_hold
                 .map_or(0.0, |schedule| Survival::for_outage(schedule, None, left).from_its_beginning);
         }
-        // It is received again at a random time within the last delay, and must not be too old then.
+        // The message is received again at a random time within one delay of the outage's end, and must not be too old
+        // by then.
         (to_float(self.age_seconds_max - outage_seconds) / to_float(self.delay_seconds)).min(1.0)
     }
 }
 
 impl Survival {
-    /// The chance for an outage of this duration, based only on the policy: it ignores the target's capacity and the
-    /// delays that the target requests.
+    /// Returns the chances for an outage of this duration, based only on the policy: the target's capacity and the
+    /// delays that it requests are ignored.
     pub fn for_outage(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
         let last = &schedule.last;
-        // With R seconds of the outage left, the chance is that of a last attempt at R or later; an attempt in its last
-        // second counts as after it. The mean over all R up to the duration L is the mean of min(last attempt, L),
-        // divided by L.
+        // With R seconds of the outage left, the chance is the probability of a last attempt at R or later. An attempt
+        // in the outage's last second counts as after the outage. The mean over all R up to the duration L is the mean
+        // of min(last attempt, L), divided by L.
         let (mut from_its_beginning, mut mean) = (0.0, 0.0);
         for (step, chance) in (0..).zip(&last.chances) {
             let at = step * last.step;
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(HoldPlan::new(&off, NOT_NOW), None);
     }
 
-    /// After its holds, it is called once more and then given up.
+    /// After the holds, the target is called once more and the message is then given up.
     #[test]
     fn a_message_refused_as_not_now_survives_only_its_holds() {
         assert_eq!(held(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
@@ -133,7 +135,8 @@ mod tests {
 
     #[test]
     fn a_held_message_ends_at_its_maximum_age() {
-        // It is received again every 750 s. With half of that age left, half of all messages are in time.
+        // A held message is received again every 750 s. With half of that left until the maximum age, half of all
+        // messages are in time.
         let policy = r#"{"max_age_seconds":7200}"#;
         for failed_call in [NOT_NOW, FAULTS[0]] {
             assert_eq!(held(failed_call, policy, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);

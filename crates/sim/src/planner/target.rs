@@ -1,5 +1,5 @@
 //! The target of a simulation: down for a while, flapping, or failing by chance, for all messages or for some groups,
-//! and with a capacity.
+//! with an optional capacity.
 
 use std::sync::Mutex;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use crate::built_in_target::BuiltInTarget;
 use crate::tracker::Tracker;
 use redeliver_core::lock;
 
-/// Decides the outcome of a call at its start, and responds at its end.
+/// The simulated target. It decides the outcome of a call at its start and responds at its end.
 #[derive(Clone, Copy)]
 pub(super) struct SimulatedTarget<'a> {
     pub(super) clock: &'a VirtualClock,
@@ -78,7 +78,8 @@ impl SimulatedTarget<'_> {
         Ok(())
     }
 
-    /// A target that is down or rejects a call responds immediately; any other status takes as long as a success.
+    /// Returns the duration of a call. A target that is down or rejects a call responds quickly, a hanging target never
+    /// does, and any other status takes as long as a success.
     fn call_time(&self, number: u64, answer: Result<(), FailureCause>) -> Duration {
         let Scenario { times, failed_call, .. } = *self.scenario;
         let mean = match (answer, failed_call) {
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_a_target_that_hangs_takes_its_timeout_and_is_billed_for_it() {
+    fn a_call_to_a_hanging_target_is_billed_for_its_timeout() {
         let scenario = Scenario {
             messages: 1,
             fault: TargetFault::Outage(Duration::from_secs(10)),
@@ -175,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_call_has_the_status_that_is_asked_for() {
+    fn a_failed_call_has_the_configured_status() {
         let dead_lettered = |status| {
             let scenario = Scenario { failed_call: FailedCall::Status(status), ..ten_messages(1.0, None) };
             let policy = r#"{"max_attempts":1,"circuit_breaker":false,"non_retryable":["HttpStatus.500"]}"#;

@@ -29,8 +29,8 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// The observer of an environment; it records the holds since `start` in the load, and the messages held on their
-    /// queue.
+    /// Creates the observer of an environment. It records holds in the load, by the second since `start`, and the
+    /// messages held on their queue.
     pub(super) fn environment_observer<'a>(
         &'a self,
         clock: &'a VirtualClock,
@@ -43,7 +43,7 @@ impl Telemetry {
     }
 }
 
-/// The size of a batch's log lines.
+/// Returns the size of a batch's log lines.
 #[cfg(test)]
 pub(crate) fn log_bytes(function: &str, clock: &VirtualClock, events: &[Event]) -> u64 {
     let bytes = Counter::default();
@@ -85,8 +85,8 @@ impl Observer for EnvironmentObserver<'_> {
                 lock(self.load).record_holds(second, u64::from(*messages));
             }
             Event::RetryScheduled { spends_attempt: true, .. } => self.telemetry.retries.add(1),
-            // Never a snooze: the simulated target requests none. A message that remains on its queue does not record
-            // its holds.
+            // A retry that spends no attempt is a hold, never a snooze, since the simulated target requests none. A
+            // message that remains on its queue does not record its own holds.
             Event::RetryScheduled { message_id, .. } => self.held.record_held(message_id),
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! A queue from a function's perspective: each request takes time.
+//! A queue as seen by a function: each request takes time.
 
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use redeliver_core::lock;
 use crate::cost::CALL_SECONDS;
 use crate::engine::Pollers;
 
-/// Streams of the seed's generator; lower ones draw the message ids and the order of the groups.
+/// Streams of the seed's generator. The lower streams draw the message ids and the order of the groups.
 const SENDS_STREAM: u64 = 2;
 const CALLS_STREAM: u64 = 3;
 
@@ -19,24 +19,25 @@ const CALLS_STREAM: u64 = 3;
 /// figures use different durations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ModelTimes {
-    /// From a receive that returns messages until the function is invoked with them. "Typical latencies for
+    /// The time from a receive that returns messages until the function is invoked with them. "Typical latencies for
     /// SendMessage, ReceiveMessage, and DeleteMessage API requests are in the tens or low hundreds of milliseconds"
     /// (Amazon SQS FAQs).
     pub(super) receive: Duration,
-    /// A request from a function to SQS: the same, plus 5 ms of the function's own work at a seventh of a core (256
-    /// MB).
+    /// The duration of a request from a function to SQS: the same latency, plus 5 ms of the function's own work at a
+    /// seventh of a core (256 MB).
     pub(super) request: Duration,
-    /// The start of an environment: the function's own 7.5 ms (docs/performance.md), plus Lambda's, for which AWS
-    /// publishes no figure: Firecracker boots in about 125 ms ("Firecracker: Lightweight Virtualization for Serverless
-    /// Applications"). All of it counts as billed, although Lambda bills only the init phase: an overestimate of a few
-    /// cents per million.
+    /// The start time of an environment: the function's own 7.5 ms (docs/performance.md) plus Lambda's share, for which
+    /// AWS publishes no figure. Firecracker boots in about 125 ms ("Firecracker: Lightweight Virtualization for
+    /// Serverless Applications"). All of it counts as billed, although Lambda bills only the init phase; this
+    /// overestimates the cost by a few cents per million.
     pub(super) cold_start: Duration,
-    /// The mean duration of a call that the target answers, or that it fails by chance.
+    /// The mean duration of a call that the target answers, including calls that it fails by chance.
     pub(super) answer: Duration,
-    /// The mean duration of a call that is rejected, or finds no service behind the load balancer: a round trip.
+    /// The mean duration of a call that is rejected, or for which the load balancer has no healthy target: one round
+    /// trip.
     pub(super) refusal: Duration,
     /// The standard deviation of the logarithm of the durations. At 0.5, one call in a hundred takes three times the
-    /// median, as with web services in their good hours.
+    /// median, as is typical of a healthy web service.
     pub(super) spread: f64,
     pub(super) is_random: bool,
     pub(super) has_growing_pollers: bool,
@@ -79,8 +80,8 @@ impl ModelTimes {
         }
     }
 
-    /// The send times in order: random ones, each microsecond of the span with the same chance.
-    pub(super) fn send_moments(&self, messages: u64, over: Duration, seed: u64) -> Vec<Duration> {
+    /// Returns the send times in order. They are random and uniformly distributed over the span, in microseconds.
+    pub(super) fn send_times(&self, messages: u64, over: Duration, seed: u64) -> Vec<Duration> {
         if !self.is_random {
             let second = |number| number * over.as_secs() / messages;
             return (0..messages).map(|number| Duration::from_secs(second(number))).collect();
@@ -95,12 +96,12 @@ impl ModelTimes {
     }
 }
 
-/// A number in `0..below`, computed from 64 random bits.
+/// Returns a number in `0..below`, computed from 64 random bits.
 fn scale_random(random: u64, below: u128) -> u64 {
     u64::try_from((u128::from(random) * below) >> 64).unwrap_or(u64::MAX)
 }
 
-/// The durations of calls: the same in each run for each message and each of its calls, regardless of the policy.
+/// The durations of calls. The n-th call of a message takes the same time in every run, regardless of the policy.
 #[derive(Debug)]
 pub(super) struct CallTimes {
     times: ModelTimes,
@@ -114,8 +115,8 @@ impl CallTimes {
         Self { times, seed, calls: Mutex::default() }
     }
 
-    /// The duration of a message's next call, given the mean. The logarithm is nearly normal: the sum of four draws, so
-    /// that no call takes longer than five times the mean.
+    /// Returns the duration of a message's next call, given the mean. Its logarithm is nearly normal: it is the sum of
+    /// four draws, so that no call takes longer than five times the mean.
     pub(super) fn next_time(&self, message: u64, mean: Duration) -> Duration {
         if mean.is_zero() || self.times.spread == 0.0 {
             return mean;
@@ -144,16 +145,16 @@ mod tests {
 
     const MEAN: Duration = Duration::from_millis(300);
 
-    /// Sends at whole seconds led to full batches, and to results that no deployment achieves.
+    /// Sends at whole seconds would lead to full batches, and to results that no deployment achieves.
     #[test]
-    fn sends_are_at_random_moments_in_order() {
-        let sends = |seed| ModelTimes::default().send_moments(1000, Duration::from_secs(100), seed);
+    fn sends_are_at_random_times_in_order() {
+        let sends = |seed| ModelTimes::default().send_times(1000, Duration::from_secs(100), seed);
         assert!(sends(0).is_sorted() && sends(0) == sends(0) && sends(0) != sends(1));
         assert_eq!(sends(0)[..3], [239_606, 264_733, 354_530].map(Duration::from_micros));
         let in_first_half = sends(0).iter().filter(|at| at.as_secs() < 50).count();
         assert_eq!(in_first_half, 472);
         let times = ModelTimes { is_random: false, ..ModelTimes::default() };
-        assert_eq!(times.send_moments(3, Duration::from_secs(7), 0), [0, 2, 4].map(Duration::from_secs));
+        assert_eq!(times.send_times(3, Duration::from_secs(7), 0), [0, 2, 4].map(Duration::from_secs));
     }
 
     #[test]
@@ -173,6 +174,6 @@ mod tests {
         let first = one.next_time(1, MEAN);
         other.next_time(2, MEAN);
         assert_eq!(other.next_time(1, MEAN), first);
-        assert_ne!(one.next_time(1, MEAN), first, "its second call has a time of its own");
+        assert_ne!(one.next_time(1, MEAN), first, "the second call has its own duration");
     }
 }

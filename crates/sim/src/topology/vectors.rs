@@ -15,11 +15,11 @@ struct Vector {
     name: String,
     strategy: String,
     policy: Value,
-    queues: BTreeMap<String, Wanted>,
+    queues: BTreeMap<String, ExpectedQueue>,
 }
 
 #[derive(Debug, PartialEq, Deserialize)]
-struct Wanted {
+struct ExpectedQueue {
     retention_seconds: u64,
     max_receive_count: Option<u16>,
     dead_letter_queue: Option<String>,
@@ -28,21 +28,21 @@ struct Wanted {
 /// Records the settings of created queues, by their name suffixes.
 struct Recorder {
     sqs: EmbeddedSqs,
-    asked: Mutex<BTreeMap<String, Wanted>>,
+    requested: Mutex<BTreeMap<String, ExpectedQueue>>,
 }
 
 impl QueueService for Recorder {
     type Queue = EmbeddedQueue;
 
     async fn create_queue(&self, name: &str, settings: &QueueSettings) -> Result<EmbeddedQueue, EntryError> {
-        let end = |name: &str| name.rsplit("p-s-").next().unwrap().to_owned();
+        let suffix = |name: &str| name.rsplit("p-s-").next().unwrap().to_owned();
         let redrive = settings.redrive.as_ref();
-        let wanted = Wanted {
+        let created = ExpectedQueue {
             retention_seconds: settings.retention.as_secs(),
             max_receive_count: redrive.map(|redrive| redrive.max_receive_count),
-            dead_letter_queue: redrive.map(|redrive| end(&redrive.target_arn)),
+            dead_letter_queue: redrive.map(|redrive| suffix(&redrive.target_arn)),
         };
-        self.asked.lock().unwrap().insert(end(name), wanted);
+        self.requested.lock().unwrap().insert(suffix(name), created);
         self.sqs.create_queue(name, settings).await
     }
 
@@ -52,7 +52,7 @@ impl QueueService for Recorder {
 }
 
 #[test]
-fn the_queues_of_the_loop_are_those_of_the_vectors() {
+fn the_queues_of_the_loop_match_the_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../schemas/vectors/queues.json")).unwrap();
     for Vector { name, strategy, policy, queues } in vectors {
@@ -60,7 +60,7 @@ fn the_queues_of_the_loop_are_those_of_the_vectors() {
         let retry_loop =
             RetryLoop::from_name(&strategy).unwrap_or_else(|| panic!("{name}: no strategy {strategy}"));
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
-        let recorder = Recorder { sqs: EmbeddedSqs::new(clock.clone(), 1), asked: Mutex::default() };
+        let recorder = Recorder { sqs: EmbeddedSqs::new(clock.clone(), 1), requested: Mutex::default() };
         clock
             .block_on(Topology::create_queues(
                 &recorder,
@@ -70,6 +70,6 @@ fn the_queues_of_the_loop_are_those_of_the_vectors() {
                 Batching::default(),
             ))
             .unwrap();
-        assert_eq!(recorder.asked.into_inner().unwrap(), queues, "{name}");
+        assert_eq!(recorder.requested.into_inner().unwrap(), queues, "{name}");
     }
 }

@@ -22,7 +22,7 @@ fn handed_off(kind: &'static str) -> Event {
     }
 }
 
-/// The metrics after these events of `orders-message-processor`, next to a function without events.
+/// Returns the metrics after these events of `orders-message-processor`, next to a function without events.
 fn text(events: &[Event]) -> String {
     #[derive(Default)]
     struct Seen(Mutex<Vec<Event>>);
@@ -37,7 +37,7 @@ fn text(events: &[Event]) -> String {
     let (first, others) = events.split_first().unwrap();
     metered.observe(first);
     metered.observe_all(others);
-    assert_eq!(*metered.observer.0.lock().unwrap(), events, "all are passed on");
+    assert_eq!(*metered.observer.0.lock().unwrap(), events, "all are forwarded");
     let report = FunctionHealth {
         function: functions[0].clone(),
         healthy: true,
@@ -55,22 +55,22 @@ fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
 fn events_are_counted_by_function_and_dimension() {
     let hopped = Event::Hopped { messages: 7 };
     let text = text(&[processed(0.2), processed(0.3), handed_off("permanent"), hopped.clone(), hopped]);
-    let of = |name: &str, more: &str| {
+    let value_of = |name: &str, more: &str| {
         let series = format!("redeliver_{name}{{function=\"orders-message-processor\"{more}}}");
         value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
     };
-    assert_eq!(of("processed_total", ""), "2");
-    assert_eq!(of("hops_total", ""), "14");
-    assert_eq!(of("handed_off_total", r#",failure_kind="permanent""#), "1");
-    assert_eq!(of("handed_off_total", r#",failure_kind="transient""#), "0");
-    assert_eq!(of("dead_lettered_total", r#",error_type="MESSAGE_EXPIRED""#), "0");
-    assert_eq!(of("retries_scheduled_total", r#",retry_attempt="11-100""#), "0");
-    assert_eq!(of("target_seconds_sum", ""), "0.5");
+    assert_eq!(value_of("processed_total", ""), "2");
+    assert_eq!(value_of("hops_total", ""), "14");
+    assert_eq!(value_of("handed_off_total", r#",failure_kind="permanent""#), "1");
+    assert_eq!(value_of("handed_off_total", r#",failure_kind="transient""#), "0");
+    assert_eq!(value_of("dead_lettered_total", r#",error_type="MESSAGE_EXPIRED""#), "0");
+    assert_eq!(value_of("retries_scheduled_total", r#",retry_attempt="11-100""#), "0");
+    assert_eq!(value_of("target_seconds_sum", ""), "0.5");
     let bucket = r#"redeliver_target_seconds_bucket{le="0.25",function="orders-message-processor"}"#;
     assert_eq!(value(&text, bucket), Some("1"), "{text}");
-    assert_eq!(of("message_age_seconds_count", ""), "3");
-    assert_eq!(of("batches_in_flight", ""), "2");
-    assert_eq!(of("seconds_since_poll", ""), "7.0");
+    assert_eq!(value_of("message_age_seconds_count", ""), "3");
+    assert_eq!(value_of("batches_in_flight", ""), "2");
+    assert_eq!(value_of("seconds_since_poll", ""), "7.0");
     assert_eq!(value(&text, r#"redeliver_processed_total{function="final-dlq-annotator"}"#), Some("0"));
 }
 
@@ -81,32 +81,32 @@ fn receives_so_far_are_not_added_up() {
         Event::ReceivedAgain { sqs_message_id, receive_count, age_seconds: 900.0 }
     };
     let text = text(&[event(5), event(60)]);
-    let of = |name| {
+    let value_of = |name| {
         value(&text, &format!("redeliver_receive_count_{name}"))
             .unwrap_or_else(|| panic!("{name} in\n{text}"))
     };
-    assert_eq!(of(r#"count{function="orders-message-processor"}"#), "2");
-    assert_eq!(of(r#"bucket{le="5.0",function="orders-message-processor"}"#), "1");
-    assert_eq!(of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
+    assert_eq!(value_of(r#"count{function="orders-message-processor"}"#), "2");
+    assert_eq!(value_of(r#"bucket{le="5.0",function="orders-message-processor"}"#), "1");
+    assert_eq!(value_of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
 }
 
 /// A label with a message's id would create one time series per message: Prometheus would run out of memory, and ids
 /// are of no use there.
 #[test]
-fn holds_over_an_hour_are_counted_apart_from_shorter_ones() {
+fn holds_over_an_hour_are_counted_separately_from_shorter_ones() {
     let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };
     let text = text(&[held(0), held(3600), held(3601)]);
-    let of = |more: &str| {
+    let value_of = |more: &str| {
         let series = format!("redeliver_longest_hold_seconds_{more}");
         value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
     };
     let function = r#"function="orders-message-processor""#;
-    assert_eq!(of(&format!(r#"bucket{{le="3600.0",{function}}}"#)), "2");
-    assert_eq!(of(&format!("count{{{function}}}")), "3");
+    assert_eq!(value_of(&format!(r#"bucket{{le="3600.0",{function}}}"#)), "2");
+    assert_eq!(value_of(&format!("count{{{function}}}")), "3");
 }
 
 #[test]
-fn messages_make_no_further_series_and_no_message_is_named() {
+fn messages_create_no_further_series_and_are_never_named() {
     let series = |text: &str| {
         let lines = text.lines().filter(|line| line.starts_with("redeliver_"));
         lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<BTreeSet<_>>()

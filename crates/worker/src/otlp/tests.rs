@@ -34,7 +34,7 @@ impl Collector {
         let address = listener.local_addr().unwrap().to_string();
         let (sender, requests) = unbounded_channel();
         let answer = move |uri: Uri, headers: HeaderMap, body: Bytes| {
-            // The test may be over.
+            // The test may have ended.
             let _ = sender.send((uri.path().to_owned(), headers, body));
             ready(())
         };
@@ -60,7 +60,7 @@ fn export(address: &str, interval: Duration) -> SpanExport {
     SpanExport { exporter, interval }
 }
 
-/// A function's observer that discards its log lines.
+/// Returns a function's observer that discards its log lines.
 fn observer() -> Arc<dyn Observer> {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH + Duration::from_secs(7));
     let logging = Logging { tracing: Some(TracingSettings::default()), ..Logging::default() };
@@ -161,9 +161,9 @@ async fn an_unreachable_collector_loses_spans_with_a_warning() {
 }
 
 /// A clock on which every wait ends immediately.
-struct TimeIsUp;
+struct ImmediateClock;
 
-impl Clock for TimeIsUp {
+impl Clock for ImmediateClock {
     fn now(&self) -> Timestamp {
         Timestamp::UNIX_EPOCH
     }
@@ -172,18 +172,18 @@ impl Clock for TimeIsUp {
 }
 
 #[tokio::test]
-async fn a_collector_that_never_answers_delays_no_batch_and_not_the_end() {
+async fn an_unresponsive_collector_delays_neither_batches_nor_shutdown() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let observer = observer();
     let running = export(&address, OFTEN).start_export(functions(&observer));
     record_batch(&observer);
-    let under_way = listener.accept().await.unwrap();
+    let connection = listener.accept().await.unwrap();
     assert_eq!(tracer(&observer).take_ended(), EndedSpans::default(), "the request has them");
     // While the export waits for its response, batches continue, and new spans are queued.
     record_batch(&observer);
     let EndedSpans { spans: waiting, dropped } = tracer(&observer).take_ended();
     assert_eq!((waiting.len(), dropped, running.task.is_finished()), (1, 0, false));
-    running.finish_export(&TimeIsUp).await;
-    drop(under_way);
+    running.finish_export(&ImmediateClock).await;
+    drop(connection);
 }

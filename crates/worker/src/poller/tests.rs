@@ -22,10 +22,12 @@ use redeliver_testing::altered::{GARBLED, GarbledBodies};
 
 const VISIBILITY_SECONDS: u64 = 40;
 
-/// A function built from a closure that takes the bodies of a batch and returns the failed ones.
-struct Does<T>(T);
+/// A function built from a closure that receives the bodies of a batch and returns the failed ones.
+struct BatchFunction<T>(T);
 
-impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function for Does<T> {
+impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Send> Function
+    for BatchFunction<T>
+{
     async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
         let failed = self.0(records.iter().map(|record| record.body.clone()).collect()).await;
         let done = records.into_iter().filter(|record| !failed.contains(&record.body));
@@ -149,7 +151,7 @@ impl World {
         }
     }
 
-    /// Runs a poller concurrently with `meanwhile`, then stops it; returns the time at which it ended.
+    /// Runs a poller concurrently with `meanwhile`, then stops it and returns the time at which it ended.
     fn run<F: Function>(&self, function: F, meanwhile: impl Future<Output = ()>) -> i64 {
         let poller = self.poller(1, function);
         let meanwhile = async {
@@ -172,9 +174,9 @@ impl World {
         self.sqs.request_counts().get(action.api_name()).copied().unwrap_or_default()
     }
 
-    /// Records every body and completes it after this many seconds.
-    fn taking(&self, seconds: u64) -> impl Function + '_ {
-        Does(move |bodies: Vec<String>| async move {
+    /// Returns a function that records every body, and completes it after this many seconds.
+    fn record_for(&self, seconds: u64) -> impl Function + '_ {
+        BatchFunction(move |bodies: Vec<String>| async move {
             bodies.iter().for_each(|body| self.seen.body(body));
             self.seconds(seconds).await;
             Vec::new()
@@ -189,7 +191,7 @@ fn at(moments: &[(i64, &str)]) -> Vec<(i64, String)> {
 #[test]
 fn a_stop_in_the_middle_of_a_batch_lets_it_end_and_deletes_it() {
     let world = World::new();
-    let ended = world.run(world.taking(7), async {
+    let ended = world.run(world.record_for(7), async {
         world.send(&["a", "b"]).await;
         world.seconds(2).await;
     });
@@ -199,7 +201,7 @@ fn a_stop_in_the_middle_of_a_batch_lets_it_end_and_deletes_it() {
 }
 
 #[test]
-fn messages_of_a_receive_under_way_at_the_stop_are_handled() {
+fn messages_of_a_receive_pending_at_the_stop_are_handled() {
     let world = World::new();
     let late = async {
         world.seconds(3).await;
@@ -207,7 +209,7 @@ fn messages_of_a_receive_under_way_at_the_stop_are_handled() {
     };
     let stopped = async { world.seconds(1).await };
     world.clock.block_on(async {
-        let poller = world.poller(1, world.taking(2));
+        let poller = world.poller(1, world.record_for(2));
         let stopped = async {
             stopped.await;
             world.stop.request();
@@ -221,14 +223,14 @@ fn messages_of_a_receive_under_way_at_the_stop_are_handled() {
 #[test]
 fn an_idle_poller_stops_when_its_long_poll_ends() {
     let world = World::new();
-    assert_eq!(world.run(world.taking(0), world.seconds(25)), 40);
+    assert_eq!(world.run(world.record_for(0), world.seconds(25)), 40);
     assert_eq!(world.requests(SqsAction::ReceiveMessage), 2);
 }
 
 #[test]
 fn an_unreadable_message_is_reported_and_the_others_are_handled() {
     let world = World::new();
-    let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, world.taking(1));
+    let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, world.record_for(1));
     let sent_and_stopped = async {
         world.send(&["a", GARBLED, "b"]).await;
         world.seconds(1).await;
@@ -280,7 +282,7 @@ fn messages_behind_an_unreadable_one_of_their_group_stay() {
 fn a_failed_record_comes_back_after_its_visibility_timeout() {
     let world = World::new();
     let seen = &world.seen;
-    let function = Does(|bodies: Vec<String>| async move {
+    let function = BatchFunction(|bodies: Vec<String>| async move {
         let first = seen.bodies().is_empty();
         bodies.iter().for_each(|body| seen.body(body));
         if first { vec!["b".to_owned()] } else { Vec::new() }
@@ -298,7 +300,7 @@ fn a_failed_record_comes_back_after_its_visibility_timeout() {
 fn a_panic_is_reported_and_deletes_nothing() {
     let world = World::new();
     let seen = &world.seen;
-    let function = Does(|bodies: Vec<String>| async move {
+    let function = BatchFunction(|bodies: Vec<String>| async move {
         let first = seen.bodies().is_empty();
         bodies.iter().for_each(|body| seen.body(body));
         assert!(!first, "on purpose");
@@ -315,9 +317,9 @@ fn a_panic_is_reported_and_deletes_nothing() {
 }
 
 #[test]
-fn a_batch_that_never_ends_is_broken_off_at_its_deadline() {
+fn an_endless_batch_is_aborted_at_its_deadline() {
     let world = World::new();
-    let ended = world.run(Does(|_| pending()), async {
+    let ended = world.run(BatchFunction(|_| pending()), async {
         world.send(&["a"]).await;
         world.seconds(5).await;
         assert!(world.health.health_report(world.clock.now()).healthy);
@@ -333,7 +335,7 @@ fn batches_in_flight_never_exceed_the_concurrency() {
     let world = World::new();
     let bodies: Vec<_> = (0..60).map(|n| n.to_string()).collect();
     let (now, most, done) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
-    let function = Does(|bodies: Vec<String>| {
+    let function = BatchFunction(|bodies: Vec<String>| {
         let (world, now, most, done) = (&world, &now, &most, &done);
         async move {
             most.fetch_max(now.fetch_add(1, Ordering::Relaxed) + 1, Ordering::Relaxed);

@@ -12,7 +12,7 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-const HANDED_OFF: Option<RetrySetup> = Some(ASSUMED);
+const HANDED_OFF: Option<RetrySetup> = Some(ASSUMED_RETRIES);
 const ELSEWHERE: Option<RetrySetup> = None;
 
 fn named(retrying: Option<RetrySetup>) -> NamedQueues {
@@ -30,7 +30,7 @@ fn hidden(max_attempts: u32) -> Option<RetrySetup> {
     Some(RetrySetup { strategy: Strategy::Visibility, max_attempts, queue_times: Some(queue_times) })
 }
 
-/// The attributes of a queue with this DLQ and `maxReceiveCount`.
+/// Returns the attributes of a queue with this DLQ and `maxReceiveCount`.
 fn moved_to(arn: &str, receives: u64) -> BTreeMap<String, String> {
     let policy = serde_json::json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives });
     with(&[
@@ -44,8 +44,8 @@ fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
     attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
-/// The error or the warnings for a queue with these attributes.
-fn said(
+/// Returns the error or the warnings for a queue with these attributes.
+fn check_attributes_of(
     failed: Option<RetrySetup>,
     role: Role,
     attributes: BTreeMap<String, String>,
@@ -61,10 +61,18 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
         (Role::IntermediateDlq, "annotation", 1000),
         (Role::Annotation, "final", 110),
     ] {
-        assert_eq!(said(HANDED_OFF, role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
+        assert_eq!(
+            check_attributes_of(HANDED_OFF, role, moved_to(&arn(next), receives)),
+            Ok(vec![]),
+            "{role:?}"
+        );
     }
     for (role, next, receives) in [(Role::Source, "annotation", 15), (Role::Annotation, "final", 25)] {
-        assert_eq!(said(hidden(5), role, moved_to(&arn(next), receives)), Ok(vec![]), "{role:?}");
+        assert_eq!(
+            check_attributes_of(hidden(5), role, moved_to(&arn(next), receives)),
+            Ok(vec![]),
+            "{role:?}"
+        );
     }
     let ordered = RetrySetup { strategy: Strategy::Ordered, max_attempts: 980, queue_times: None };
     let urls = [(Role::Source, url("source.fifo")), (Role::SourceDlq, url("source-dlq.fifo"))].into();
@@ -78,22 +86,22 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
     assert_eq!(
         ordered.check_attributes(&fewer.into()).unwrap_err().to_string(),
         format!(
-            "- {}: SQS moves a message out of it after 5 receives, and each retry and each hold is one; set the \
+            "- {}: SQS moves a message out of it after 5 receives, and each retry and each hold is a receive; set the \
              maxReceiveCount of its redrive policy to 1000",
             url("source.fifo")
         )
     );
     for (role, next, receives) in [(Role::Source, "annotation", 990), (Role::Annotation, "final", 1000)] {
         assert_eq!(
-            said(hidden(1000), role, moved_to(&arn(next), receives)),
+            check_attributes_of(hidden(1000), role, moved_to(&arn(next), receives)),
             Ok(vec![]),
-            "SQS counts to 1000"
+            "the SQS limit is 1000"
         );
     }
 }
 
 #[test]
-fn a_queue_that_is_named_twice_is_refused() {
+fn a_queue_named_twice_is_refused() {
     assert_eq!(named(HANDED_OFF).check_distinct(), Ok(()));
     for again in
         [url("source"), "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/source".to_owned()]
@@ -111,13 +119,13 @@ fn a_queue_that_is_named_twice_is_refused() {
     queues
         .urls
         .insert(Role::FinalDlq, "https://sqs.eu-central-1.amazonaws.com/210987654321/source".to_owned());
-    assert_eq!(queues.check_distinct(), Ok(()), "it is another account's");
+    assert_eq!(queues.check_distinct(), Ok(()), "the accounts differ");
 }
 
 #[test]
 fn a_redrive_that_bypasses_the_annotator_is_refused() {
     assert_eq!(
-        said(HANDED_OFF, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
+        check_attributes_of(HANDED_OFF, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
         format!(
             "- {}: SQS moves messages out of it to {}, which is not the queue of INTERMEDIATE_DLQ_URL ({}); name that queue in its \
              redrive policy, or set INTERMEDIATE_DLQ_URL to the queue that the policy names",
@@ -131,11 +139,14 @@ fn a_redrive_that_bypasses_the_annotator_is_refused() {
         (HANDED_OFF, Role::IntermediateDlq, "ANNOTATION_QUEUE_URL"),
         (ELSEWHERE, Role::Annotation, "FINAL_DLQ_URL"),
     ] {
-        let error = said(failed, role, moved_to(&arn("another"), 1000)).unwrap_err();
+        let error = check_attributes_of(failed, role, moved_to(&arn("another"), 1000)).unwrap_err();
         assert!(error.contains(&format!("is not the queue of {right} (")), "{error}");
     }
     let elsewhere = "arn:aws:sqs:eu-central-1:210987654321:intermediate";
-    assert!(said(HANDED_OFF, Role::Source, moved_to(elsewhere, 1)).is_err(), "another account's");
+    assert!(
+        check_attributes_of(HANDED_OFF, Role::Source, moved_to(elsewhere, 1)).is_err(),
+        "in another account"
+    );
 }
 
 #[test]
@@ -147,14 +158,14 @@ fn an_emulator_url_without_an_account_is_accepted() {
 }
 
 #[test]
-fn a_low_max_receive_count_is_refused_with_the_one_to_set() {
+fn a_low_max_receive_count_is_refused_with_the_needed_one() {
     for (failed, role, next, count, said_of_it) in [
         (
             HANDED_OFF,
             Role::IntermediateDlq,
             "annotation",
             5,
-            "after 5 receives, and a failed-message-processor that is broken for a while would end its retries; set the \
+            "after 5 receives, and a temporarily broken failed-message-processor would end its retries; set the \
              maxReceiveCount of its redrive policy to 100",
         ),
         (
@@ -170,7 +181,7 @@ fn a_low_max_receive_count_is_refused_with_the_one_to_set() {
             Role::Source,
             "annotation",
             1,
-            "after 1 receives, and each retry is one, and ten more than the policy's max_attempts are for what goes wrong; set the \
+            "after 1 receives, and each retry is a receive, and ten more than the policy's max_attempts are reserved for failures; set the \
              maxReceiveCount of its redrive policy to 15",
         ),
         (
@@ -182,7 +193,7 @@ fn a_low_max_receive_count_is_refused_with_the_one_to_set() {
              the maxReceiveCount of its redrive policy to 25",
         ),
     ] {
-        let error = said(failed, role, moved_to(&arn(next), count)).unwrap_err();
+        let error = check_attributes_of(failed, role, moved_to(&arn(next), count)).unwrap_err();
         assert!(error.ends_with(&format!("SQS moves a message out of it {said_of_it}")), "{error}");
     }
 }
@@ -190,7 +201,8 @@ fn a_low_max_receive_count_is_refused_with_the_one_to_set() {
 #[test]
 fn a_costly_or_unknown_redrive_is_a_warning() {
     let warning = |failed, role, attributes| {
-        let [warning] = <[String; 1]>::try_from(said(failed, role, attributes).unwrap()).unwrap();
+        let [warning] =
+            <[String; 1]>::try_from(check_attributes_of(failed, role, attributes).unwrap()).unwrap();
         warning
     };
     let several = warning(HANDED_OFF, Role::Source, moved_to(&arn("intermediate"), 5));
@@ -210,7 +222,7 @@ fn a_queue_that_differs_from_its_settings_is_refused() {
     let refused = |changed: (&str, &str)| {
         let mut attributes = moved_to(&arn("annotation"), 15);
         attributes.insert(changed.0.to_owned(), changed.1.to_owned());
-        said(hidden(5), Role::Source, attributes).unwrap_err()
+        check_attributes_of(hidden(5), Role::Source, attributes).unwrap_err()
     };
     assert_eq!(
         refused(("VisibilityTimeout", "60")),

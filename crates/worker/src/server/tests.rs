@@ -36,13 +36,13 @@ fn served<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
 }
 
 impl Running {
-    /// The status line and the body of a response; the server closes the connection.
+    /// Returns the status line and the body of a response; the server closes the connection.
     async fn ask(&self, request: &str) -> (String, String) {
         let (head, body) = self.ask_for_head(request).await;
         (head.lines().next().unwrap_or_default().to_owned(), body)
     }
 
-    /// The complete head and the body of a response.
+    /// Returns the complete head and the body of a response.
     async fn ask_for_head(&self, request: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         // The server may close the connection before the whole request is written.
@@ -131,7 +131,7 @@ fn an_endless_head_is_refused_and_a_silent_client_blocks_no_other() {
 }
 
 #[test]
-fn a_probe_is_answered_however_many_connections_send_half_a_head() {
+fn a_health_probe_is_answered_despite_many_half_sent_requests() {
     served(async |server| {
         let mut held = Vec::new();
         for _ in 0..2 * http_server::CONNECTIONS_MAX {
@@ -144,7 +144,7 @@ fn a_probe_is_answered_however_many_connections_send_half_a_head() {
 }
 
 #[test]
-fn an_address_that_is_taken_is_named() {
+fn a_bind_error_names_the_occupied_address() {
     served(async |server| {
         let error = HealthServer::bind(server.address).await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("--health: cannot listen on {}: ", server.address)), "{error}");

@@ -1,4 +1,4 @@
-//! The functions' readers of answers: those of targets, and Lambda's events, which hold ten messages.
+//! The functions' readers of responses from targets, and of Lambda's events with ten messages.
 
 use bytes::Bytes;
 use redeliver_core::decide::call_outcome;
@@ -11,20 +11,21 @@ use super::shapes::{SHAPES, fill_document};
 use super::{HostileCase, HostileReading, filled_up_to};
 use crate::aws::{FunctionResponse, lambda, retry_after, send_outcomes};
 
-/// The largest answer of a function, and the largest event ("Lambda quotas").
+/// The maximum size of a function's response and of an event ("Lambda quotas").
 const ANSWER_BYTES: usize = 6_291_556;
-/// The largest answer of a function in which a report of failures in another form is sought.
+/// The maximum size of a function's response that is searched for other forms of failure reports.
 const NEARLY_BYTES: usize = 1 << 20;
-/// The largest head of a response that the HTTP client reads.
+/// The maximum size of a response's head in the HTTP client.
 const HEAD_BYTES: usize = 400 << 10;
 const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
 
-/// The most messages of a batch ("Configuring scaling behavior for SQS event source mappings", AWS Lambda Developer Guide).
+/// The maximum number of messages in a batch ("Configuring scaling behavior for SQS event source mappings", AWS Lambda
+/// Developer Guide).
 const RECORDS_MAX: usize = 10_000;
 
 type MakeAnswer = fn(Vec<u8>) -> FunctionResponse;
 
-/// An answer of a user's own function: hostile members take the place of `$`.
+/// Responses of a user's own function: hostile members replace `$`.
 const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
     ("answer, of a function", "{$}", response_answer),
     (
@@ -143,7 +144,7 @@ fn error_answer(body: Vec<u8>) -> FunctionResponse {
     FunctionResponse::Error(Bytes::from(body))
 }
 
-/// To a batch; an exception is unwrapped only if it is about one record.
+/// Reads the response to a batch; an exception is unwrapped only if there is one record.
 fn read_response(answer: FunctionResponse) -> HostileReading {
     HostileReading::new(answer, |answer| match answer {
         FunctionResponse::Error(_) => send_outcomes(answer, &IDS[..1]),

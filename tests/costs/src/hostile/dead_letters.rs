@@ -1,4 +1,4 @@
-//! The command line's readers of a dead letter, redeliver's own or a foreign one.
+//! The command line's readers of dead letters, both redeliver's and foreign ones.
 
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_dead_letters::edit::splice_edit;
@@ -9,10 +9,10 @@ use super::messages::received_message;
 use super::shapes::{MakeMembers, SHAPES, fill_document};
 use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value};
 
-/// Room for the names and types of attributes.
+/// Leaves space for the names and types of attributes.
 const BYTES: usize = MESSAGE_BYTES - 1000;
 
-/// A writer of dead letters, and the body that it writes: hostile members take the place of `$`.
+/// A producer of dead letters, and its body: hostile members replace `$`.
 const BODIES: [(&str, &str); 8] = [
     (
         "dead letter, of redeliver",
@@ -40,7 +40,7 @@ const BODIES: [(&str, &str); 8] = [
 ];
 
 pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
-    let of_bodies = BODIES.iter().flat_map(|(writer, template)| {
+    let body_cases = BODIES.iter().flat_map(|(writer, template)| {
         in_shapes(writer, |members| read_record(&fill_document(template, members, BYTES), Attributes::new()))
     });
     let in_attribute = in_shapes("dead letter, of NServiceBus in an attribute", |members| {
@@ -55,7 +55,7 @@ pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
         edit_innermost(&mut after);
         HostileReading::new((body, before, after), |(body, before, after)| splice_edit(body, before, after))
     });
-    of_bodies.chain(in_attribute).chain(edited).chain(foreign_letter_cases()).collect()
+    body_cases.chain(in_attribute).chain(edited).chain(foreign_letter_cases()).collect()
 }
 
 fn foreign_letter_cases() -> Vec<HostileCase> {
@@ -99,7 +99,7 @@ fn in_shapes(
     SHAPES.iter().map(case).collect()
 }
 
-/// All that `audit` shows and filters by.
+/// Reads everything that `audit` displays and filters by.
 fn read_record(body: &str, attributes: Attributes) -> HostileReading {
     HostileReading::new(received_message(body, attributes), |message| {
         let record = DeadLetterRecord::new(message.clone());

@@ -1,4 +1,4 @@
-//! The functions' readers of a message, its body, attributes and trace header, and the writers of their documents.
+//! The functions' readers of a message (its body, attributes and trace header), and the writers of their documents.
 
 use redeliver_core::archive::{ArchivedMessage, Omit};
 use redeliver_core::arrival::Arrival;
@@ -18,10 +18,10 @@ use super::shapes::{SHAPES, fill_document};
 use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value, test_annotation};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-/// Room for the names and types of attributes.
+/// Leaves space for the names and types of attributes.
 const BYTES: usize = MESSAGE_BYTES - 500;
 
-/// A reader, and the document that it reads: hostile members take the place of `$`.
+/// A reader and its document: hostile members replace `$`.
 struct DocumentReader {
     name: &'static str,
     template: &'static str,
@@ -134,7 +134,7 @@ pub(super) fn message_cases() -> Vec<HostileCase> {
     readers.chain(text_cases()).collect()
 }
 
-/// Readers of what is no JSON.
+/// Readers of text that is not JSON.
 fn text_cases() -> Vec<HostileCase> {
     let state = |name: &str, part: fn(usize) -> String| {
         HostileCase::new("tracestate", move || {
@@ -200,7 +200,7 @@ fn text_cases() -> Vec<HostileCase> {
     ]
 }
 
-/// The attributes of the final record of a message with an error that anybody may have written.
+/// The attributes of the final record of a message whose error is from an untrusted sender.
 fn annotate_record(record: ReceivedMessage) -> Attributes {
     let mut arrival = Arrival::from_record(record, fixed_now());
     let error = arrival.take_verdict().err().flatten().unwrap_or_default();
@@ -212,7 +212,7 @@ fn annotate_record(record: ReceivedMessage) -> Attributes {
     annotate_attributes(&arrival.record.attributes, 0, &annotation)
 }
 
-/// A document that folds a document that folds a document, and so on: as many as fit.
+/// A document that folds another one, which folds another one, and so on, up to the size limit.
 fn nested_dead_letters() -> String {
     let record = |folded: String| {
         let record: DeadLetter = test_annotation().record;
@@ -238,7 +238,7 @@ fn read_plain(id: IdSources, body: String) -> HostileReading {
     })
 }
 
-/// A retry of a plain message reads the document, and writes it again.
+/// Reads and rewrites the document, like a retry of a plain message.
 fn read_redelivered(document: String) -> HostileReading {
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
     HostileReading::new((schema, single_attribute(REDELIVER, document)), |(schema, attributes)| {

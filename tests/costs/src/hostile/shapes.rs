@@ -1,14 +1,14 @@
-//! The shapes of hostile JSON: the members of an object, made as large as the reader's limit.
+//! The shapes of hostile JSON: members of an object that fill the reader's limit.
 
 use super::filled_up_to;
 
-/// Levels that every reader goes down: a message may have 128, some of them around the hostile part.
+/// The nesting depth that every reader accepts: a message may have 128 levels, some of them around the hostile part.
 const LEVELS: usize = 100;
 
-/// Makes members of an object, at most this many bytes.
+/// Returns members of an object, with at most this many bytes.
 pub(super) type MakeMembers = fn(usize) -> String;
 
-/// By their names.
+/// The shapes, by name.
 pub(super) const SHAPES: [(&str, MakeMembers); 13] = [
     ("many members", |bytes| filled_up_to(bytes, |index| format!(r#""{index:x}":0"#))),
     ("long names", |bytes| filled_up_to(bytes, |index| format!(r#""{}{index:x}":0"#, "a".repeat(400)))),

@@ -68,7 +68,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert!(is_sendable(&attributes), "SQS would refuse {attributes:?}");
     assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX, "too large");
     let code = Attribute::string(annotation.reason.as_str());
-    // A producer's document could only pass for ours if annotation gave way, and then all of its attributes are there.
+    // A producer's document could pass for ours only if annotation gave up, and then all of its attributes are present.
     let written = attributes.get(DEAD_LETTER).filter(|ours| producer.get(DEAD_LETTER) != Some(*ours));
     let Some(written) = written else {
         for (name, attribute) in producer {
@@ -77,15 +77,15 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
         let ours: Vec<_> = attributes.keys().filter(|name| !producer.contains_key(*name)).collect();
         assert!(ours.iter().all(|name| *name == ERROR_TYPE || *name == ERROR_DETAILS), "{ours:?}");
         let same_name = [ERROR_TYPE, ERROR_DETAILS].iter().any(|name| producer.contains_key(*name));
-        assert!(ours.is_empty() || !same_name, "whose is which of {:?}?", attributes.keys());
+        assert!(ours.is_empty() || !same_name, "ambiguous attributes: {:?}", attributes.keys());
         let room = attributes_size(producer) * 3 + body_bytes + 10_000 < MESSAGE_BYTES_MAX;
         assert!(!room, "there was room, but the record is not annotated: {producer:?}");
         return;
     };
-    let record = DeadLetter::from_attribute(written).expect("we wrote it");
+    let record = DeadLetter::from_attribute(written).expect("our own document is readable");
     check_later_version(&attributes, written);
     assert_eq!(attributes[ERROR_TYPE], code);
-    let details = attributes[ERROR_DETAILS].text().expect("it is text");
+    let details = attributes[ERROR_DETAILS].text().expect("the attribute is a string");
     assert!(!details.is_empty() && details.len() <= ERROR_DETAILS_BYTES_MAX);
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
     let length = serde_json::to_string(&unfolded).map_or(usize::MAX, |json| json.len());
@@ -95,9 +95,9 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert_eq!(&restored, producer, "not restored exactly");
 }
 
-/// A later version's final record has more members, and is still read.
+/// A later version's final record has more members and can still be read.
 fn check_later_version(attributes: &Attributes, document: &Attribute) {
-    let json = document.text().expect("it is text");
+    let json = document.text().expect("the attribute is a string");
     let mut later = attributes.clone();
     let more = json.replacen('{', r#"{"since":{"a":[1e400]},"#, 1).replacen(
         r#""cause":{"#,
@@ -108,6 +108,6 @@ fn check_later_version(attributes: &Attributes, document: &Attribute) {
     assert_eq!(
         producers_attributes(later),
         producers_attributes(attributes.clone()),
-        "a later version's is not recognised"
+        "a later version's document is not recognised"
     );
 }

@@ -19,7 +19,7 @@ use super::split_parts;
 use crate::json;
 use crate::messages::{ID, fixed_now, open_arrival, received_record, schema};
 
-/// Rounds of the loop, enough to see progress.
+/// The number of rounds of the loop, enough to see progress.
 const ROUNDS: usize = 4;
 
 pub(super) fn check(input: &str) {
@@ -55,23 +55,23 @@ fn failed_delivery(
     Some(FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None })
 }
 
-/// The body of the re-send, if there is one.
+/// The body of the re-send, if any.
 fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
     let bare = failed_delivery(body, Attributes::new(), hand_off, due_at)?;
     let before = bare.accepted.metadata().clone();
     let now = fixed_now();
-    // A mebibyte takes its time: one body in sixteen.
+    // A body of a mebibyte is slow to check, so only one in sixteen is made that large.
     let sizes = [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()];
     for attributes_bytes in sizes.into_iter().filter(|_| body.len().is_multiple_of(16)) {
         // The name and the type take seven bytes.
         let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
         let full = failed_delivery(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
         if let Decision::Resend(resend) = decide(policy, &full, now) {
-            assert!(body_of(resend).len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
+            assert!(resend_body(resend).len() + attributes_bytes <= MESSAGE_BYTES_MAX, "too large: {body:?}");
         }
     }
     let decided = decide(policy, &bare, now);
-    assert_eq!(decided, decide(policy, &bare, now), "a copy is decided on differently");
+    assert_eq!(decided, decide(policy, &bare, now), "a copy has another decision");
     let resend = match decided {
         Decision::Resend(resend) => resend,
         Decision::Hop(due) => {
@@ -90,61 +90,61 @@ fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, bod
         }
     };
     assert!(
-        hand_off.answer.known_class() != FailureClass::Permanent || policy.retryable.is_some(),
+        hand_off.classification.known_class() != FailureClass::Permanent || policy.retryable.is_some(),
         "{body:?}"
     );
-    let sent = body_of(resend.clone());
+    let sent = resend_body(resend.clone());
     let after = schema().parse_envelope(&sent).unwrap_or_else(|invalid| panic!("{invalid}: {sent:?}"));
     let after = after.metadata;
     assert_eq!(resend.retry_attempt, after.retry_attempt);
     // Each re-send increments exactly one limited counter.
-    let spent = |spends| u32::from(resend.spends == spends);
+    let spent = |budget| u32::from(resend.budget == budget);
     assert_eq!(after.retry_attempt, before.retry_attempt + spent(Budget::Attempt));
     assert_eq!(after.snooze_count, before.snooze_count + spent(Budget::Snooze));
     assert_eq!(after.redrive_count, before.redrive_count + spent(Budget::Redrive));
-    // Holds that a producer wrote do not count.
+    // Holds written by a producer do not count.
     let held_before = before.holds.trusted_seconds(hand_off.delivery.origin);
     let held_after = after.holds.trusted_seconds(Origin::Resent);
     let held = held_after.checked_sub(held_before).expect("holds only grow");
-    assert_eq!(held > 0, resend.spends == Budget::Hold, "the loop stands: {body:?}");
+    assert_eq!(held > 0, resend.budget == Budget::Hold, "no progress: {body:?}");
     let outage = after.holds.trusted_outage(Origin::Resent, Timestamp::MAX_UTC);
-    assert_eq!(outage.is_some(), resend.spends == Budget::Hold, "{body:?}");
+    assert_eq!(outage.is_some(), resend.budget == Budget::Hold, "{body:?}");
     assert!(
-        resend.spends != Budget::Attempt || hand_off.answer.known_class() != FailureClass::Unanswered,
+        resend.budget != Budget::Attempt || hand_off.classification.known_class() != FailureClass::Unanswered,
         "{body:?}"
     );
     assert!(after.retry_attempt <= policy.max_attempts.max(before.retry_attempt), "{body:?}");
     assert!((usize::from(held == 0)..=HISTORY_MAX).contains(&after.retry_history.len()));
     let latest = now + resend.delay.duration();
-    let node = json::parse_json(&sent).expect("it is valid");
+    let node = json::parse_json(&sent).expect("the body is valid");
     let metadata = node.member("metadata").map(|member| &member.value);
     let time = metadata.and_then(|metadata| metadata.member("next_retry_time")?.value.string());
-    let due = time.as_deref().and_then(parse_rfc3339).expect("it is valid");
+    let due = time.as_deref().and_then(parse_rfc3339).expect("the time is valid");
     let rounded = if policy.long_delays { TimeDelta::seconds(1) } else { TimeDelta::zero() };
     assert!(due <= latest && latest - due <= rounded, "due at {due}, held back until {latest}: {body:?}");
-    assert!(due >= now && u64::from(resend.waited.get()) <= 43_200);
-    if resend.spends == Budget::Attempt
-        && hand_off.answer.known_class() != FailureClass::Snooze
+    assert!(due >= now && u64::from(resend.total_delay.get()) <= 43_200);
+    if resend.budget == Budget::Attempt
+        && hand_off.classification.known_class() != FailureClass::Snooze
         && due_at.is_none()
     {
         let (message_id, generation) = (before.message_id, before.generation());
         let key = JitterKey { message_id, generation, attempt: before.retry_attempt + 1 };
-        assert!(resend.waited >= retry_delay(policy, key), "before the backoff is over: {body:?}");
+        assert!(resend.total_delay >= retry_delay(policy, key), "before the backoff is over: {body:?}");
     }
     let first_sent = resend.first_sent;
     let limits =
         [before.expires_at, policy.max_age_seconds.map(|age| first_sent + TimeDelta::seconds(age.into()))];
-    assert!(limits.into_iter().flatten().all(|limit| due <= limit), "past its age: {body:?}");
+    assert!(limits.into_iter().flatten().all(|limit| due <= limit), "past its maximum age: {body:?}");
     let data = |body: &str| {
-        let node = json::parse_json(body).expect("it is valid");
+        let node = json::parse_json(body).expect("the body is valid");
         node.member("data").map(|data| body[data.value.at.clone()].to_owned())
     };
     assert_eq!(data(&sent), data(body), "the data has changed");
     Some(sent)
 }
 
-/// The body of an envelope's re-send.
-fn body_of(resend: Resend) -> String {
+/// The body of the re-send of an envelope.
+fn resend_body(resend: Resend) -> String {
     let Rewritten::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
     body
 }

@@ -8,7 +8,7 @@ use redeliver_core::message::{Attribute, Attributes};
 
 use super::split_parts;
 use crate::json;
-use crate::messages::{fixed_now, is_sendable, open_arrival, put_back};
+use crate::messages::{fixed_now, is_sendable, open_arrival, restore_folded};
 
 pub(super) fn check(input: &str) {
     let [failure, dead_letter] = split_parts(input);
@@ -31,10 +31,10 @@ fn check_arrival(attributes: &Attributes) {
     let text = |name| attributes.get(name).and_then(Attribute::text);
     let object =
         text(FAILURE).is_some_and(|text| json::parse_json(text).is_ok_and(|node| node.members().is_some()));
-    assert!(object || document.is_none(), "no JSON object, but it is read: {attributes:?}");
+    assert!(object || document.is_none(), "not a JSON object, but accepted: {attributes:?}");
     assert!(
         is_sendable(&found.record.attributes),
-        "what arrived could not be sent on: {:?}",
+        "the attributes could not be sent: {:?}",
         found.record.attributes
     );
     assert!(!found.record.attributes.contains_key(FAILURE), "a reserved name");
@@ -47,19 +47,19 @@ fn check_arrival(attributes: &Attributes) {
         says("verdict") || says("due_at")
     };
     if let Some(text) = text(FAILURE).filter(|text| document.is_some() && folds(text)) {
-        expected = put_back(&expected, text).unwrap_or(expected);
+        expected = restore_folded(&expected, text).unwrap_or(expected);
     }
     if found.came_back.is_some() {
         let record = expected.get(DEAD_LETTER).and_then(Attribute::text).unwrap_or_default().to_owned();
         for name in [DEAD_LETTER, ERROR_TYPE, ERROR_DETAILS] {
             expected.remove(name);
         }
-        let whole = put_back(&expected, &record);
-        expected = whole.expect("what SQS would not have taken from a producer is none of ours");
+        let restored = restore_folded(&expected, &record);
+        expected = restored.expect("our documents fold only attributes that SQS accepts");
     }
     let again = producers_attributes(found.record.attributes.clone());
     let expected_again = ProducersAttributes { attributes: found.record.attributes.clone(), came_back: None };
-    assert_eq!(again, expected_again, "judged again on the next queue");
+    assert_eq!(again, expected_again, "read differently on the next queue");
     assert_eq!(found.record.attributes, expected);
     if let Some(HandedOffFailure { hand_off, .. }) =
         document.cloned().and_then(FailureDocument::into_hand_off)
@@ -68,7 +68,7 @@ fn check_arrival(attributes: &Attributes) {
     }
 }
 
-/// Members that this version knows.
+/// The members known to this version.
 const KNOWN: [&str; 16] = [
     "type",
     "details",
@@ -88,7 +88,7 @@ const KNOWN: [&str; 16] = [
     "folded_attributes",
 ];
 
-/// A document can be written as a hop and read again, and keeps members that this version does not know.
+/// Checks that a document can be written as a hop and read again, and keeps members unknown to this version.
 fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     let hop = Hop { hand_off, due_at: fixed_now() };
     let attributes = hop.attach_to(producer, 1, None).attributes;
@@ -97,16 +97,17 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
         return;
     }
     assert!(is_sendable(&attributes), "{attributes:?}");
-    let written = attributes.get(FAILURE).and_then(Attribute::text).expect("we wrote it").to_owned();
+    let written =
+        attributes.get(FAILURE).and_then(Attribute::text).expect("our own document is readable").to_owned();
     let Some(FailureDocument::Hop(again)) = open_arrival(attributes, fixed_now()).document().cloned() else {
         panic!("a hop: {written}")
     };
     let (before, after) = (&hop.hand_off, &again.hand_off);
-    assert_eq!(before.answer, after.answer);
+    assert_eq!(before.classification, after.classification);
     let kept = before.delivery.source_message_id.len() + before.delivery.source_queue_arn.len();
     assert!(kept > 200 || before.delivery == after.delivery, "{before:?} {after:?}");
-    // A short one never needs to give way.
-    let node = json::parse_json(text).expect("it was read");
+    // A short document never needs to be truncated.
+    let node = json::parse_json(text).expect("the document was read");
     let unknown = node.members().unwrap_or_default().iter().filter(|member| {
         String::from_utf16(&member.name)
             .is_ok_and(|name| !KNOWN.contains(&&*name) && name.chars().all(is_legal))

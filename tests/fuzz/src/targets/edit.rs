@@ -1,4 +1,4 @@
-//! `edit::splice_edit`, with a body and its edited value.
+//! `edit::splice_edit` with a body and its edited value.
 
 use crate::edit::splice_edit;
 use redeliver_core::json::value;
@@ -25,7 +25,7 @@ pub(super) fn check(input: &str) {
     assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
 }
 
-/// Checks that `serde_json` reads the same value, except for objects with a name that it reserves.
+/// Checks that `serde_json` reads the same value, except for objects with a reserved name.
 fn check_value(text: &str, value: &Value) {
     if !json::parse_json(text).is_ok_and(|node| has_private_name(&node)) {
         assert_eq!(serde_json::from_str::<Value>(text).ok().as_ref(), Some(value), "{text:?}");
@@ -43,7 +43,7 @@ fn has_private_name(node: &JsonNode) -> bool {
     }
 }
 
-/// Checks that equal values keep their bytes, and members their order.
+/// Checks that equal values keep their bytes, and that members keep their order.
 fn check_kept(body: (&str, &JsonNode), spliced: (&str, &JsonNode), before: &Value, after: &Value) {
     if before == after {
         assert_eq!(&body.0[body.1.at.clone()], &spliced.0[spliced.1.at.clone()]);

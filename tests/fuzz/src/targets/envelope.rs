@@ -1,4 +1,4 @@
-//! The message body: the parser accepts exactly what the rules accept, and a splice only changes our members.
+//! The message body: the parser accepts exactly the valid bodies, and a splice changes only our members.
 
 use redeliver_core::failure::DlqReturn;
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -14,7 +14,7 @@ use serde_json::value::RawValue;
 use crate::json::{self, JsonNode, JsonRefusal, NodeKind};
 use crate::messages::{ID, fixed_now, schema};
 
-/// The input as a body, as a value in `data`, and as members of `metadata`.
+/// Checks the input as a body, as a value in `data`, and as members of `metadata`.
 pub(super) fn check(input: &str) {
     check_body(input);
     check_body(&format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"case":{input}}},"own":{input}}}"#));
@@ -25,14 +25,14 @@ pub(super) fn check(input: &str) {
 fn check_body(body: &str) {
     check_plain(body);
     let node = json::parse_json(body);
-    // Two independent parsers agree on JSON (`RawValue` only checks the grammar), except for the depth.
+    // Two independent parsers agree on the grammar of JSON (`RawValue` checks nothing else), except for the depth.
     if node != Err(JsonRefusal::TooDeep) {
         let raw = serde_json::from_str::<&RawValue>(body);
-        assert_eq!(node.is_ok(), raw.is_ok(), "the two readers of JSON: {body:?}");
+        assert_eq!(node.is_ok(), raw.is_ok(), "the JSON parsers disagree: {body:?}");
     }
     match (schema().parse_envelope(body), expected_verdict(body, &node)) {
         (Ok(envelope), EnvelopeVerdict::Valid | EnvelopeVerdict::Either) => {
-            let node = node.expect("valid, so it was read");
+            let node = node.expect("a valid body is JSON");
             check_metadata(body, &node, &envelope);
             check_splices(body, &node, &envelope);
         }
@@ -50,11 +50,11 @@ fn check_body(body: &str) {
     }
 }
 
-/// With messages without an envelope accepted, apparent envelopes are judged as before, and everything else is
-/// accepted, as a body and as the content of `Redeliver`. Re-sent and read again, it is the same message.
+/// Checks the parser with plain messages enabled: apparent envelopes are treated as before, and all other bodies are
+/// accepted, also as the content of `Redeliver`. A re-sent message is read back unchanged.
 fn check_plain(body: &str) {
     let first_id = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
-    let pointer = Some(Pointer::new("/data/case").expect("it is one"));
+    let pointer = Some(Pointer::new("/data/case").expect("the pointer is valid"));
     let id = IdSources { attribute: None, pointer };
     let optional = schema().clone().with_plain(PlainMessages { id, body: None });
     match optional.read_message(body, &Attributes::new(), first_id) {
@@ -84,12 +84,12 @@ fn check_plain(body: &str) {
     }
 }
 
-/// The verdict of the rules on a body.
+/// The expected result for a body.
 #[derive(Debug, PartialEq)]
 enum EnvelopeVerdict {
     Valid,
-    /// The schema's validator decides on odd forms of a time; of duplicate names in an entry of the history the last
-    /// one counts.
+    /// The result depends on the schema's validator (unusual forms of a time), or on which of two duplicate names in a
+    /// history entry counts.
     Either,
     Invalid,
     Malformed,
@@ -133,9 +133,9 @@ fn expected_verdict(body: &str, node: &Result<JsonNode, JsonRefusal>) -> Envelop
     if value("retry_history").is_some_and(|history| !is_history(history)) {
         return EnvelopeVerdict::Invalid;
     }
-    // A later version may have written any JSON into an entry, except invalid text such as a lone surrogate.
+    // A later version can write any JSON into an entry, but invalid strings such as lone surrogates are refused.
     if value("retry_history").is_some_and(|history| {
-        array_items(history).iter().any(has_more) && body[history.at.clone()].contains("\\u")
+        array_items(history).iter().any(has_extra_members) && body[history.at.clone()].contains("\\u")
     }) {
         return EnvelopeVerdict::Either;
     }
@@ -165,15 +165,15 @@ fn array_items(node: &JsonNode) -> &[JsonNode] {
     if let NodeKind::Array(items) = &node.kind { items } else { &[] }
 }
 
-/// Required members of each entry of the history.
+/// The required members of each history entry.
 const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
 
-/// True if an entry has additional members.
-fn has_more(entry: &JsonNode) -> bool {
+/// Returns true if an entry has additional members.
+fn has_extra_members(entry: &JsonNode) -> bool {
     entry.members().is_some_and(|members| members.len() > NAMES.len())
 }
 
-/// True for at most five entries, each with these four members.
+/// Returns true for a list of at most five entries with these four members.
 fn is_history(node: &JsonNode) -> bool {
     let length = |entry: &JsonNode, name: &str| {
         entry.member(name).and_then(|member| member.value.string()).map(|text| text.chars().count())
@@ -201,7 +201,7 @@ fn parse_digits(body: &str, node: &JsonNode) -> Option<u32> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().unwrap_or(u32::MAX))
 }
 
-/// The error names the violated rule.
+/// Checks that the error names the violated rule.
 fn check_format(node: &Result<JsonNode, JsonRefusal>, invalid: &Invalid) {
     let Invalid::Format(malformed) = invalid else { return };
     match (node, malformed) {
@@ -211,15 +211,15 @@ fn check_format(node: &Result<JsonNode, JsonRefusal>, invalid: &Invalid) {
             let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(JsonNode::has_duplicate);
             assert!(inside || node.has_duplicate());
         }
-        // A lone surrogate in a bare string: `serde_json` reports it before the missing object.
+        // `serde_json` reports a lone surrogate in a bare string before the missing object.
         (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, NodeKind::String(_)) => {}
-        (Ok(_), _) => panic!("{malformed} was said of JSON"),
+        (Ok(_), _) => panic!("{malformed}, but the body is JSON"),
         (Err(JsonRefusal::TooDeep), Malformed::TooDeep(_)) | (Err(JsonRefusal::Malformed), _) => {}
-        (Err(JsonRefusal::TooDeep), _) => panic!("{malformed} was said of what is nested too deep"),
+        (Err(JsonRefusal::TooDeep), _) => panic!("{malformed}, but the nesting is too deep"),
     }
 }
 
-/// The parsed `metadata` equals its text.
+/// Checks that the parsed `metadata` matches the body.
 fn check_metadata(body: &str, node: &JsonNode, envelope: &Envelope<'_>) {
     let read = &envelope.metadata;
     let value = |name: &str| node.member("metadata").and_then(|metadata| metadata.value.member(name));
@@ -309,8 +309,8 @@ fn check_splices(body: &str, node: &JsonNode, envelope: &Envelope<'_>) {
     check_splice(body, node, &ours, &envelope.with_retry_metadata(&least));
 }
 
-/// Members in `ours`, in the order of [`OUR_MEMBERS`], keep their place if present or come last, and no other byte
-/// differs.
+/// Checks that the members in `ours`, in the order of [`OUR_MEMBERS`], keep their place or are appended, and that no
+/// other byte differs.
 fn check_splice(body: &str, node: &JsonNode, ours: &[Option<String>; OUR_MEMBERS.len()], spliced: &str) {
     let metadata = &node.member("metadata").expect("valid").value;
     let mut segments = Vec::new();
@@ -331,6 +331,6 @@ fn check_splice(body: &str, node: &JsonNode, ours: &[Option<String>; OUR_MEMBERS
     let (before, after) = (&body[..metadata.at.start], &body[metadata.at.end..]);
     assert_eq!(spliced, format!("{before}{{{}}}{after}", segments.join(",")), "spliced into {body:?}");
     if let Err(invalid) = schema().parse_envelope(spliced) {
-        panic!("{invalid} is said of the spliced {spliced:?}");
+        panic!("{invalid} after splicing: {spliced:?}");
     }
 }

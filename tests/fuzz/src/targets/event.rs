@@ -12,9 +12,12 @@ pub(super) fn check(event: &str) {
     let found = parse_records(event);
     let node = json::parse_json(event);
     let Some(items) = node.as_ref().ok().and_then(|node| array_items(node)) else {
-        // JSON nested deeper than bodies may be is not checked here, but may be an event.
+        // JSON that is nested more deeply than a body may be can still be an event; it is not checked here.
         let refused = matches!(found, Err(NotAnSqsEvent::NoRecords));
-        assert!(refused || node == Err(json::JsonRefusal::TooDeep), "{event:?} is no event, but {found:?}");
+        assert!(
+            refused || node == Err(json::JsonRefusal::TooDeep),
+            "{event:?} is not an event, but {found:?}"
+        );
         return;
     };
     let mut readable = Vec::new();
@@ -63,7 +66,7 @@ fn array_items(node: &JsonNode) -> Option<&[JsonNode]> {
     }
 }
 
-/// The message has exactly the content of the record.
+/// Checks that the message has exactly the content of the record.
 fn check_message(event: &str, record: &JsonNode, message: &ReceivedMessage) {
     let text = |node: &JsonNode, name: &str| node.member(name).and_then(|member| member.value.string());
     assert_eq!(text(record, "messageId").as_ref(), Some(&message.sqs_message_id), "{event:?}");
@@ -73,7 +76,7 @@ fn check_message(event: &str, record: &JsonNode, message: &ReceivedMessage) {
     assert!(!message.body.is_empty() && !message.sqs_message_id.is_empty() && !message.queue_arn.is_empty());
 
     let system = record.member("attributes").map(|member| &member.value);
-    // Of duplicate names the last one counts, as in maps of serde.
+    // Of two members with the same name the last one counts, as in serde's maps.
     if let Some(system) = system.filter(|system| !system.has_duplicate()) {
         let sent = text(system, "SentTimestamp").and_then(|text| text.parse().ok());
         assert_eq!(sent, Some(message.sent_at.timestamp_millis()), "{event:?}");

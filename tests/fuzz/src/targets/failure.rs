@@ -1,4 +1,4 @@
-//! The attributes of a hand-off, of a hop and of a verdict: SQS accepts them, and no producer attribute is lost.
+//! The attributes of a hand-off, a hop and a verdict: SQS accepts them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -14,7 +14,7 @@ use redeliver_core::truncate;
 use redeliver_embedded::check_content;
 
 use crate::generators::{self, ProducerMessage};
-use crate::messages::{fixed_now, is_sendable, open_arrival, opened_with, put_back};
+use crate::messages::{fixed_now, is_sendable, open_arrival, open_with_trace_header, restore_folded};
 
 pub(super) fn check(bytes: &[u8]) {
     let mut bytes = Unstructured::new(bytes);
@@ -43,7 +43,7 @@ fn arbitrary_verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
         FailureClass::Snooze,
         FailureClass::NotStarted,
     ])?;
-    let answer = Some(Classification { kind: kind.into(), retry_after_seconds: bytes.arbitrary()? });
+    let classification = Some(Classification { kind: kind.into(), retry_after_seconds: bytes.arbitrary()? });
     let came_back = if bytes.arbitrary()? {
         Some(DlqReturn { last_attempt: None, generation_before: bytes.arbitrary()? })
     } else {
@@ -60,7 +60,7 @@ fn arbitrary_verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
         origin: *bytes.choose(&[Origin::Producer, Origin::Unknown])?,
     };
     let attempts = bytes.arbitrary()?;
-    let failure = Failure { error, answer, delivery, attempts, unknown: UnknownMembers::default() };
+    let failure = Failure { error, classification, delivery, attempts, unknown: UnknownMembers::default() };
     let code = (*bytes.choose(DeadLetterReason::ALL)?).into();
     Ok(Verdict {
         code,
@@ -70,12 +70,12 @@ fn arbitrary_verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
 
 fn check_hand_off(sent: &ProducerMessage, hand_off: &HandOff) {
     let placed = hand_off.attach_to(&sent.attributes, sent.body_bytes, TRACE);
-    // A folded one is a hop that is never due.
+    // A hand-off with folded attributes is a hop that is never due.
     let again = check_placed(sent, &placed)
         .into_hand_off()
         .map(|handed_off| handed_off.hand_off)
         .expect("a hand-off");
-    assert_eq!(again.answer, hand_off.answer);
+    assert_eq!(again.classification, hand_off.classification);
     assert_eq!(again.delivery.came_back, hand_off.delivery.came_back);
     if has_room(sent) {
         assert_eq!(again.delivery, hand_off.delivery);
@@ -85,7 +85,7 @@ fn check_hand_off(sent: &ProducerMessage, hand_off: &HandOff) {
 fn check_hop(sent: &ProducerMessage, hop: &Hop) {
     let placed = hop.attach_to(&sent.attributes, sent.body_bytes, TRACE);
     let FailureDocument::Hop(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
-    assert_eq!((again.due_at, &again.hand_off.answer), (hop.due_at, &hop.hand_off.answer));
+    assert_eq!((again.due_at, &again.hand_off.classification), (hop.due_at, &hop.hand_off.classification));
 }
 
 fn check_verdict(sent: &ProducerMessage, verdict: &Verdict) {
@@ -100,13 +100,13 @@ fn check_verdict(sent: &ProducerMessage, verdict: &Verdict) {
 
 const TRACE: Option<&str> = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1");
 
-/// True if there is certainly room for the whole document, whatever is folded.
+/// Returns true if there is enough room for the document under all circumstances.
 fn has_room(sent: &ProducerMessage) -> bool {
     attributes_size(&sent.attributes) * 3 + sent.body_bytes + 10_000 < MESSAGE_BYTES_MAX
         && sent.attributes.len() < ATTRIBUTES_MAX
 }
 
-/// Checks where a document was placed, and returns it as its reader finds it.
+/// Checks where a document is placed, and returns it as its reader sees it.
 fn check_placed(sent: &ProducerMessage, placed: &Attached) -> FailureDocument {
     let Attached { attributes, trace_header } = placed;
     if attributes.contains_key(FAILURE) {
@@ -119,25 +119,25 @@ fn check_placed(sent: &ProducerMessage, placed: &Attached) -> FailureDocument {
     let trace_header = trace_header.clone();
     let content = Content { body: "-".to_owned(), trace_header: trace_header.clone(), ..Content::default() };
     assert!(check_content(&content).is_ok(), "SQS would refuse {trace_header:?}");
-    let opened = opened_with(Attributes::new(), trace_header, fixed_now());
+    let opened = open_with_trace_header(Attributes::new(), trace_header, fixed_now());
     assert_eq!(opened.record.trace_header.as_deref(), TRACE);
-    opened.document().cloned().expect("we wrote it")
+    opened.document().cloned().expect("our own document is readable")
 }
 
 fn check_restored(sent: &ProducerMessage, attributes: &Attributes) {
     let mut beside = attributes.clone();
     let document = beside.remove(FAILURE).and_then(|attribute| attribute.text().map(str::to_owned));
-    let restored = put_back(&beside, &document.unwrap_or_default());
+    let restored = restore_folded(&beside, &document.unwrap_or_default());
     assert_eq!(restored.as_ref(), Some(&sent.attributes), "not restored exactly");
 }
 
 fn check_written(sent: &ProducerMessage, attributes: &Attributes) -> FailureDocument {
     assert!(is_sendable(attributes), "SQS would refuse {attributes:?}");
     assert!(sent.body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX, "too large");
-    let text = attributes.get(FAILURE).and_then(Attribute::text).expect("we wrote it");
-    let mut unfolded: serde_json::Value = serde_json::from_str(text).expect("we wrote it");
+    let text = attributes.get(FAILURE).and_then(Attribute::text).expect("our own document is readable");
+    let mut unfolded: serde_json::Value = serde_json::from_str(text).expect("our own document is readable");
     unfolded.as_object_mut().map(|members| members.remove("folded_attributes"));
     let length = unfolded.to_string().len();
     assert!(length <= FAILURE_BYTES_MAX, "{length} bytes before folding");
-    open_arrival(attributes.clone(), fixed_now()).document().cloned().expect("we wrote it")
+    open_arrival(attributes.clone(), fixed_now()).document().cloned().expect("our own document is readable")
 }

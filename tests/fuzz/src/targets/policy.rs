@@ -1,5 +1,5 @@
-//! The retry policy: it is accepted by the rules only, means what is written, and has delays in range for every
-//! attempt.
+//! The retry policy: only valid policies are accepted, each has the written meaning, and its delays are in range for
+//! every attempt.
 
 use redeliver_core::decide::backoff::{JitterKey, retry_delay, target_delay};
 use redeliver_core::limits::RetryDelay;
@@ -27,21 +27,21 @@ pub(super) fn check(text: &str) {
                 check_globs(globs);
             }
         }
-        // Lone surrogates and numbers beyond all limits are JSON, but not a policy.
+        // Lone surrogates and extreme numbers are valid JSON, but not in a policy.
         Err(PolicyError::NotJson(_)) => {
             assert!(node.is_err() || text.contains("\\u") || text.contains(['e', 'E']), "{text:?} is JSON");
         }
-        Err(PolicyError::NotForStrategy(_)) => panic!("no strategy was asked: {text:?}"),
+        Err(PolicyError::NotForStrategy(_)) => panic!("no strategy was given: {text:?}"),
         Err(PolicyError::Refused(violations)) => {
             assert!(!violations.is_empty());
             if let Ok(node) = &node {
-                assert!(!(Written { text, node }).is_plainly_right(), "{violations:?}: {text:?}");
+                assert!(!(Written { text, node }).is_certainly_valid(), "{violations:?}: {text:?}");
             }
         }
     }
 }
 
-/// A policy as written.
+/// A policy in its written form.
 struct Written<'a> {
     text: &'a str,
     node: &'a JsonNode,
@@ -61,8 +61,8 @@ impl Written<'_> {
             "circuit_breaker",
             "max_redrives",
         ];
-        let of_breaker = ["per", "opens_on", "hold_seconds_max"];
-        let of_backoff: &[&str] = match self.kind().as_deref() {
+        let breaker_members = ["per", "opens_on", "hold_seconds_max"];
+        let backoff_members: &[&str] = match self.kind().as_deref() {
             None => &[],
             Some("uniform") => &["kind", "max_delay_seconds"],
             Some("exponential") => {
@@ -79,12 +79,12 @@ impl Written<'_> {
                 && !node.has_duplicate()
         };
         all(self.node, &known)
-            && self.backoff().is_none_or(|backoff| all(backoff, of_backoff))
-            && self.breaker().is_none_or(|breaker| self.is_false(breaker) || all(breaker, &of_breaker))
+            && self.backoff().is_none_or(|backoff| all(backoff, backoff_members))
+            && self.breaker().is_none_or(|breaker| self.is_false(breaker) || all(breaker, &breaker_members))
     }
 
-    /// True if certainly valid: every number has a few digits, every name and glob is plain.
-    fn is_plainly_right(&self) -> bool {
+    /// Returns true if certainly valid: every number has a few digits, and every name and glob is plain.
+    fn is_certainly_valid(&self) -> bool {
         let members = self.node.members();
         let plain = ["max_attempts", "max_age_seconds", "max_redrives", "circuit_breaker"];
         members.is_some_and(|members| {
@@ -93,19 +93,19 @@ impl Written<'_> {
             && self
                 .node
                 .member("max_attempts")
-                .is_none_or(|member| self.is_whole_within(&member.value, 0, 1000))
+                .is_none_or(|member| self.is_integer_in(&member.value, 0, 1000))
             && self
                 .node
                 .member("max_age_seconds")
-                .is_none_or(|member| self.is_whole_within(&member.value, 1, 1_209_600))
+                .is_none_or(|member| self.is_integer_in(&member.value, 1, 1_209_600))
             && self
                 .node
                 .member("max_redrives")
-                .is_none_or(|member| self.is_whole_within(&member.value, 0, 1000))
+                .is_none_or(|member| self.is_integer_in(&member.value, 0, 1000))
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || self.is_plain_breaker(breaker))
     }
 
-    /// True if certainly valid: a plain number, and a key written without escapes.
+    /// Returns true if certainly valid: a plain number, and a key without escapes.
     fn is_plain_breaker(&self, breaker: &JsonNode) -> bool {
         let known = ["per", "hold_seconds_max"];
         let are_known = |members: &[JsonMember]| {
@@ -122,7 +122,7 @@ impl Written<'_> {
             && breaker.member("per").is_none_or(|member| is_key(&self.text[member.value.at.clone()]))
             && breaker
                 .member("hold_seconds_max")
-                .is_none_or(|member| self.is_whole_within(&member.value, 60, 1_209_600))
+                .is_none_or(|member| self.is_integer_in(&member.value, 60, 1_209_600))
     }
 
     fn breaker(&self) -> Option<&JsonNode> {
@@ -133,7 +133,7 @@ impl Written<'_> {
         &self.text[node.at.clone()] == "false"
     }
 
-    fn is_whole_within(&self, node: &JsonNode, least: u32, most: u32) -> bool {
+    fn is_integer_in(&self, node: &JsonNode, least: u32, most: u32) -> bool {
         self.text[node.at.clone()].parse().is_ok_and(|number: u32| (least..=most).contains(&number))
     }
 
@@ -152,13 +152,13 @@ impl Written<'_> {
     fn check_meaning(&self, policy: &Policy) {
         let text = self.text;
         let top = |name| self.number(Some(self.node), name);
-        let of_backoff = |name| self.number(self.backoff(), name);
+        let backoff_number = |name| self.number(self.backoff(), name);
         let seconds = |delay: RetryDelay| f64::from(delay.get());
         assert_eq!(policy.max_redrives.map(f64::from), top("max_redrives"), "{text:?}");
         assert!(policy.redrives_max() <= 1000, "{text:?}");
         self.check_breaker(policy.circuit_breaker.as_ref());
         if self.node.member("preset").is_some() {
-            assert!(self.backoff().is_none(), "a preset beside a backoff: {text:?}");
+            assert!(self.backoff().is_none(), "both a preset and a backoff: {text:?}");
             assert!(matches!(policy.backoff, Backoff::Exponential { .. }), "{text:?}");
             return;
         }
@@ -172,23 +172,27 @@ impl Written<'_> {
         assert_eq!(f64::from(policy.max_attempts), top("max_attempts").unwrap_or(5.0), "{text:?}");
         assert!(policy.max_attempts <= 1000, "{text:?}");
         assert_eq!(policy.max_age_seconds.map(f64::from), top("max_age_seconds"), "{text:?}");
-        let most = of_backoff("max_delay_seconds").unwrap_or(900.0);
+        let most = backoff_number("max_delay_seconds").unwrap_or(900.0);
         match (&policy.backoff, self.kind().as_deref()) {
             (Backoff::Uniform { max_delay }, None | Some("uniform")) => assert_eq!(seconds(*max_delay), most),
             (
                 Backoff::Exponential { initial_delay, rate, offset, max_delay, jitter },
                 Some("exponential"),
             ) => {
-                assert_eq!(seconds(*offset), of_backoff("offset_seconds").unwrap_or(0.0), "{text:?}");
-                assert_eq!(Some(seconds(*initial_delay)), of_backoff("initial_delay_seconds"), "{text:?}");
-                assert_eq!(*rate, of_backoff("rate").unwrap_or(2.0), "{text:?}");
+                assert_eq!(seconds(*offset), backoff_number("offset_seconds").unwrap_or(0.0), "{text:?}");
+                assert_eq!(
+                    Some(seconds(*initial_delay)),
+                    backoff_number("initial_delay_seconds"),
+                    "{text:?}"
+                );
+                assert_eq!(*rate, backoff_number("rate").unwrap_or(2.0), "{text:?}");
                 assert!((1.0..=100.0).contains(rate), "{text:?}");
                 assert_eq!(seconds(*max_delay), most, "{text:?}");
                 assert!(initial_delay <= max_delay, "{text:?}");
                 self.check_jitter(*jitter);
             }
             (Backoff::Fixed { delay, jitter }, Some("fixed")) => {
-                assert_eq!(Some(seconds(*delay)), of_backoff("delay_seconds"), "{text:?}");
+                assert_eq!(Some(seconds(*delay)), backoff_number("delay_seconds"), "{text:?}");
                 self.check_jitter(*jitter);
             }
             (Backoff::Schedule { delays, jitter }, Some("schedule")) => {
@@ -207,7 +211,7 @@ impl Written<'_> {
         assert_eq!(policy.non_retryable.is_some(), self.node.member("non_retryable").is_some(), "{text:?}");
     }
 
-    /// `None` for `false`; defaults are those of the contract.
+    /// Checks the circuit breaker, which is `None` for `false`. The expected defaults are the documented ones.
     fn check_breaker(&self, breaker: Option<&CircuitBreaker>) {
         let (text, written) = (self.text, self.breaker());
         let Some(breaker) = breaker else {
@@ -252,7 +256,7 @@ impl Written<'_> {
     }
 }
 
-/// True if it may be in the name of an attribute that has circuits.
+/// Returns true if the character is allowed in the name of an attribute that selects circuits.
 fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
 }
@@ -287,18 +291,20 @@ fn check_delays(policy: &Policy) {
         assert!(found <= policy.delay_limit());
         assert_eq!(found, retry_delay(policy, key), "a copy has another delay");
         if let Backoff::Exponential { .. } = policy.backoff {
-            assert!(base >= before, "a backoff that shrinks: {policy:?}");
+            assert!(base >= before, "the backoff shrinks: {policy:?}");
             before = base;
         }
         let limit = u64::from(policy.delay_limit().get());
-        for asked in [0, 1, 899, 900, 901, 43_200, u64::MAX] {
-            let found = u64::from(target_delay(asked, policy.delay_limit(), key).get());
-            assert!((asked.min(limit)..=limit.min(asked.saturating_add(asked / 10))).contains(&found));
+        for requested in [0, 1, 899, 900, 901, 43_200, u64::MAX] {
+            let found = u64::from(target_delay(requested, policy.delay_limit(), key).get());
+            assert!(
+                (requested.min(limit)..=limit.min(requested.saturating_add(requested / 10))).contains(&found)
+            );
         }
     }
 }
 
-/// The backoff with another jitter; `uniform` has its own.
+/// The backoff with another jitter; `uniform` has a fixed one.
 fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
     let mut policy = policy.clone();
     match &mut policy.backoff {
@@ -336,13 +342,13 @@ fn base_delay(backoff: &Backoff, attempt: u32) -> u16 {
                 }
                 base = next;
             }
-            let whole = (base + f64::from(offset.get())).ceil();
-            (0..max_delay.get()).find(|least| f64::from(*least) >= whole).unwrap_or(max_delay.get())
+            let seconds = (base + f64::from(offset.get())).ceil();
+            (0..max_delay.get()).find(|least| f64::from(*least) >= seconds).unwrap_or(max_delay.get())
         }
     }
 }
 
-/// Matching any error type ends in time: libFuzzer's limit catches a glob that backtracks for ever.
+/// Checks that matching any error type terminates: libFuzzer's timeout catches a glob that backtracks forever.
 fn check_globs(globs: &Globs) {
     for name in ["", "HttpStatus.503", "Redrive", "*", "?", "\u{FFFD}", &"a".repeat(128)] {
         assert_eq!(globs.matches(name), globs.matches(name));

@@ -1,4 +1,4 @@
-//! `Retry-After`: the parsed delay is the header's within limits, and so is the delay of the re-send.
+//! `Retry-After`: the parsed delay is the header's, within limits, and so is the delay of the re-send.
 
 use std::time::Duration;
 
@@ -14,32 +14,33 @@ use crate::messages::fixed_now;
 
 const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// A larger number is a moment in Unix time.
+/// Larger numbers are Unix times.
 const YEAR: u64 = 365 * 24 * 3600;
 
 pub(super) fn check(value: &str) {
-    let of_1994 = Timestamp::from_timestamp(784_111_687, 500_000_000).expect("a moment of the past century");
-    for now in [of_1994, fixed_now(), Timestamp::UNIX_EPOCH, Timestamp::MIN_UTC, Timestamp::MAX_UTC] {
-        let asked = retry_after(value, now);
+    let year_1994 =
+        Timestamp::from_timestamp(784_111_687, 500_000_000).expect("a moment of the past century");
+    for now in [year_1994, fixed_now(), Timestamp::UNIX_EPOCH, Timestamp::MIN_UTC, Timestamp::MAX_UTC] {
+        let requested = retry_after(value, now);
         if let Some(expected) = standard_delay(value.trim(), now) {
-            assert_eq!(asked, Some(expected), "{value:?} at {now}");
+            assert_eq!(requested, Some(expected), "{value:?} at {now}");
         }
         let quoted = format!(" \"{value}\" ");
         if !value.contains('"') {
-            assert_eq!(asked, retry_after(&quoted, now), "{quoted:?} at {now}");
+            assert_eq!(requested, retry_after(&quoted, now), "{quoted:?} at {now}");
         }
         if value.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.' | b's' | b' ' | b',')) {
             let parts: Option<Vec<_>> = value.split(',').map(|part| retry_after(part, now)).collect();
-            assert_eq!(asked, parts.and_then(|parts| parts.into_iter().max()), "{value:?} at {now}");
+            assert_eq!(requested, parts.and_then(|parts| parts.into_iter().max()), "{value:?} at {now}");
         }
-        if let Some(asked) = asked {
+        if let Some(requested) = requested {
             assert!(value.bytes().any(|byte| byte.is_ascii_digit()), "{value:?} at {now}");
-            check_delay(asked);
+            check_delay(requested);
         }
     }
 }
 
-/// The delay of a value as RFC 9110 has it, and of a moment in Unix time.
+/// The delay of a value in RFC 9110's syntax, or of a Unix time.
 fn standard_delay(value: &str, now: Timestamp) -> Option<Duration> {
     let until = |date: Timestamp| (date - now).to_std().unwrap_or_default();
     let delay = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -59,13 +60,13 @@ fn standard_delay(value: &str, now: Timestamp) -> Option<Duration> {
     Some(delay.min(LONGEST))
 }
 
-/// The delay is never shorter, except for SQS's limit of 900 s, and at most a tenth longer.
-fn check_delay(asked: Duration) {
-    let answer = Classification::from_failure_kind(FailureKind::TransientAfter(asked));
-    let seconds = answer.retry_after_seconds.expect("the target has asked");
+/// Checks that the delay is never shorter (except for SQS's limit of 900 s) and at most a tenth longer.
+fn check_delay(requested: Duration) {
+    let answer = Classification::from_failure_kind(FailureKind::TransientAfter(requested));
+    let seconds = answer.retry_after_seconds.expect("the target requested a delay");
     let key = JitterKey { message_id: Uuid::nil(), generation: 0, attempt: 1 };
     let delay = Duration::from_secs(target_delay(seconds, RetryDelay::SHORT_MAX, key).get().into());
     let most = Duration::from_secs(900);
-    assert!(delay >= asked.min(most) && delay <= most, "{delay:?} for {asked:?}");
-    assert!(delay <= (asked + Duration::from_secs(1)).mul_f64(1.1), "{delay:?} for {asked:?}");
+    assert!(delay >= requested.min(most) && delay <= most, "{delay:?} for {requested:?}");
+    assert!(delay <= (requested + Duration::from_secs(1)).mul_f64(1.1), "{delay:?} for {requested:?}");
 }

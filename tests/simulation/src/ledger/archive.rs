@@ -1,5 +1,5 @@
-//! The archive and the notices, read by the documentation instead of the code. Each death that the annotator sends to the
-//! final DLQ is in the archive before, as one object; each process sends at most one notice of a cause in an hour.
+//! Checks the archive and the notices against the documentation. Each death is archived as one object before the
+//! annotator sends it to the final DLQ, and each process sends at most one notice per cause and hour.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -17,31 +17,31 @@ use super::{BrokenInvariant, Ledger, QueuePlace, hash_body, time_delta, trace_he
 use crate::archive::PREFIX;
 use crate::messages::message_number;
 
-/// The longest time that an invocation spends on notices.
+/// The longest time in seconds that an invocation spends on notices.
 const NOTICES_SECONDS_MAX: i64 = 5;
 
-/// The archive and the notices so far.
+/// The state of the archive and the notices.
 #[derive(Default)]
 pub(super) struct ArchiveLedger {
     objects: BTreeMap<String, DeathObject>,
-    /// By the verdict's own SQS id: the key of its object.
+    /// The object key of each verdict, by the SQS message id of the verdict.
     of_verdict: BTreeMap<String, String>,
-    /// The last notice by process and cause.
+    /// The time of the last notice, by process and cause.
     published_at: BTreeMap<(u64, String), DateTime<Utc>>,
 }
 
-/// An object with a death.
+/// An archived death.
 struct DeathObject {
-    /// The message's number.
+    /// The message number.
     n: usize,
     death: DeathId,
     cause: String,
 }
 
-/// Time of the last failure, and SQS's id of the delivery that failed.
+/// The time of the last failure, and the SQS message id of the delivery that failed.
 type DeathId = (DateTime<Utc>, String);
 
-/// An invocation's work for notices.
+/// The work of an invocation for notices.
 #[derive(Debug, Default)]
 pub(super) struct NoticeCredit {
     began_at: Option<DateTime<Utc>>,
@@ -49,20 +49,21 @@ pub(super) struct NoticeCredit {
 }
 
 impl Ledger {
-    /// A conditional write was answered; `is_done` if it was the first one.
+    /// Records and checks the outcome of a conditional write. `is_done` is true if it created the object.
     pub fn check_write(&mut self, key: &str, content: &[u8], is_done: bool, now: DateTime<Utc>) {
         self.record_remark(
             now,
-            &format!("archive: {key} {}", if is_done { "written" } else { "stands already" }),
+            &format!("archive: {key} {}", if is_done { "written" } else { "already exists" }),
         );
         if let Err(violation) = self.check_written(key, content, is_done) {
             self.report_violation(format!("the object {key}: {violation}"));
         }
     }
 
-    /// Only what the annotator has received is written, at the place of its death; and once.
+    /// Checks that the object has the key of its death, has the content of a received verdict, and is written only
+    /// once.
     fn check_written(&mut self, key: &str, content: &[u8], is_done: bool) -> Result<(), BrokenInvariant> {
-        let (death, cause) = self.place_of_death(key)?;
+        let (death, cause) = self.parse_key(key)?;
         let line = unpack_object(content)?;
         let record = line.into_message().ok_or("it cannot be read")?;
         let n = message_number(&record.body)
@@ -86,32 +87,34 @@ impl Ledger {
         let mut received =
             subject.copies[QueuePlace::Annotation as usize].iter().filter(|copy| copy.receives > 0);
         let copy = received.find(|copy| copy.id == verdict).ok_or("its verdict was never received")?;
-        if copy.body_hash != body_hash || !deaths_of(copy).contains(&death) {
-            return Err(format!("it is not of the verdict {verdict} on message {n}"));
+        if copy.body_hash != body_hash || !possible_deaths(copy).contains(&death) {
+            return Err(format!("it does not match the verdict {verdict} on message {n}"));
         }
         if failure_fingerprint(&content.attributes).is_some_and(|fingerprint| fingerprint != cause) {
             return Err("its record has another fingerprint".to_owned());
         }
-        if !self.has_attributes_of(n, &super::copies::producer_attributes(&content.attributes, "DeadLetter"))
-            && !subject.is_oversize()
+        if !self.has_producer_attributes(
+            n,
+            &super::copies::producer_attributes(&content.attributes, "DeadLetter"),
+        ) && !subject.is_oversize()
         {
             return Err("its attributes are not the producer's".to_owned());
         }
-        let is_there = self.kept.objects.contains_key(key);
+        let is_there = self.archive_ledger.objects.contains_key(key);
         if is_there == is_done {
             return Err("it was written twice, or never".to_owned());
         }
-        let before = self.kept.of_verdict.insert(verdict, key.to_owned());
+        let before = self.archive_ledger.of_verdict.insert(verdict, key.to_owned());
         if let Some(before) = before.filter(|before| before != key) {
-            return Err(format!("the death has another object already: {before}"));
+            return Err(format!("the death already has another object: {before}"));
         }
         if is_done {
-            self.kept.objects.insert(key.to_owned(), DeathObject { n, death, cause });
+            self.archive_ledger.objects.insert(key.to_owned(), DeathObject { n, death, cause });
         }
         Ok(())
     }
 
-    fn place_of_death(&self, key: &str) -> Result<(DeathId, String), BrokenInvariant> {
+    fn parse_key(&self, key: &str) -> Result<(DeathId, String), BrokenInvariant> {
         let read = || {
             let folder = format!("{PREFIX}dead-letters/deployment=final-dlq/");
             let (date, rest) = key.strip_prefix(&folder)?.strip_prefix("date=")?.split_once("/cause=")?;
@@ -120,10 +123,10 @@ impl Ledger {
             let at = NaiveDateTime::parse_from_str(&format!("{date} {time}"), "%Y-%m-%d %H%M%S%.f").ok()?;
             Some(((at.and_utc(), id.to_owned()), cause.to_owned()))
         };
-        read().ok_or_else(|| "its key is not that of a death".to_owned())
+        read().ok_or_else(|| "its key does not identify a death".to_owned())
     }
 
-    /// A final record is sent only once its death is in the archive.
+    /// Checks that a final record is sent only after its death has been archived.
     pub(super) fn check_archived(
         &self,
         n: usize,
@@ -136,21 +139,21 @@ impl Ledger {
         let fingerprint = failure_fingerprint(&content.attributes);
         let copies = self.subjects[n].copies[QueuePlace::Annotation as usize].iter();
         let received = copies.filter(|copy| copy.receives > 0 && copy.body_hash == body_hash);
-        let deaths: BTreeSet<_> = received.flat_map(deaths_of).collect();
+        let deaths: BTreeSet<_> = received.flat_map(possible_deaths).collect();
         let is_this = |object: &DeathObject| {
             object.n == n
                 && deaths.contains(&object.death)
                 && fingerprint.as_ref().is_none_or(|fingerprint| *fingerprint == object.cause)
         };
-        if self.kept.objects.values().any(is_this) {
+        if self.archive_ledger.objects.values().any(is_this) {
             return Ok(());
         }
         Err(format!("its death is not in the archive: one of {deaths:?} with {fingerprint:?}"))
     }
 
-    /// At the end: the message's deaths in the archive. Each has come to the final DLQ.
+    /// Returns the number of the message's archived deaths, after checking that each also has a final record.
     pub(super) fn archived_deaths(&self, n: usize) -> Result<u32, BrokenInvariant> {
-        let objects = self.kept.objects.values().filter(|object| object.n == n);
+        let objects = self.archive_ledger.objects.values().filter(|object| object.n == n);
         let archived = u32::try_from(objects.count()).unwrap_or(u32::MAX);
         let records = self.subjects[n].final_records;
         if archived > records {
@@ -159,7 +162,7 @@ impl Ledger {
         Ok(archived)
     }
 
-    /// A notice is about to be published by this process.
+    /// Records and checks a notice that this process is about to publish.
     pub fn notice_begins(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
         self.record_remark(now, &format!("notice: process {process}, {}", notice.fingerprint));
         if let Err(violation) = self.check_notice(process, notice, now) {
@@ -167,9 +170,9 @@ impl Ledger {
         }
     }
 
-    /// The process knows that the notice was published.
+    /// Records that the process received the confirmation of a published notice.
     pub fn notice_published(&mut self, process: u64, cause: &str, now: DateTime<Utc>) {
-        self.kept.published_at.insert((process, cause.to_owned()), now);
+        self.archive_ledger.published_at.insert((process, cause.to_owned()), now);
     }
 
     fn check_notice(&self, process: u64, notice: &Notice, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
@@ -177,14 +180,14 @@ impl Ledger {
         if SECRETS.iter().any(|secret| texts.iter().any(|text| text.contains(secret))) {
             return Err(format!("it holds a payload, an attribute or a target's text: {texts:?}"));
         }
-        // Two clocks, and the time between reading one and publishing.
+        // Covers the errors of two clocks, and the time between reading a clock and publishing.
         let tolerance = self.clock_skew() + self.clock_skew() + time_delta(self.knobs.invocation_seconds);
         let cause = &notice.fingerprint;
-        let last = self.kept.published_at.get(&(process, cause.clone()));
+        let last = self.archive_ledger.published_at.get(&(process, cause.clone()));
         if last.is_some_and(|last| now - *last + tolerance < TimeDelta::hours(1)) {
             return Err(format!("the last one was at {last:?}"));
         }
-        let of_cause = self.kept.objects.values().filter(|object| object.cause == *cause);
+        let of_cause = self.archive_ledger.objects.values().filter(|object| object.cause == *cause);
         let subjects: BTreeSet<_> = of_cause.map(|object| object.n).collect();
         let sent: u64 = subjects.iter().map(|n| u64::from(self.subjects[*n].final_records)).sum();
         let has_bucket = self.knobs.archiving.as_ref().is_some_and(|archiving| archiving.has_bucket);
@@ -194,15 +197,16 @@ impl Ledger {
         Ok(())
     }
 
-    /// A request for a notice begins. Returns its invocation.
+    /// Records the start of a request for a notice. Returns the request's invocation.
     pub fn notice_work_begins(&mut self, now: DateTime<Utc>) -> Option<u64> {
-        let invocation = self.invocations.get_mut(&self.turn?)?;
+        let invocation = self.invocations.get_mut(&self.current_invocation?)?;
         invocation.notices.began_at.get_or_insert(now);
         invocation.notices.pending += 1;
-        self.turn
+        self.current_invocation
     }
 
-    /// It is answered or given up: soon enough for all notices of the invocation together.
+    /// Records that a request for a notice was answered or abandoned, and checks the total time that the invocation
+    /// spent on notices.
     pub fn notice_work_ends(&mut self, invocation: u64, now: DateTime<Utc>) {
         let Some(invocation) = self.invocations.get_mut(&invocation) else { return };
         invocation.notices.pending -= 1;
@@ -213,17 +217,17 @@ impl Ledger {
         }
     }
 
-    /// An invocation's time is up. It is not because of a notice.
+    /// Checks that an invocation that timed out was not waiting for a notice.
     pub fn timed_out(&mut self, invocation: u64) {
         let invocation = self.invocations.get(&invocation);
         if invocation.is_some_and(|invocation| invocation.notices.pending > 0) {
-            self.report_violation("a notice held up the answer of its invocation".to_owned());
+            self.report_violation("a notice delayed the response of its invocation".to_owned());
         }
     }
 }
 
-/// The possible deaths of an object made from this copy: one, unless the time of the failure had no room.
-fn deaths_of(copy: &Copy) -> Vec<DeathId> {
+/// Returns the deaths that an object for this copy can describe: one, unless there was no room for the failure time.
+fn possible_deaths(copy: &Copy) -> Vec<DeathId> {
     let failure = copy.trusted_failure().filter(|failure| !failure.text_member("verdict").is_empty());
     let id = failure.map(|failure| failure.text_member("source_message_id")).filter(|id| !id.is_empty());
     let id = id.unwrap_or(&copy.id).to_owned();
@@ -242,7 +246,7 @@ fn failure_fingerprint(attributes: &Attributes) -> Option<String> {
     record["fingerprint"].as_str().map(str::to_owned)
 }
 
-/// The only line of an object.
+/// Decompresses and parses the single line of an object.
 fn unpack_object(content: &[u8]) -> Result<ArchivedMessage, BrokenInvariant> {
     let mut text = String::new();
     GzDecoder::new(content).read_to_string(&mut text).map_err(|error| error.to_string())?;

@@ -1,5 +1,5 @@
-//! The attributes of an arriving message, separated into the producer's and ours, by the documentation instead of the
-//! code.
+//! Separates the attributes of an arriving message into the producer's and redeliver's, following the documentation
+//! rather than the code.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,12 +13,13 @@ use super::copies::parse_document;
 pub(crate) struct ArrivalAttributes {
     /// The producer's attributes, unfolded.
     pub(crate) producer: Attributes,
-    /// Our `DeadLetter`, if it still had one: it was in the final DLQ.
+    /// Redeliver's `DeadLetter`, if the message still has one because it came from the final DLQ.
     pub(crate) record: Option<Value>,
 }
 
-/// `Failure` is never the producer's; attributes folded in a verdict or a hop are restored if SQS accepts all of them.
-/// Then `DeadLetter` is ours, and with it `ErrorType` and `ErrorDetails`, if it is valid.
+/// Separates the attributes. `Failure` never belongs to the producer. Attributes folded into a verdict or a hop are
+/// restored if SQS accepts all of them. After that, a valid `DeadLetter` belongs to redeliver, together with
+/// `ErrorType` and `ErrorDetails`.
 pub(crate) fn read_arrival(attributes: &Attributes) -> ArrivalAttributes {
     let mut producer = attributes.clone();
     producer.remove("Failure");
@@ -34,12 +35,13 @@ pub(crate) fn read_arrival(attributes: &Attributes) -> ArrivalAttributes {
     }
 }
 
-/// Our `Failure`, or a forgery of it.
+/// Returns the `Failure` if it is valid as redeliver's, genuine or forged.
 pub(super) fn own_failure(attributes: &Attributes) -> Option<Map<String, Value>> {
     own_document(attributes, "Failure", &[], FAILURE)
 }
 
-/// Our `DeadLetter`, and the attributes beside it without ours: an annotated message is not annotated again.
+/// Returns the `DeadLetter` if it is valid as redeliver's, and the producer's attributes. A `DeadLetter` that folds
+/// another valid one is not redeliver's, because an annotated message is not annotated again.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
     let record = own_document(attributes, "DeadLetter", &required, DEAD_LETTER)?;
@@ -49,7 +51,7 @@ pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)
     dead_letter(&whole).is_none().then_some((record.into(), whole))
 }
 
-/// A condition on a member of our documents.
+/// A condition on a member of redeliver's documents.
 type MemberRule = fn(&Value) -> bool;
 
 const DEAD_LETTER: &[(&str, MemberRule)] = &[
@@ -91,14 +93,14 @@ fn is_count(value: &Value) -> bool {
     value.as_u64().is_some_and(|count| count <= u32::MAX.into())
 }
 
-/// True for text without characters that SQS refuses, since it travels on unchanged.
+/// Returns true for a string without characters that SQS rejects, because it is passed on unchanged.
 fn is_plain_text(value: &Value) -> bool {
     let body =
         |text: &str| check_content(&Content { body: format!("-{text}"), ..Content::default() }).is_ok();
     value.as_str().is_some_and(body)
 }
 
-/// True for any code that a later version may write.
+/// Returns true for every code that a later version might write.
 fn is_verdict(value: &Value) -> bool {
     let is_plain = |character: char| character.is_ascii_uppercase() || character == '_';
     value.as_str().is_some_and(|code| (1..=64).contains(&code.len()) && code.chars().all(is_plain))
@@ -119,14 +121,15 @@ fn are_folded(value: &Value) -> bool {
     value.as_object().is_some_and(|all| all.values().all(is_folded))
 }
 
-/// True if all required members are there and no rule is broken. Members without a rule may be a later version's.
+/// Returns true if all required members are present and no rule is broken. Members without a rule might come from a
+/// later version.
 fn has_valid_members(members: &Map<String, Value>, required: &[&str], rules: &[(&str, MemberRule)]) -> bool {
     let keeps =
         |(name, value): (&String, &Value)| rules.iter().all(|(known, rule)| known != name || rule(value));
     required.iter().all(|name| members.contains_key(*name)) && members.iter().all(keeps)
 }
 
-/// The document `name`, if it is valid as ours.
+/// Returns the document in the attribute `name`, if it is valid as redeliver's.
 fn own_document(
     attributes: &Attributes,
     name: &str,
@@ -137,7 +140,8 @@ fn own_document(
     has_valid_members(&members, required, rules).then_some(members)
 }
 
-/// The attributes with those that a document folds; `None` if SQS would not have accepted them from a producer.
+/// Adds the folded attributes of a document to the others. Returns `None` if SQS would not have accepted the result
+/// from a producer.
 fn unfold_attributes(others: Attributes, document: &Map<String, Value>) -> Option<Attributes> {
     let mut whole = others;
     for (name, folded) in document.get("folded_attributes").and_then(Value::as_object).into_iter().flatten() {

@@ -1,4 +1,4 @@
-//! The strategy for failed asynchronous invocations: records of the retry queue, and the resulting invocations.
+//! Checks for failed asynchronous invocations: the records in the retry queue and the resulting invocations.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::message::Timestamp;
@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use super::copies::StatedFailure;
 use super::invocations::Work;
-use super::sends::{Send, no_delay};
+use super::sends::{Send, check_no_delay};
 use super::{BrokenInvariant, Ledger, hash_body, time_delta};
 use crate::lambda::FUNCTION_ARN;
 use crate::messages::message_number;
@@ -82,20 +82,20 @@ impl AsyncRecord {
 }
 
 impl Ledger {
-    /// An event of message `n` was added to Lambda's queue.
+    /// Records that an event for message `n` was added to Lambda's queue.
     pub fn record_queued_event(&mut self, n: usize) {
         if let Some(subject) = self.subjects.get_mut(n) {
             subject.in_lambda += 1;
         }
     }
 
-    /// True if Lambda has executed all events.
+    /// Returns true if Lambda has executed all events.
     #[must_use]
     pub fn is_lambda_idle(&self) -> bool {
         self.subjects.iter().all(|subject| subject.in_lambda == 0)
     }
 
-    /// An event was executed; a failure has been sent to the retry queue.
+    /// Records the execution of an event. If it failed, its record is already in the retry queue.
     pub fn record_execution(&mut self, payload: &str, succeeded: bool, now: Timestamp) {
         let Some(n) = message_number(payload).filter(|n| *n < self.subjects.len()) else { return };
         let subject = &mut self.subjects[n];
@@ -103,11 +103,11 @@ impl Ledger {
         if succeeded {
             subject.processed += 1;
             let body = subject.produced.content.body.clone();
-            self.local.record_processed(&body, now);
+            self.tracker.record_processed(&body, now);
         }
     }
 
-    /// Lambda accepts an event from the async-retry handler.
+    /// Records and checks an event that Lambda accepts from the async-retry handler.
     pub fn invoked_again(&mut self, function_arn: &str, payload: &str, now: Timestamp) {
         match self.check_invocation(function_arn, payload, now) {
             Ok(n) => {
@@ -130,13 +130,13 @@ impl Ledger {
             .filter(|n| *n < self.subjects.len())
             .ok_or("its payload belongs to no message")?;
         if function_arn != format!("{FUNCTION_ARN}:$LATEST") {
-            return Err(format!("message {n}: of {function_arn}"));
+            return Err(format!("message {n}: the function is {function_arn}"));
         }
         let envelope: InvocationRecord<'_> =
             serde_json::from_str(payload).map_err(|error| format!("message {n}: no envelope: {error}"))?;
         let original = &self.subjects[n].produced.content.body;
         if envelope.original.get() != original.trim() {
-            return Err(format!("message {n}: its payload has other bytes"));
+            return Err(format!("message {n}: the bytes of its payload were changed"));
         }
         let AsyncRetryMembers { attempt, initial_timestamp } = envelope.metadata;
         let fits = |record: &AsyncRecord| {
@@ -154,17 +154,17 @@ impl Ledger {
         }
     }
 
-    /// Lambda's record of a failure.
+    /// Stores Lambda's record of a failure.
     pub(super) fn check_record(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
+        check_no_delay(send)?;
         let record =
             AsyncRecord::parse_record(&send.content.body).ok_or("the simulator writes readable records")?;
         self.subjects[send.n].records.push(record);
         Ok(())
     }
 
-    /// A record hops.
-    pub(super) fn record_hop(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+    /// Checks a hop of a record.
+    pub(super) fn check_record_hop(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let delay = TimeDelta::seconds(send.content.delay.get().into());
         let follows = |record: &AsyncRecord| {
             record.hash == send.hash
@@ -179,9 +179,9 @@ impl Ledger {
         }
     }
 
-    /// A record is given up.
-    pub(super) fn record_verdict(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
+    /// Checks the verdict on a record that is given up.
+    pub(super) fn check_record_verdict(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        check_no_delay(send)?;
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         failure.check_size(false)?;
         let max_attempts = self.knobs.policy.max_attempts;
@@ -190,7 +190,7 @@ impl Ledger {
             let exhausted = record.retries_made >= max_attempts;
             let written =
                 (failure.attempt_count(), failure.text_member("type"), failure.text_member("stage"));
-            // Decided before it was sent, by a clock that may be ahead.
+            // The decision precedes the send, but the deciding process's clock might be ahead.
             let latest = || self.due_time(record).max(send.at + self.clock_skew());
             record.hash == send.hash
                 && written == (Some(record.retries_made), record.error_type.as_str(), "async-retry-handler")
@@ -217,8 +217,8 @@ impl Ledger {
         }
     }
 
-    /// Due time of the next invocation, to the second. Call it last: it seeds a generator, and an event may have many
-    /// records.
+    /// Returns the due time of the next invocation, to the second. Call it last: it seeds a generator, and a message
+    /// can have many records.
     fn due_time(&self, record: &AsyncRecord) -> DateTime<Utc> {
         let key =
             DelayKey { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };

@@ -1,4 +1,4 @@
-//! The balance at the end.
+//! The balance at the end of a run.
 
 use super::{BrokenInvariant, Ledger, QueuePlace};
 use crate::messages::ExpectedEnd;
@@ -6,22 +6,22 @@ use crate::messages::ExpectedEnd;
 /// The result of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Balance {
-    /// Messages that were sent.
+    /// Number of sent messages.
     pub messages: u64,
-    /// Successes of the target, copies included.
+    /// Number of successful calls, copies included.
     pub processed: u64,
-    /// Final records, copies included.
+    /// Number of final records, copies included.
     pub final_records: u64,
-    /// Those of them that SQS moved to the final DLQ: without an annotation, and not archived by that.
+    /// Number of final records that SQS moved to the final DLQ, without annotation or archiving.
     pub moved_unannotated: u64,
-    /// Deaths in the archive.
+    /// Number of deaths in the archive.
     pub archived: u64,
-    /// Everything that came out more often than it went in.
+    /// Number of outcomes beyond one per sent message.
     pub copies: u64,
 }
 
 impl Ledger {
-    /// Messages that are still on their way, for humans.
+    /// Describes the messages that are still in transit.
     #[must_use]
     pub fn unsettled_messages(&self) -> Vec<String> {
         let on_its_way = |live: &[u32; 4]| live[..QueuePlace::Final as usize].iter().sum::<u32>() > 0;
@@ -31,10 +31,10 @@ impl Ledger {
             .collect()
     }
 
-    /// The balance, once nothing is on its way.
+    /// Returns the balance once no message is in transit.
     ///
     /// # Errors
-    /// The first message that is lost or came out wrongly; sums that disagree.
+    /// The first message that was lost or had a wrong outcome, or totals that disagree.
     pub fn check_balance(&self) -> Result<Balance, BrokenInvariant> {
         let mut balance = Balance::default();
         for (n, subject) in self.subjects.iter().enumerate() {
@@ -43,11 +43,11 @@ impl Ledger {
                 return Err(format!("message {n} is lost: it is neither processed nor in the final DLQ"));
             }
             if subject.produced.expected != ExpectedEnd::Handled && processed > 0 {
-                return Err(format!("message {n} is invalid, and was processed"));
+                return Err(format!("message {n} is invalid, but was processed"));
             }
             if self.knobs.makes_no_copies() && subject.copies_out() != subject.sends {
                 return Err(format!(
-                    "message {n}: {processed} processed, {records} final records, and no fault allows it"
+                    "message {n}: {processed} processed, {records} final records, but no fault explains it"
                 ));
             }
             balance.messages += u64::from(subject.sends);
@@ -57,18 +57,21 @@ impl Ledger {
             balance.archived += u64::from(self.archived_deaths(n)?);
             balance.copies += u64::from(subject.copies_out().saturating_sub(subject.sends));
         }
-        let local = &self.local;
+        let tracker = &self.tracker;
         let reported = Balance {
-            messages: local.total_sent(),
-            processed: local.total_processed(),
-            final_records: local.dead_letters().values().sum(),
-            copies: local.copy_count(),
+            messages: tracker.total_sent(),
+            processed: tracker.total_processed(),
+            final_records: tracker.dead_letters().values().sum(),
+            copies: tracker.copy_count(),
             ..balance
         };
         let settled: u32 = self.subjects.iter().map(|subject| subject.copies_out().min(subject.sends)).sum();
-        let same = local.settled_count() == u64::from(settled) && *local.dead_letters() == self.by_error_type;
+        let same =
+            tracker.settled_count() == u64::from(settled) && *tracker.dead_letters() == self.by_error_type;
         if reported != balance || !same {
-            return Err(format!("the tracker of `redeliver local` says {reported:?}, and it is {balance:?}"));
+            return Err(format!(
+                "the tracker of `redeliver local` reports {reported:?} instead of {balance:?}"
+            ));
         }
         Ok(balance)
     }

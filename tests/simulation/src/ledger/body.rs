@@ -1,4 +1,4 @@
-//! Parses a body with `serde_json` alone, and reads its retry members.
+//! Parses a body with `serde_json` alone and reads its retry members.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::spans::span_context;
 
-/// The members of `metadata` that redeliver writes, by its documentation.
+/// The members of `metadata` that redeliver writes, according to its documentation.
 const OURS: [&str; 12] = [
     "retry_attempt",
     "next_retry_time",
@@ -39,14 +39,14 @@ pub(crate) struct RetryMembers {
     pub(crate) held_since: Option<DateTime<Utc>>,
     pub(crate) outage_failures: u32,
     pub(crate) held_seconds: u64,
-    /// It claims that it was held, trusted or not.
+    /// True if the body claims that the message was held, trusted or not.
     pub(crate) claims_holds: bool,
     pub(crate) redrives: u32,
-    /// The part of them before its last answer.
+    /// Number of redrives before the last answer.
     pub(crate) redrives_answered: u32,
 }
 
-/// One entry of `retry_history`.
+/// An entry of `retry_history`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Past {
     pub(crate) attempt: u64,
@@ -55,20 +55,21 @@ pub(crate) struct Past {
 }
 
 impl RetryMembers {
-    /// After a return from the final DLQ, whose record may have a later generation than the body.
+    /// Returns the members after a return from the final DLQ. `recorded` is the generation in the final record, which
+    /// can be later than the body's.
     pub(crate) fn for_next_generation(&self, recorded: Option<u32>) -> Self {
         let before = self.generation.max(recorded).unwrap_or(0);
         let generation = Some(before.min(99) + 1);
         Self { generation, ..Self::default() }
     }
 
-    /// For a message that redeliver did not send: it has not been held.
+    /// Returns the members of a message that redeliver did not send, and that therefore was never held.
     pub(crate) fn for_producer(self) -> Self {
         Self { held_since: None, outage_failures: 0, held_seconds: 0, ..self }
     }
 
-    /// True if both have the same numbers.
-    pub(crate) fn counts_are(&self, other: &Self) -> bool {
+    /// Returns true if both have the same counts.
+    pub(crate) fn has_same_counts(&self, other: &Self) -> bool {
         let redrives = |retries: &Self| (retries.redrives, retries.redrives_answered);
         let counts = |retries: &Self| {
             (retries.attempt, retries.snoozes, retries.held_seconds, redrives(retries), retries.generation)
@@ -76,7 +77,8 @@ impl RetryMembers {
         counts(self) == counts(other)
     }
 
-    /// Moves since its last answer. A greater number at the last answer than in all is ignored.
+    /// Returns the number of moves by SQS since the last answer. A count at the last answer that exceeds the total is
+    /// ignored.
     pub(crate) fn redrives_unanswered(&self) -> u32 {
         if self.redrives_answered > self.redrives {
             self.redrives
@@ -85,14 +87,14 @@ impl RetryMembers {
         }
     }
 
-    /// Time of the first send, given the `SentTimestamp` of its delivery.
+    /// Returns the time of the first send, given the `SentTimestamp` of the delivery.
     pub(crate) fn first_sent(&self, sent_at: DateTime<Utc>) -> DateTime<Utc> {
         let was_resent = self.attempt + self.snoozes + self.redrives > 0 || self.claims_holds;
         self.first_sent.filter(|first| was_resent && *first <= sent_at).unwrap_or(sent_at)
     }
 }
 
-/// A body: the parts that no re-send may change, as written and in order, and its retry members.
+/// A body, split into its retry members and the parts that no re-send may change, as written and in order.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct LedgerBody {
     kept: Vec<(String, String)>,
@@ -101,10 +103,10 @@ pub(crate) struct LedgerBody {
 }
 
 impl LedgerBody {
-    /// `None` unless it is a JSON object with an object `metadata`.
+    /// Parses a body. Returns `None` unless it is a JSON object with an object `metadata`.
     ///
-    /// The text between two values is kept as written: names with their escapes, commas, white space. Within
-    /// `metadata`, where members come and go, that is each name as written up to its value.
+    /// Everything between two values is kept as written: names with their escapes, commas, white space. In `metadata`,
+    /// where members are added and removed, only the part from each name to its value is kept.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut kept = Vec::new();
         let (mut retries, mut last_attempt) = (None, None);
@@ -139,7 +141,7 @@ impl LedgerBody {
         Some(Self { kept, retries: retries?, last_attempt })
     }
 
-    /// True if both have the same bytes wherever nothing may change.
+    /// Returns true if both bodies have the same bytes wherever nothing may change.
     pub(crate) fn keeps_content_of(&self, other: &Self) -> bool {
         self.kept == other.kept
     }
@@ -176,7 +178,7 @@ fn parse_members(text: &str) -> Option<Vec<(String, &str)>> {
     Some(members.0.into_iter().map(|(name, value)| (name, value.get())).collect())
 }
 
-/// Offset of a part in its text.
+/// Returns the byte offset of a part in its string.
 fn byte_offset(text: &str, part: &str) -> usize {
     part.as_ptr() as usize - text.as_ptr() as usize
 }

@@ -1,8 +1,8 @@
-//! The promises of each environment's circuit breaker, judged by the observed calls, outcomes and events: it holds only
-//! messages whose key met trouble, and calls a target that is down only to ask whether it is back.
+//! Checks the guarantees of each environment's circuit breaker against the observed calls, outcomes and events: it
+//! holds only messages whose key had failures, and calls a target that is down only to probe it.
 //!
-//! The ledger does not know when a circuit opens. It counts what may open one, and takes an event's word for what has:
-//! both only ever excuse too much.
+//! The ledger cannot observe when a circuit opens. It counts the failures that might open a circuit, and trusts the
+//! events that report an opening. Both can only make it too lenient.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -17,122 +17,124 @@ use super::{BrokenInvariant, DeliverySender, Ledger, QueuePlace, time_delta};
 use crate::messages::{ExpectedEnd, message_number};
 use crate::policy::{BreakerModel, CircuitPartition, DELAY_SECONDS_MAX, Met};
 
-/// A message's number, and the call's number among the message's calls.
+/// The message number and the index of the call among the message's calls.
 pub type CallId = (usize, usize);
 
 /// The key of a message's circuit.
 type LedgerKey = Option<String>;
 
-/// No key is held after fewer outages of its own in a row.
+/// The minimum number of consecutive outages of a key before its messages are held.
 const OUTAGES_MIN: u32 = 3;
-/// The number of outages, in all, with which several keys show an outage of the target.
+/// The total number of outages of several keys that shows an outage of the target.
 const OUTAGES_OF_KEYS_MIN: u32 = 3;
-/// A new environment's circuit opens after this many outages of one key's messages that never failed.
+/// The number of outages, among a key's messages that had never failed, after which a new environment's circuit opens.
 const OUTAGES_OF_NEW: u32 = 10;
-/// A message that failed before is no longer held when the last outage of a message that did not is older than this.
+/// The longest time that previously failed messages are held after the last outage of a message that had not failed.
 const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
-/// It is held for at least this long after such an outage.
+/// The shortest time that previously failed messages are held after such an outage.
 const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(299);
-/// The longest time until an environment asks a key's target once more, with its first message.
+/// The longest time until an environment probes a key's target again, with the key's first message.
 const PROBED_AGAIN: TimeDelta = TimeDelta::seconds(1800);
-/// A first failure spends no attempt so soon after an outage.
+/// The time after an outage in which a first failure spends no attempt.
 const RECENT: TimeDelta = TimeDelta::seconds(60);
 /// The longest hold that a circuit chooses.
 const HOLD_SECONDS_MAX: f64 = 750.0;
-/// Calls that begin within this time after a refusal say nothing more about the rate.
+/// The time after a refusal in which further refused calls say nothing new about the rate.
 const ONE_REFUSAL: TimeDelta = TimeDelta::milliseconds(1100);
-/// Refusals until the rate is near what the target takes, and the seconds between two refusals at the lowest rate.
+/// The number of refusals until the rate approaches the target's capacity.
 const REFUSALS_FIRST: i64 = 20;
+/// The seconds between two refusals at the lowest rate.
 const SECONDS_PER_REFUSAL: i64 = 7;
 /// The shortest time until a probe.
 const PROBE_IN_MIN: TimeDelta = TimeDelta::milliseconds(1100);
-/// At most so many probes of an outage come that soon.
+/// The maximum number of probes per outage with this shortest interval.
 const FIRST_PROBES: u32 = 24;
-/// The breaker counts time in hundredths of a second.
+/// Tolerance for the breaker's clock, which has a resolution of hundredths of a second.
 const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 
-/// One function environment.
+/// A function environment with a circuit breaker.
 pub(crate) struct LedgerEnvironment {
     settings: BreakerModel,
-    /// The error of its clock.
+    /// The error of the environment's clock.
     skew: TimeDelta,
-    /// Number of the last beginning or end of a call or an invocation.
+    /// Sequence number of the last start or end of a call or an invocation.
     tick: u64,
     running: HashMap<CallId, CallingMessage>,
     keys: BTreeMap<LedgerKey, KeyHistory>,
-    /// First-time outages since the last answer of any key.
+    /// First-time outages per key since the last answer of any key.
     run: BTreeMap<LedgerKey, u32>,
-    /// Outages of messages that never failed, by key, until the first answer, opening or report.
+    /// Outages of messages that had never failed, by key, until the first answer, opening or report.
     first_outages: Option<BTreeMap<LedgerKey, u32>>,
-    /// All keys may be held.
+    /// The reason for which messages of all keys might be held.
     down: OpeningCause,
-    /// The key that was last refused, and when.
+    /// The key that was refused last.
     refused: Option<LedgerKey>,
-    /// Several keys were refused one after the other, or the target was down: any key's rate may be limited.
+    /// True if several keys were refused in turn or the target was down, so that the rate of any key might be
+    /// limited.
     was_limited: bool,
-    /// The last first-time outage, or a report of one.
+    /// The time of the last first-time outage, or of a report of one.
     shown_at: Option<DateTime<Utc>>,
-    /// The last beginning or end of a call.
+    /// Tick of the last start or end of a call.
     called: u64,
-    /// The last beginning of a call that was answered.
+    /// Tick of the latest start of an answered call.
     answered: u64,
-    /// The first outage or report of one.
+    /// The earliest time of an outage or of a reported outage.
     first_outage: Option<DateTime<Utc>>,
-    /// First-time outages that any run may have, those of reports included.
+    /// The largest possible number of first-time outages in a run, including reported ones.
     run_max: u32,
-    /// The longest delay that a call asked for.
-    asked_max: u64,
-    /// The latest end of a delay that a call asked for, even if an answer has ended it since.
-    asked_until: Option<DateTime<Utc>>,
-    /// Outages that held messages reported, by key, until the first answer: the latest beginning and the shortest run.
-    heard: BTreeMap<LedgerKey, StatedOutage>,
-    /// Delays that calls asked for, by key.
+    /// The longest delay that a call requested.
+    requested_max: u64,
+    /// The latest end of a requested delay, even if an answer has ended the delay since.
+    requested_until: Option<DateTime<Utc>>,
+    /// Outages reported by held messages, by key, until the first answer: the latest start and the shortest run.
+    reported_outages: BTreeMap<LedgerKey, StatedOutage>,
+    /// Delays requested by calls, by key.
     retry_after: BTreeMap<LedgerKey, RetryAfter>,
-    /// A circuit was closed, by the environment's clock.
+    /// The time of the last closing of a circuit, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
-    /// The last opening or closing, or report.
+    /// Tick of the last opening, closing or report.
     changed: u64,
     last_ended: Option<(CallId, CallingMessage, Met, Option<u64>)>,
-    /// Keys whose circuit is open, or the target's, for certain.
+    /// The keys whose own circuit or whose target's circuit is certainly open.
     open: BTreeMap<LedgerKey, OpenCircuit>,
 }
 
-/// A call's message.
+/// The message of a call.
 #[derive(Clone, Debug)]
 pub(super) struct CallingMessage {
     key: LedgerKey,
-    /// Calls for it that failed.
+    /// Number of failed calls for the message.
     failures: u32,
-    /// It has reached its hold limit, and is called in any state.
+    /// True if the message has reached its hold limit, so that it is called in any state.
     is_overdue: bool,
-    /// It failed before, and perhaps nothing confirmed the outage any longer when it was called.
+    /// True if the message failed before and the outage might no longer have been confirmed when it was called.
     is_unconfirmed: bool,
-    /// The environment's tick.
+    /// The environment's tick at the start of the call.
     began: u64,
     at: DateTime<Utc>,
 }
 
-/// A message's own part in [`Ledger::check_held`].
+/// The facts about a message for [`Ledger::check_held`].
 pub(super) struct HeldMessage<'a> {
     pub(super) n: usize,
-    /// The retries of the delivery, in its generation.
+    /// The retry members of the delivery, in its generation.
     pub(super) retries: &'a RetryMembers,
-    /// `retry_attempt`, or what the queue has counted.
+    /// `retry_attempt`, or the attempt according to the queue's receive count.
     pub(super) attempt: u32,
     pub(super) error_type: &'a str,
-    /// The call that met the outage; without one it was not called.
+    /// The call that encountered the outage; `None` if the message was not called.
     pub(super) call: Option<&'a EndedCall>,
-    /// The report of its hand-off, if there is one.
+    /// The report in the message's hand-off, if any.
     pub(super) report: Option<HoldReport>,
 }
 
-/// A hand-off's own words about a hold.
+/// A hold as stated by a hand-off.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HoldReport {
-    /// The delay that it asks for.
+    /// The requested delay.
     pub(super) seconds: Option<u64>,
     pub(super) outage: Option<StatedOutage>,
-    /// Nothing gives way for lack of room.
+    /// True if nothing was omitted for lack of room.
     pub(super) is_whole: bool,
 }
 
@@ -144,13 +146,13 @@ pub(crate) struct EndedCall {
     ended: u64,
 }
 
-/// A `Retry-After`.
+/// A `Retry-After` that a call received.
 #[derive(Clone, Copy)]
 struct RetryAfter {
     tick: u64,
     at: DateTime<Utc>,
     until: DateTime<Utc>,
-    /// True if a probe of the whole target may have received it: then the answer to any key's call ends it.
+    /// True if a probe of the whole target might have received the delay, so that an answer to any key's call ends it.
     is_of_target: bool,
 }
 
@@ -163,29 +165,30 @@ struct OutageReport {
 
 #[derive(Default)]
 struct KeyHistory {
-    /// First-time outages since the last answer.
+    /// Number of first-time outages since the last answer.
     run: u32,
     last_outage: u64,
     down: OpeningCause,
-    /// It was refused, or down: its rate may be limited.
+    /// True if the key was refused or down, so that its rate might be limited.
     was_limited: bool,
-    /// Its circuit, or the target's, was closed by a call of this key, by the environment's clock.
+    /// The last time that a call of this key closed its circuit or the target's, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
-    /// Its last answer, by the environment's clock.
+    /// The time of the last answer, by the environment's clock.
     answered_at: Option<DateTime<Utc>>,
-    /// Answers, since the first refusal.
+    /// Number of answers since the first refusal.
     answers: u32,
-    /// Refusals that show that the rate is too high.
+    /// Number of refusals that show that the rate is too high.
     refusals: u32,
-    /// The first and the last one.
+    /// The times of the first and the last of these refusals.
     refused: Option<(DateTime<Utc>, DateTime<Utc>)>,
 }
 
-/// The reason for which a circuit may have opened.
+/// The reason for which a circuit might have opened.
 #[derive(Clone, Copy, Default)]
 struct OpeningCause {
+    /// Tick of the last sign of an outage.
     shown: Option<u64>,
-    /// An answer has refuted it.
+    /// Tick of the answer that refuted the outage.
     ended: Option<u64>,
 }
 
@@ -194,16 +197,16 @@ struct OpeningCause {
 struct OpenCircuit {
     since: DateTime<Utc>,
     since_tick: u64,
-    /// The invocation whose call has opened it.
+    /// The invocation whose call opened the circuit.
     by: Option<u64>,
     probing: Option<CallId>,
     next_probe: DateTime<Utc>,
     failed_probes: u32,
-    /// Until then messages that failed before are held, too.
+    /// The time until which previously failed messages are held as well.
     believed_until: DateTime<Utc>,
 }
 
-/// The state at the start of an invocation.
+/// The state of an environment at the start of an invocation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Begun {
     environment: u64,
@@ -212,7 +215,7 @@ pub(crate) struct Begun {
 }
 
 impl OpenCircuit {
-    /// The shortest time until the next probe, after one that failed now. The first ones come soon.
+    /// Returns the shortest time until the next probe, after a probe that fails now. The first probes follow quickly.
     fn least_interval(&self, now: DateTime<Utc>) -> TimeDelta {
         if self.failed_probes < FIRST_PROBES {
             return PROBE_IN_MIN;
@@ -222,7 +225,7 @@ impl OpenCircuit {
 }
 
 impl KeyHistory {
-    /// Calls that began before the last refusal are refused with it.
+    /// Counts a refusal. Calls that started before or just after the last refusal count as part of it.
     fn record_refusal(&mut self, caller: &CallingMessage, now: DateTime<Utc>) {
         let (first, last) = self.refused.unwrap_or((now, now - ONE_REFUSAL));
         if caller.at >= last + ONE_REFUSAL {
@@ -231,7 +234,7 @@ impl KeyHistory {
         }
     }
 
-    /// Checks that refusals have lowered the rate: in the end nearly all calls are answered.
+    /// Checks that refusals have lowered the rate, so that eventually nearly all calls are answered.
     fn check_rate(&self) -> Result<(), BrokenInvariant> {
         let Self { refusals, answers, refused: Some((first, last)), .. } = *self else { return Ok(()) };
         let probes = (last - first).num_seconds() / SECONDS_PER_REFUSAL;
@@ -247,7 +250,7 @@ impl OpeningCause {
         self.shown = Some(tick);
     }
 
-    /// A call that began later was answered.
+    /// Records an answer to a call that started at tick `began`. It refutes an outage shown earlier.
     fn record_answer(&mut self, began: u64, now: u64) {
         if self.shown.is_some_and(|shown| began > shown) {
             (self.shown, self.ended) = (None, Some(now));
@@ -275,9 +278,9 @@ impl LedgerEnvironment {
             shown_at: None,
             first_outage: None,
             run_max: 0,
-            asked_max: 0,
-            asked_until: None,
-            heard: BTreeMap::new(),
+            requested_max: 0,
+            requested_until: None,
+            reported_outages: BTreeMap::new(),
             retry_after: BTreeMap::new(),
             closed_at: None,
             changed: 0,
@@ -293,10 +296,10 @@ impl LedgerEnvironment {
         self.tick
     }
 
-    /// A message that was held reports an outage.
+    /// Applies an outage reported by a message that was held.
     fn apply_report(&mut self, OutageReport { key, outage, sent_at }: OutageReport, now: DateTime<Utc>) {
         let answered_at = self.keys.get(&key).and_then(|key| key.answered_at);
-        // The target has answered since.
+        // Ignore the report if the target has answered since.
         if outage.first_failures == 0 || answered_at.is_some_and(|at| sent_at < at - ROUNDING) {
             return;
         }
@@ -305,17 +308,17 @@ impl LedgerEnvironment {
         self.first_outages = None;
         self.run_max = self.run_max.max(first_failures);
         (self.changed, self.shown_at) = (self.tick, Some(now));
-        // Without calls of its own it has nothing better to go by.
+        // An environment without calls of its own has no better evidence.
         let is_new = self.called == 0 && self.running.is_empty();
         if is_new {
-            let heard = self.heard.entry(key.clone()).or_insert(outage);
+            let heard = self.reported_outages.entry(key.clone()).or_insert(outage);
             heard.since = heard.since.max(since);
             heard.first_failures = heard.first_failures.min(first_failures);
         }
         if is_new && first_failures >= OUTAGES_OF_NEW && !self.open.contains_key(&key) {
             let believed_until = (sent_at - self.skew).min(now) + BELIEVED_MIN;
             let open = OpenCircuit {
-                // It compares the report with its own clock.
+                // The environment compares the report with its own clock.
                 since: since - self.skew,
                 since_tick: self.tick,
                 by: None,
@@ -334,14 +337,14 @@ impl LedgerEnvironment {
         }
     }
 
-    /// Seconds that are left of a `Retry-After` for this key that was known at this tick.
-    fn asked_seconds(&self, key: &LedgerKey, tick: u64, now: DateTime<Utc>) -> u64 {
+    /// Returns the seconds left of this key's `Retry-After`, if it was known at this tick.
+    fn remaining_retry_after(&self, key: &LedgerKey, tick: u64, now: DateTime<Utc>) -> u64 {
         let known = self.retry_after.get(key).filter(|known| known.tick <= tick);
         let left = known.map_or(TimeDelta::zero(), |known| known.until - now - ROUNDING);
         left.num_seconds().max(0).unsigned_abs()
     }
 
-    /// True if this key's target, or the target as a whole, was found back a moment ago.
+    /// Returns true if this key's target, or the target as a whole, recovered recently.
     fn was_down_recently(&self, key: &LedgerKey, now: DateTime<Utc>) -> bool {
         let was_of_target = self.down.shown.is_some() || self.down.ended.is_some();
         let of_key = self.keys.get(key).and_then(|key| key.closed_at);
@@ -349,10 +352,11 @@ impl LedgerEnvironment {
         closed_at.is_some_and(|at| now + self.skew - at < RECENT + time_delta(60))
     }
 
-    /// The outage of this key that it continues to count, unless its target refuses calls or is down as a whole.
+    /// Returns the reported outage of this key that the environment continues to count, unless the target refuses calls
+    /// or is down as a whole.
     fn reported_outage(&self, key: &LedgerKey) -> Option<StatedOutage> {
         let is_of_key = self.refused.is_none() && self.down.shown.is_none() && self.down.ended.is_none();
-        self.heard.get(key).copied().filter(|_| is_of_key)
+        self.reported_outages.get(key).copied().filter(|_| is_of_key)
     }
 
     fn is_down(&self, key: &LedgerKey, since: u64) -> bool {
@@ -370,24 +374,24 @@ impl LedgerEnvironment {
         self.called = self.tick;
         let first_outages = self.first_outages.as_ref().and_then(|of| of.get(&caller.key));
         if first_outages.is_some_and(|outages| *outages >= OUTAGES_OF_NEW) && !caller.is_overdue {
-            return Err(format!("its target is down: {OUTAGES_OF_NEW} calls met nothing but outages"));
+            return Err(format!("its target is down: all {OUTAGES_OF_NEW} calls failed with outages"));
         }
         let asked = self.retry_after.get(&caller.key).filter(|_| !caller.is_overdue);
         if let Some(RetryAfter { until, .. }) =
             asked.filter(|asked| asked.at < now && now + ROUNDING < asked.until)
         {
-            return Err(format!("its target has asked for no call before {until}"));
+            return Err(format!("its target requested no calls before {until}"));
         }
         let mut probed = Ok(());
         if let Some(open) = self.open.get_mut(&caller.key).filter(|_| !caller.is_overdue) {
             caller.is_unconfirmed = caller.failures > 0 && now >= open.believed_until;
             if !caller.is_unconfirmed {
                 probed = match open.probing {
-                    Some(_) => Err("a probe of its circuit is under way".to_owned()),
+                    Some(_) => Err("a probe of its circuit is running".to_owned()),
                     None if now < open.next_probe => {
                         let OpenCircuit { since, next_probe, .. } = open;
                         Err(format!(
-                            "its circuit is open since {since}, and no probe is due until {next_probe}"
+                            "its circuit has been open since {since}, and no probe is due until {next_probe}"
                         ))
                     }
                     None => Ok(()),
@@ -427,7 +431,7 @@ impl LedgerEnvironment {
                     caller.began <= asked.tick || !(asked.is_of_target || *of == caller.key)
                 });
                 self.first_outages = None;
-                self.heard.clear();
+                self.reported_outages.clear();
                 self.answered = self.answered.max(caller.began);
                 self.run.clear();
                 self.down.record_answer(caller.began, ended);
@@ -440,9 +444,9 @@ impl LedgerEnvironment {
             Met::Fault | Met::Unavailable | Met::Refusal => {
                 self.first_outage.get_or_insert(now);
                 if let Some(asked) = after.map(|after| after.min(DELAY_SECONDS_MAX)) {
-                    self.asked_max = self.asked_max.max(asked);
+                    self.requested_max = self.requested_max.max(asked);
                     let until = now + time_delta(asked);
-                    self.asked_until = self.asked_until.max(Some(until));
+                    self.requested_until = self.requested_until.max(Some(until));
                     let earlier = self.retry_after.get(&caller.key).map_or(until, |earlier| earlier.until);
                     let is_of_target = self.down.shown.is_some() || self.down.ended.is_some();
                     let asked = RetryAfter { tick: ended, at: now, until: until.max(earlier), is_of_target };
@@ -482,8 +486,14 @@ impl LedgerEnvironment {
         Some(EndedCall { caller, met, ended })
     }
 
-    /// A circuit has opened, or its probe has failed: that of the last call's key, or the target's.
-    fn is_open(&mut self, event: &Event, by: Option<u64>, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
+    /// Checks an event according to which a circuit has opened or its probe has failed. The circuit belongs to the key
+    /// of the last call or to the target.
+    fn record_opened(
+        &mut self,
+        event: &Event,
+        by: Option<u64>,
+        now: DateTime<Utc>,
+    ) -> Result<(), BrokenInvariant> {
         let Some((_, caller, met, after)) = self.last_ended.clone() else {
             return Err("no call has ended".to_owned());
         };
@@ -504,7 +514,7 @@ impl LedgerEnvironment {
         #[expect(clippy::cast_possible_truncation, reason = "at most a quarter of an hour")]
         let probe_in = TimeDelta::milliseconds((probe_in_seconds * 1000.0) as i64);
         let before = self.open.get(&caller.key).cloned();
-        // If outages of several keys have opened it, what one key asked for is not the target's.
+        // If outages of several keys opened the circuit, a delay requested for one key does not apply to the target.
         let is_of_key = !opened || self.run.len() <= 1;
         let floor = after.filter(|_| is_of_key).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
         let before_it = before.as_ref().filter(|_| !opened);
@@ -514,7 +524,7 @@ impl LedgerEnvironment {
             return Err(format!("the next probe must not come before {least}"));
         }
         if opened {
-            // Perhaps the target's, whose probes stand for those of the keys.
+            // This might be the target's circuit, whose probes replace the probes of the keys.
             self.open.clear();
         }
         let since = before_it.map_or(now, |open| open.since);
@@ -539,7 +549,7 @@ impl LedgerEnvironment {
     }
 
     fn record_closed(&mut self, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
-        // Perhaps the target's.
+        // This might be the target's circuit.
         self.open.clear();
         let Some((_, CallingMessage { key, .. }, Met::Answer | Met::Later(_), _)) = &self.last_ended else {
             return Err("its call was not answered".to_owned());
@@ -552,7 +562,7 @@ impl LedgerEnvironment {
 }
 
 impl RetryMembers {
-    /// Calls for it that failed, as far as the message says.
+    /// Returns the number of failed calls that the message records.
     pub(super) fn failed_calls(&self) -> u32 {
         let is_call = |kind: &str| !["Redrive", "NotStarted", "CircuitOpen", "RateLimited"].contains(&kind);
         let calls = self.history.iter().filter(|past| is_call(&past.error_type)).count();
@@ -561,7 +571,7 @@ impl RetryMembers {
 }
 
 impl Ledger {
-    /// A process begins.
+    /// Records the start of a process.
     pub fn start_environment(&mut self, environment: u64, skew_ms: i64) {
         if let Some(settings) = self.knobs.breaker_model() {
             let begun = LedgerEnvironment::new(settings, TimeDelta::milliseconds(skew_ms));
@@ -569,12 +579,13 @@ impl Ledger {
         }
     }
 
-    /// A process ends, and its state is lost.
+    /// Records the end of a process, whose state is lost.
     pub fn end_environment(&mut self, environment: u64) {
         self.environments.remove(&environment);
     }
 
-    /// An environment's knowledge at the start of an invocation.
+    /// Applies the outage reports of arriving messages, and returns the environment's state at the start of an
+    /// invocation. Returns `None` without a breaker.
     pub(super) fn environment_knowledge(
         &mut self,
         environment: u64,
@@ -582,7 +593,7 @@ impl Ledger {
         now: DateTime<Utc>,
     ) -> Option<Begun> {
         let skew = self.environments.get(&environment)?.skew;
-        let reports = records.iter().filter_map(|record| self.held_moments_ago(record, now + skew));
+        let reports = records.iter().filter_map(|record| self.outage_report(record, now + skew));
         let reports: Vec<_> = reports.collect();
         let known = self.environments.get_mut(&environment)?;
         let tick = known.next_tick();
@@ -592,11 +603,11 @@ impl Ledger {
         Some(Begun { environment, at: now, tick })
     }
 
-    /// The outage that an arriving message reports.
-    fn held_moments_ago(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<OutageReport> {
+    /// Returns the outage that an arriving message reports.
+    fn outage_report(&self, record: &ReceivedMessage, now: DateTime<Utc>) -> Option<OutageReport> {
         let n = message_number(&record.body).filter(|n| *n < self.subjects.len())?;
         let origin = self.origins.get(&record.sqs_message_id)?;
-        // Only the functions' reports count.
+        // Only reports written by the functions count.
         if origin.sender != DeliverySender::Functions {
             return None;
         }
@@ -620,13 +631,13 @@ impl Ledger {
         }
     }
 
-    /// The environment that is running now, if it has a breaker.
+    /// Returns the environment that is currently running, if it has a breaker.
     fn current_environment(&self) -> Option<u64> {
-        Some(self.invocations.get(&self.turn?)?.breaker_knowledge()?.environment)
+        Some(self.invocations.get(&self.current_invocation?)?.breaker_knowledge()?.environment)
     }
 
-    /// Checks that the breaker, if there is one, permits a call of the target. Returns the environment, which needs the
-    /// outcome later. `retries` are those of a copy that may be the called one.
+    /// Checks that the breaker, if any, permits a call of the target. Returns the environment, which needs the outcome
+    /// later. `retries` belongs to a copy that might be the called one.
     pub(super) fn check_permission(
         &mut self,
         call: CallId,
@@ -645,7 +656,7 @@ impl Ledger {
         Ok(Some(id))
     }
 
-    /// Records the outcome of a call, or that it was cut off.
+    /// Records the outcome of a call that ended or was cut off.
     pub(super) fn record_outcome(&mut self, call: CallId, is_cut_off: bool, now: DateTime<Utc>) {
         let (n, index) = call;
         let Some(answer) = self.subjects[n].answers.get(index) else { return };
@@ -666,7 +677,7 @@ impl Ledger {
         }
     }
 
-    /// A message is handed off as held.
+    /// Checks that a message may be handed off as held.
     pub(super) fn check_held(
         &self,
         held: &HeldMessage<'_>,
@@ -678,18 +689,18 @@ impl Ledger {
         let key = self.circuit_key(held.n);
         match call.map(|call| call.met) {
             Some(Met::Answer) => return Err("its call was answered".to_owned()),
-            // Whatever the state: at its hold limit it is given up for that.
+            // This is right in any state: at its hold limit, the message is given up for that reason.
             Some(met) if met.is_not_now() => return Ok(()),
             _ => {}
         }
-        // An answer ends the delay of one circuit, and perhaps not of the other.
-        let must_wait = call.is_none() && environment.asked_until.is_some_and(|until| begun.at < until);
+        // An answer ends the delay of one circuit, but might not end the delay of the other.
+        let must_wait = call.is_none() && environment.requested_until.is_some_and(|until| begun.at < until);
         let most = environment.settings.hold_seconds_max;
         let is_busy = call.is_none() && error_type == "RateLimited";
-        // Beyond that it is given up, which the oracle judges.
+        // Messages beyond this range are given up, which the oracle checks.
         if (most..most + DELAY_SECONDS_MAX).contains(&retries.held_seconds) && !must_wait && !is_busy {
             let before = retries.held_seconds;
-            return Err(format!("it was held for {before} s before, which is as long as it may be"));
+            return Err(format!("it had already been held for {before} s, which is its limit"));
         }
         let failures = retries.failed_calls().max(held.attempt);
         if call.is_some() && failures == 0 && environment.was_down_recently(&key, now) {
@@ -697,15 +708,15 @@ impl Ledger {
         }
         if call.is_none() && error_type == "RateLimited" {
             let was_limited = environment.keys.get(&key).is_some_and(|key| key.was_limited);
-            let why = "no call of its key was refused, and none of several keys";
+            let why = "no call of its key or of several keys was refused";
             return if was_limited || environment.was_limited { Ok(()) } else { Err(why.to_owned()) };
         }
         if !environment.is_down(&key, begun.tick) {
-            return Err(format!("no calls that its environment made show that {key:?} is down"));
+            return Err(format!("no calls of its environment show that {key:?} is down"));
         }
         if failures > 0 && environment.shown_at.is_none_or(|at| begun.at - at > BELIEVED) {
             let at = environment.shown_at;
-            return Err(format!("it failed before, and {at:?} is the last outage of a message that did not"));
+            return Err(format!("it failed before, and the last outage of a new message was at {at:?}"));
         }
         match self.healed_at {
             Some(at) if now > at + PROBED_AGAIN && self.knobs.target.always_transient <= 0.0 => {
@@ -715,24 +726,24 @@ impl Ledger {
         }
     }
 
-    /// Checks the delay and the outage that a hand-off asks for and reports.
+    /// Checks the delay that a hand-off requests and the outage that it reports.
     fn check_hold_report(&self, held: &HeldMessage<'_>, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         let Some(HoldReport { seconds, outage, is_whole }) = held.report else { return Ok(()) };
-        let (least, most) = self.asked_range(held, now);
+        let (least, most) = self.hold_seconds_range(held, now);
         if seconds.is_some_and(|seconds| !(least..=most).contains(&seconds)) {
-            return Err(format!("it asks for a hold of {seconds:?} s, which must be in {least}..={most}"));
+            return Err(format!("it requests a hold of {seconds:?} s, which must be in {least}..={most}"));
         }
         if held.call.is_some_and(|call| call.met.is_answer()) {
             return Ok(());
         }
         match outage {
             Some(outage) => self.check_outage_is_known(held.n, outage, now),
-            None if is_whole => Err("without held_since".to_owned()),
+            None if is_whole => Err("it has no held_since".to_owned()),
             None => Ok(()),
         }
     }
 
-    /// Checks that this is the outage as the environment knows it.
+    /// Checks that the stated outage agrees with the environment's observations.
     pub(super) fn check_outage_is_known(
         &self,
         n: usize,
@@ -744,39 +755,39 @@ impl Ledger {
         let key = self.circuit_key(n);
         let open = environment.open.get(&key).filter(|open| open.since_tick < begun.tick);
         let heard = environment.reported_outage(&key);
-        // Not the message's own trouble, but the beginning of the outage that it met.
+        // The message must report the start of the outage, not its own first failure.
         let latest = open.map_or(now, |open| open.since) + environment.skew + ROUNDING;
         let latest = heard.map_or(latest, |heard| heard.since.min(latest));
-        // A report may come from a process with another clock.
+        // A report can come from a process with another clock.
         let earliest = environment.first_outage.unwrap_or(now) - self.clock_skew() - ROUNDING;
         if !(earliest..=latest).contains(&since) {
-            return Err(format!("its outage began at {since}, and not in {earliest}..={latest}"));
+            return Err(format!("its outage began at {since}, but must have begun in {earliest}..={latest}"));
         }
         let least = heard.map_or(0, |heard| heard.first_failures).max(u32::from(open.is_some()));
         let most = environment.run_max;
         if (least..=most).contains(&first_failures) {
             return Ok(());
         }
-        Err(format!("{first_failures} first calls failed in its outage, and not {least}..={most}"))
+        Err(format!("{first_failures} first calls failed in its outage, but must be in {least}..={most}"))
     }
 
-    /// The least and the most seconds of a hold: a part of the message's own time in holds. A message that was called
-    /// starts again from its own failures.
+    /// Returns the shortest and the longest hold in seconds, derived from the total time that the message has been
+    /// held. For a message that was called, the number of its failures limits the hold as well.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
         reason = "at most a quarter of an hour"
     )]
     #[expect(clippy::cast_precision_loss, reason = "at most two weeks")]
-    pub(super) fn asked_range(&self, held: &HeldMessage<'_>, now: DateTime<Utc>) -> (u64, u64) {
+    pub(super) fn hold_seconds_range(&self, held: &HeldMessage<'_>, now: DateTime<Utc>) -> (u64, u64) {
         let Some((begun, environment)) = self.current_holder() else { return (1, DELAY_SECONDS_MAX) };
         let HeldMessage { retries, error_type, call, .. } = *held;
         let failures = retries.failed_calls().max(held.attempt);
         let held_before = retries.held_seconds as f64;
         let by_age = (2.0 + held_before).min(15.0 + 0.35 * held_before);
         let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
-        // Seconds past its limit of a message that was not called: it waits for a `Retry-After` or a place in the rate
-        // alone, and no longer for its own trouble.
+        // The seconds past the hold limit. Such a message, if it was not called, waits only for a `Retry-After` or for
+        // the rate limit.
         let over = retries.held_seconds.checked_sub(environment.settings.hold_seconds_max);
         let own = match call {
             Some(_) => by_age.min(by_failures),
@@ -784,9 +795,9 @@ impl Ledger {
             None => by_age,
         }
         .min(HOLD_SECONDS_MAX);
-        // At a rate limit, a part of its age.
+        // At a rate limit, the hold depends on the time since the first outage.
         let first = environment.first_outage.unwrap_or(now);
-        // The breaker's moments are hundredths of a second, and a hold is rounded up.
+        // The breaker's clock has a resolution of hundredths of a second, and holds are rounded up.
         let age = (now + environment.skew - first + self.clock_skew() + ROUNDING).num_milliseconds().max(0)
             as f64
             / 1000.0;
@@ -799,16 +810,16 @@ impl Ledger {
             Some(_) => own.max(by_rate),
         };
         let tick = call.map_or(begun.tick, |call| call.ended);
-        let asked = environment.asked_seconds(&self.circuit_key(held.n), tick, now);
-        let asked_max = (environment.asked_max * 11).div_ceil(10) + 1;
-        let most = (most.ceil() as u64).max(asked_max * u64::from(environment.asked_max > 0));
+        let asked = environment.remaining_retry_after(&self.circuit_key(held.n), tick, now);
+        let requested_max = (environment.requested_max * 11).div_ceil(10) + 1;
+        let most = (most.ceil() as u64).max(requested_max * u64::from(environment.requested_max > 0));
         match call.map(|call| call.met) {
             Some(Met::Later(after)) => {
                 let least = (own as u64).max(after).min(DELAY_SECONDS_MAX);
                 (least, (least + 1).min(DELAY_SECONDS_MAX))
             }
             Some(_) => (least.max(asked), most.min(DELAY_SECONDS_MAX)),
-            // At its limit a message waits for at most 900 s more, and is then called.
+            // At its hold limit, a message waits for at most 900 s more and is then called.
             None => {
                 let grace =
                     over.map_or(DELAY_SECONDS_MAX, |over| DELAY_SECONDS_MAX.saturating_sub(over).max(1));
@@ -817,36 +828,37 @@ impl Ledger {
         }
     }
 
-    /// The environment of the invocation that is running now, and its knowledge at the start.
+    /// Returns the environment of the current invocation, and its state at the start of the invocation.
     fn current_holder(&self) -> Option<(Begun, &LedgerEnvironment)> {
-        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.breaker_knowledge())?;
+        let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.breaker_knowledge())?;
         Some((begun, self.environments.get(&begun.environment)?))
     }
 
-    /// True if a call with this error spends no attempt: there is a breaker, and the error says "not now".
+    /// Returns true if a call with this error spends no attempt: there is a breaker, and the error means "not now".
     pub(super) fn is_not_now(&self, answer: &CallAnswer) -> bool {
         let CallAnswer { kind, error_type, after, unavailable, .. } = *answer;
         self.knobs.breaker_model().is_some()
             && self.knobs.policy.call_outcome(kind, error_type, after, unavailable).is_not_now()
     }
 
-    /// The same for a call that was cut off.
+    /// Returns true if a call that was cut off spends no attempt.
     pub(super) fn is_not_now_if_cut_off(&self) -> bool {
         let met = self.knobs.policy.call_outcome("transient", "Timeout", None, false);
         self.knobs.breaker_model().is_some() && met.is_not_now()
     }
 
-    /// The shortest hold after this call: what is left of a `Retry-After`, unless a later call was answered.
+    /// Returns the shortest hold after this call: the remaining seconds of a `Retry-After`, unless a later call was
+    /// answered.
     pub(super) fn shortest_hold(
         &self,
         EndedCall { caller, ended, .. }: &EndedCall,
         now: DateTime<Utc>,
     ) -> u64 {
         self.current_holder()
-            .map_or(0, |(_, environment)| environment.asked_seconds(&caller.key, *ended, now))
+            .map_or(0, |(_, environment)| environment.remaining_retry_after(&caller.key, *ended, now))
     }
 
-    /// Checks that a failed call of this invocation, the last one for its message, is right to spend an attempt.
+    /// Checks that a failed call of this invocation, the last one for its message, may spend an attempt.
     pub(super) fn check_spent(&self, call: &EndedCall) -> Result<(), BrokenInvariant> {
         let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
         let EndedCall {
@@ -855,34 +867,37 @@ impl Ledger {
         if met.is_answer() || *is_overdue || *is_unconfirmed {
             return Ok(());
         }
-        // A message that failed before does not confirm the outage that it met: this invocation may have only learned of
-        // it.
-        let is_open =
-            |open: &OpenCircuit| open.since_tick < begun.tick || (open.by == self.turn && *failures == 0);
+        // A call of a message that failed before does not confirm an outage, so it may spend an attempt if this
+        // invocation opened the circuit.
+        let is_open = |open: &OpenCircuit| {
+            open.since_tick < begun.tick || (open.by == self.current_invocation && *failures == 0)
+        };
         match environment.open.get(key).is_some_and(is_open) {
-            true => Err("its circuit is open, and its call spends an attempt".to_owned()),
+            true => Err("its circuit is open, but its call spends an attempt".to_owned()),
             false => Ok(()),
         }
     }
 
-    /// Checks that a message was not started for lack of time. Calls took that time: a circuit makes a message wait for
-    /// nothing else.
+    /// Checks that a message was not started for lack of time: other calls must have used that time, because a circuit
+    /// makes a message wait only for calls.
     pub(super) fn check_not_started(&self) -> Result<(), BrokenInvariant> {
-        let begun = self.turn.and_then(|turn| self.invocations.get(&turn)?.breaker_knowledge());
+        let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.breaker_knowledge());
         let Some(begun) = begun else { return Ok(()) };
         let environment = self.environments.get(&begun.environment);
         let has_called = environment
             .is_none_or(|environment| !environment.running.is_empty() || environment.called > begun.tick);
-        if has_called { Ok(()) } else { Err("it was not started, and no call was under way".to_owned()) }
+        if has_called { Ok(()) } else { Err("it was not started although no call was running".to_owned()) }
     }
 
     /// Checks a function's event about its breaker.
     pub(super) fn check_circuit(&mut self, event: &Event, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
-        let turn = self.turn;
+        let current = self.current_invocation;
         let id = self.current_environment();
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return Ok(()) };
         match event {
-            Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => environment.is_open(event, turn, now),
+            Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => {
+                environment.record_opened(event, current, now)
+            }
             Event::CircuitClosed { .. } => environment.record_closed(now),
             _ => Ok(()),
         }

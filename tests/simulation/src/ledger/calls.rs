@@ -1,4 +1,4 @@
-//! The target's side of the ledger, and the functions' reports.
+//! The ledger's checks of target calls and of the events that the functions report.
 
 use redeliver_core::events::Event;
 use redeliver_core::handler::Message;
@@ -9,33 +9,34 @@ use super::breaker::{CallId, EndedCall};
 use super::{BrokenInvariant, Ledger, LedgerMessage, QueuePlace, hash_body};
 use crate::messages::{ExpectedEnd, Produced, message_number};
 
-/// Text that occurs in each body (its marker), in attributes, and in the target's answers.
+/// Strings that occur in each body (its marker), in attributes, and in the target's error details.
 pub(super) const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
 
-/// The target's answer to a call.
+/// The target's response to a call.
 #[derive(Clone, Debug)]
 pub(crate) struct CallAnswer {
     /// The calling invocation.
     pub(crate) invocation: Option<u64>,
     pub(crate) generation: u32,
     pub(crate) attempt: u32,
-    /// As in `Failure.kind`; empty while the call runs.
+    /// The value of `Failure.kind`; empty while the call is running.
     pub(crate) kind: &'static str,
     /// The error type.
     pub(crate) error_type: &'static str,
-    /// The delay that it asks for, in whole seconds.
+    /// The delay that the target requests, in whole seconds.
     pub(crate) after: Option<u64>,
-    /// It reports that it is down.
+    /// True if the target reports that it is down.
     pub(crate) unavailable: bool,
     /// The calling environment, if it has a circuit breaker.
     pub(crate) environment: Option<u64>,
     pub(crate) is_cut_off: bool,
-    /// Set at its end, if the environment has one.
+    /// The outcome of an ended call, if the environment has a circuit breaker.
     pub(crate) outcome: Option<EndedCall>,
 }
 
 impl Ledger {
-    /// The target is called. Returns the message's number, and the call's number among the message's calls.
+    /// Records and checks the start of a call. Returns the message number and the index of the call among the message's
+    /// calls.
     pub fn begin_call(&mut self, message: &Message<'_>, now: Timestamp) -> CallId {
         match self.check_call(message, now) {
             Ok(call) => call,
@@ -46,7 +47,7 @@ impl Ledger {
         }
     }
 
-    /// A call returns to its caller, with any answer.
+    /// Records that a call returns to its caller, with any outcome.
     pub fn return_call(&mut self, call: CallId, now: Timestamp) {
         let (n, _) = call;
         if let Some(work) = self.current_work(n) {
@@ -55,7 +56,7 @@ impl Ledger {
         self.record_outcome(call, false, now);
     }
 
-    /// A call is abandoned.
+    /// Records that a call was abandoned.
     pub fn cut_off(&mut self, call: CallId, now: Timestamp) {
         self.record_outcome(call, true, now);
     }
@@ -65,21 +66,21 @@ impl Ledger {
             .filter(|n| *n < self.subjects.len())
             .ok_or("no producer sent this body")?;
         if self.expected_end(n) != ExpectedEnd::Handled {
-            return Err(format!("message {n} is invalid and must never get there"));
+            return Err(format!("message {n} is invalid, and the target must never receive it"));
         }
         let subject = &self.subjects[n];
-        if !self.has_attributes_of(n, message.attributes) {
-            return Err(format!("message {n} has other attributes than its producer gave it"));
+        if !self.has_producer_attributes(n, message.attributes) {
+            return Err(format!("message {n} does not have its producer's attributes"));
         }
         if subject.produced.plain && message.body != subject.produced.content.body {
-            return Err(format!("message {n} has another body than its producer gave it"));
+            return Err(format!("message {n} does not have its producer's body"));
         }
         let hash = hash_body(message.body);
-        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        let invocation = self.current_invocation.and_then(|id| self.invocations.get(&id));
         // The handler of a plain message cannot distinguish its copies.
         let candidates = match subject.produced.plain {
             true => invocation.map(|work| self.received_copies(work, n)).unwrap_or_default(),
-            false => subject.of_body.get(&hash).cloned().unwrap_or_default(),
+            false => subject.copies_by_body.get(&hash).cloned().unwrap_or_default(),
         };
         let copies = &subject.copies[QueuePlace::Source as usize];
         let fits = |copy: &super::Copy| {
@@ -99,14 +100,14 @@ impl Ledger {
         // A message that came back from the final DLQ starts afresh.
         let retries =
             |copy: &super::Copy| copy.retries.clone().filter(|_| !copy.came_back).unwrap_or_default();
-        // Of several copies the one that has failed the least: only its failure may open a circuit.
+        // Of several copies, assume the copy with the fewest failures: only a first failure can open a circuit.
         let Some(retries) = fitting.map(retries).min_by_key(RetryMembers::failed_calls) else {
             return Err(format!(
                 "message {n}, attempt {}, generation {}: no such copy was in the source queue",
                 message.retry_attempt, message.redrive_generation
             ));
         };
-        // A number that the producer wrote itself may be greater.
+        // An attempt number written by the producer can be greater.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
         let most = if self.knobs.is_visibility() { most } else { most.max(written) };
@@ -117,7 +118,7 @@ impl Ledger {
         if let Some(work) = self.current_work(n) {
             work.record_call(1 + at_once).map_err(|why| format!("message {n}: {why}"))?;
         }
-        let invocation = self.turn;
+        let invocation = self.current_invocation;
         let call = (n, self.subjects[n].answers.len());
         let asked = self.check_permission(call, &retries, message.retry_attempt, now);
         let environment = asked.map_err(|why| format!("message {n}: {why}"))?;
@@ -138,17 +139,17 @@ impl Ledger {
         Ok(call)
     }
 
-    /// The target has processed the message.
+    /// Records that the target has processed the message.
     pub fn record_processed(&mut self, (n, _): CallId, body: &str, now: Timestamp) {
         let subject = &mut self.subjects[n];
         subject.processed += 1;
-        self.local.record_processed(body, now);
+        self.tracker.record_processed(body, now);
         if let Some(work) = self.current_work(n) {
             work.earn_credit();
         }
     }
 
-    /// The target failed.
+    /// Records that the target failed.
     pub fn record_failure(
         &mut self,
         (n, call): CallId,
@@ -158,14 +159,14 @@ impl Ledger {
         unavailable: bool,
     ) {
         let subject = &mut self.subjects[n];
-        subject.has_asked |= after.is_some();
+        subject.has_requested_delay |= after.is_some();
         if let Some(answer) = subject.answers.get_mut(call) {
             (answer.kind, answer.error_type) = (kind, error_type);
             (answer.after, answer.unavailable) = (after, unavailable);
         }
     }
 
-    /// A function reports an event: it must be true, and contain nothing of the message.
+    /// Checks an event that a function reports: it must be true, and must not contain any content of the message.
     pub fn check_event(&mut self, event: &Event, now: Timestamp) {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {
@@ -174,16 +175,16 @@ impl Ledger {
             ));
         }
         if let Err(why) = self.check_circuit(event, now) {
-            self.report_violation(format!("a function says what is not so: {text}: {why}"));
+            self.report_violation(format!("a function reports a false event: {text}: {why}"));
         }
         let message_id = match event {
             Event::Processed { message_id, .. } | Event::HandedOff { message_id, .. } => message_id,
-            // For an asynchronous invocation it is the request's id.
+            // For an asynchronous invocation, `message_id` is the request id.
             Event::RetryScheduled { message_id, .. } if !self.knobs.is_async_retry() => message_id,
             Event::DeadLettered { message_id: Some(message_id), .. } => message_id,
             _ => return,
         };
-        // The id of a message can be read if only its data is invalid.
+        // If only the data of a message is invalid, its id is still readable.
         let invalid = || {
             let is_it = |subject: &&LedgerMessage| {
                 let Produced { content, message_id: of_valid, .. } = &subject.produced;
@@ -203,7 +204,7 @@ impl Ledger {
             _ => subject.final_records > 0,
         });
         if !is_so {
-            self.report_violation(format!("a function says what is not so: {text}"));
+            self.report_violation(format!("a function reports a false event: {text}"));
         }
     }
 }

@@ -1,4 +1,5 @@
-//! One copy of a message in a queue, with its attributes read by the documentation instead of the code.
+//! A copy of a message in a queue, with its attributes parsed according to the documentation rather than by the
+//! product's code.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,32 +15,32 @@ use super::{BrokenInvariant, QueuePlace};
 
 const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 
-/// A copy that is or was in a queue.
+/// A present or past copy in a queue.
 #[derive(Clone, Debug)]
 pub(crate) struct Copy {
-    /// SQS's id, once it is in the queue.
+    /// The SQS message id; empty before the copy is in a queue.
     pub(crate) id: String,
     pub(crate) body_hash: u64,
     /// `None` if the body is not a message.
     pub(crate) retries: Option<RetryMembers>,
     pub(crate) attributes: Attributes,
     failure: Option<StatedFailure>,
-    /// It was moved back from the final DLQ unchanged.
+    /// True if the copy was moved back from the final DLQ unchanged.
     pub(crate) came_back: bool,
-    /// The generation in its final record.
+    /// The generation in the copy's final record.
     pub(crate) recorded_generation: Option<u32>,
-    /// The last attempt in its final record.
+    /// The last attempt in the copy's final record.
     pub(crate) recorded_attempt: Option<SpanContext>,
-    /// The last attempt in its metadata.
+    /// The last attempt in the copy's metadata.
     written_attempt: Option<SpanContext>,
     pub(crate) sent_at: DateTime<Utc>,
     pub(crate) receives: u32,
     pub(crate) first_received: Option<DateTime<Utc>>,
-    /// The part of them before the end of the faults.
+    /// Number of receives before the end of the faults.
     pub(crate) receives_in_faults: u32,
-    /// It was received from the intermediate DLQ.
+    /// True once the copy was received from the intermediate DLQ.
     pub(crate) is_case: bool,
-    /// It came by SQS's redrive.
+    /// True if SQS's redrive moved the copy.
     pub(crate) redriven: bool,
 }
 
@@ -73,12 +74,12 @@ impl Copy {
         }
     }
 
-    /// `Failure`, which is trusted unless the message came by redrive.
+    /// Returns the `Failure`, which is trusted unless SQS's redrive moved the message.
     pub(crate) fn trusted_failure(&self) -> Option<&StatedFailure> {
         self.failure.as_ref().filter(|_| !self.redriven)
     }
 
-    /// The last attempt before this copy, as its reader in this queue must find it.
+    /// Returns the last attempt before this copy, as a receiver in this queue must find it.
     pub(crate) fn last_attempt(&self, place: QueuePlace) -> Option<SpanContext> {
         let failure = self.trusted_failure().filter(|_| place != QueuePlace::Source);
         let failed = failure.and_then(|failure| span_context(failure.text_member(LAST_ATTEMPT)));
@@ -86,11 +87,11 @@ impl Copy {
     }
 }
 
-/// An outage, as a message or a hand-off reports it.
+/// An outage as reported by a message or a hand-off.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct StatedOutage {
     pub(crate) since: DateTime<Utc>,
-    /// First calls in a row that failed.
+    /// Number of consecutive failures of messages on their first call.
     pub(crate) first_failures: u32,
 }
 
@@ -115,7 +116,7 @@ impl StatedFailure {
         self.0["new_generation"] == true
     }
 
-    /// Its message was not sent by redeliver.
+    /// Returns true if the message was not sent by redeliver.
     pub(crate) fn is_from_producer(&self) -> bool {
         self.0["from_producer"] == true
     }
@@ -124,14 +125,15 @@ impl StatedFailure {
         parse_number(&self.0["generation_before"])
     }
 
-    /// 1 KiB before folding; a verdict with only our own texts is not truncated.
+    /// Checks that the document has at most 1 KiB before folding, and that it is truncated only if the message leaves
+    /// no room.
     pub(crate) fn check_size(&self, oversize: bool) -> Result<(), BrokenInvariant> {
         let bytes = bytes_before_folding(&self.0);
         if bytes > 1024 {
             return Err(format!("`Failure` has {bytes} bytes"));
         }
         let cut = ["details", "explanation"].iter().any(|name| self.text_member(name).ends_with('…'));
-        if cut && !oversize { Err("`Failure` was cut, and there is room".to_owned()) } else { Ok(()) }
+        if cut && !oversize { Err("`Failure` was cut though there is room".to_owned()) } else { Ok(()) }
     }
 
     pub(crate) fn first_sent_time(&self) -> Option<DateTime<Utc>> {
@@ -142,7 +144,7 @@ impl StatedFailure {
         DateTime::parse_from_rfc3339(self.text_member(name)).ok().map(|time| time.to_utc())
     }
 
-    /// The outage for which its message is held.
+    /// Returns the outage for which the message is held.
     pub(crate) fn reported_outage(&self) -> Option<StatedOutage> {
         let since = self.time_member("held_since")?;
         Some(StatedOutage { since, first_failures: parse_number(&self.0["outage_failures"]).unwrap_or(0) })
@@ -157,20 +159,20 @@ fn parse_number(value: &Value) -> Option<u32> {
     u32::try_from(value.as_u64()?).ok()
 }
 
-/// Size of one of our documents without the producer's attributes in it.
+/// Returns the size of one of redeliver's documents without the producer's folded attributes.
 pub(crate) fn bytes_before_folding(document: &Value) -> usize {
     let mut document = document.clone();
     document.as_object_mut().map(|members| members.remove("folded_attributes"));
     document.to_string().len()
 }
 
-/// A JSON object in an attribute of type String.
+/// Parses an attribute of type String that contains a JSON object.
 pub(crate) fn parse_document(attributes: &Attributes, name: &str) -> Option<Value> {
     let value: Value = serde_json::from_str(attributes.get(name)?.text()?).ok()?;
     value.is_object().then_some(value)
 }
 
-/// The producer's attributes: without ours, and with those that our document `name` folds.
+/// Returns the producer's attributes: without redeliver's, and with the attributes that the document `name` folds.
 pub(crate) fn producer_attributes(attributes: &Attributes, name: &str) -> Attributes {
     let Some(document) = parse_document(attributes, name) else {
         return attributes.clone();

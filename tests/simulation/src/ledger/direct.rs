@@ -1,4 +1,4 @@
-//! The strategy `direct-resend`: the message-processor decides on its own failed messages, as the
+//! Checks for the strategy `direct-resend`: the message-processor itself decides on failed messages as the
 //! failed-message-processor would.
 
 use redeliver_core::strategy::Strategy;
@@ -7,24 +7,24 @@ use super::breaker::{EndedCall, HeldMessage};
 use super::copies::{Copy, StatedFailure, StatedOutage};
 use super::invocations::HandOffReason;
 use super::oracle::{NOT_CALLED, RetryCase};
-use super::sends::{Send, no_delay};
+use super::sends::{Send, check_no_delay};
 use super::{BrokenInvariant, Ledger, QueuePlace};
 use crate::messages::ExpectedEnd;
 
-/// A failed message of this invocation.
+/// A failed message of the current invocation.
 struct ResendCandidate {
     case: RetryCase,
     reason: HandOffReason,
-    /// Its call, if it is held although it was called.
+    /// The call of a message that is held although it was called.
     held: Option<EndedCall>,
 }
 
 impl Ledger {
-    /// All failures that a re-send of this invocation may be for. A re-send does not have the error.
+    /// Returns all failures that might explain a re-send of this invocation. A re-send does not name its error.
     fn resend_candidates(&self, send: Send<'_>) -> Vec<ResendCandidate> {
         let mut all = Vec::new();
-        // Includes copies that are gone: the send may come a minute late.
-        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        // Includes deleted copies: the send can arrive a minute late.
+        let invocation = self.current_invocation.and_then(|id| self.invocations.get(&id));
         let given = invocation.map(|work| self.received_copies(work, send.n)).unwrap_or_default();
         let copies = &self.subjects[send.n].copies[QueuePlace::Source as usize];
         for copy in given.into_iter().rev().map(|index| &copies[index]) {
@@ -35,21 +35,21 @@ impl Ledger {
             } else {
                 retries.clone()
             };
-            let which = (self.turn, before.generation.unwrap_or(0), before.attempt);
+            let which = (self.current_invocation, before.generation.unwrap_or(0), before.attempt);
             let answers = self.subjects[send.n].answers.iter();
             let answers =
                 answers.filter(|answer| (answer.invocation, answer.generation, answer.attempt) == which);
             let mut add = |kind, error_type, after, reason, call: Option<EndedCall>| {
                 let (n, retries, attempt) = (send.n, &before, before.attempt);
                 let held = HeldMessage { n, retries, attempt, error_type, call: call.as_ref(), report: None };
-                let hold = self.asked_range(&held, send.at);
-                let case = self.case_of(copy, before.clone(), (kind, error_type, after), send.at);
+                let hold = self.hold_seconds_range(&held, send.at);
+                let case = self.source_case(copy, before.clone(), (kind, error_type, after), send.at);
                 all.push(ResendCandidate { case: case.held_for(hold), reason, held: call });
             };
             for error_type in NOT_CALLED {
                 add("held", error_type, None, HandOffReason::NotCalled(delivery.clone()), None);
             }
-            // The others are handed off.
+            // All other failures are handed off.
             if self.knobs.retry_loop.strategy() == Some(Strategy::DelayedResend) {
                 continue;
             }
@@ -73,10 +73,10 @@ impl Ledger {
         all
     }
 
-    /// A re-send with its delay, by the function that made the call, or did not make it.
-    pub(super) fn direct_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+    /// Checks a re-send by the message-processor, including its delay.
+    pub(super) fn check_direct_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let failed = self.resend_candidates(send);
-        let follows = self.resend_follows(send, || failed.iter().map(|failed| &failed.case))?;
+        let follows = self.explain_resend(send, || failed.iter().map(|failed| &failed.case))?;
         self.check_follow_up(send, &follows)?;
         let (mut reasons, mut wrong) = (Vec::new(), Ok(()));
         let body = send.body.ok_or("its body cannot be read")?;
@@ -104,27 +104,27 @@ impl Ledger {
         if reasons.is_empty() {
             return wrong;
         }
-        self.current_work(send.n).ok_or("outside of an invocation")?.handed_off(&reasons)
+        self.current_work(send.n).ok_or("outside of an invocation")?.record_hand_off(&reasons)
     }
 
-    /// The unchanged message, for its first hop.
-    pub(super) fn direct_hop(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+    /// Checks the first hop of a message, which must be unchanged.
+    pub(super) fn check_direct_hop(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let (failure, case) = self.attached_case(send)?;
         if failure.attempt_count().is_some() || failure.time_member("due_at").is_none() {
-            return Err("it is handed off, not sent on with its due time".to_owned());
+            return Err("it is handed off instead of sent with its due time".to_owned());
         }
         self.check_failure_of_call(send, &failure)?;
-        let before = case.before_its_hop();
+        let before = case.before_hop();
         self.check_hop_of_cases(send, || std::iter::once(&before))
     }
 
-    /// A verdict on a valid message.
-    pub(super) fn direct_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
-        self.attributes_kept(send, "Failure")?;
+    /// Checks a verdict on a valid message.
+    pub(super) fn check_direct_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        check_no_delay(send)?;
+        self.check_attributes_kept(send, "Failure")?;
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         if failure.text_member("kind").is_empty() && self.subjects[send.n].is_oversize() {
-            return Ok(()); // dropped for lack of room
+            return Ok(()); // omitted for lack of room
         }
         let (failure, case) = self.attached_case(send)?;
         failure.check_size(self.subjects[send.n].is_oversize())?;
@@ -138,7 +138,7 @@ impl Ledger {
         Err(format!("the verdict {} does not follow from {case:?}", failure.text_member("verdict")))
     }
 
-    /// The attached failure and its case.
+    /// Returns the attached failure and its case.
     fn attached_case(&self, send: Send<'_>) -> Result<(StatedFailure, RetryCase), BrokenInvariant> {
         if self.expected_end(send.n) != ExpectedEnd::Handled {
             return Err("it is invalid, and must not be retried".to_owned());

@@ -1,4 +1,4 @@
-//! The actions of one invocation: it may acknowledge only what it has confirmed itself.
+//! Checks the actions of an invocation, which may acknowledge only messages whose outcome it has confirmed itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,35 +11,35 @@ use super::spans::TracedDelivery;
 use super::{BrokenInvariant, Ledger};
 use crate::messages::message_number;
 
-/// Work by message.
+/// An invocation, with its work by message.
 #[derive(Debug, Default)]
 pub(crate) struct LedgerInvocation {
     of: BTreeMap<usize, Work>,
     begun: Option<Begun>,
-    /// Its deliveries, if the functions write spans.
+    /// The deliveries, if the functions write spans.
     pub(super) delivered: Vec<TracedDelivery>,
-    /// Its requests for notices.
+    /// The requests for notices.
     pub(super) notices: NoticeCredit,
 }
 
 /// The work of an invocation for one message, of which it may have received several copies.
 #[derive(Debug, Default)]
 pub(crate) struct Work {
-    /// Its deliveries, by SQS's id.
+    /// The SQS message ids of the deliveries.
     given: Vec<String>,
-    /// Calls of the target that have begun.
+    /// Number of started target calls.
     called: usize,
-    /// Those of them that returned with an answer.
+    /// Number of calls that returned with an answer.
     returned: usize,
     /// Limit on the calls for one copy, immediate retries included.
     calls_max: usize,
-    /// Sends that SQS has accepted, and successes of the target: each allows one copy to be deleted.
+    /// Number of copies that may be deleted: one for each accepted send and each success of the target.
     credit: usize,
-    /// Sends that SQS has accepted.
+    /// Number of sends that SQS accepted.
     accepted: usize,
-    /// Events that Lambda has accepted.
+    /// Number of events that Lambda accepted.
     invoked: usize,
-    /// Each possible reading of its hand-offs so far; none before the first.
+    /// The possible readings of the hand-offs so far; empty before the first hand-off.
     readings: Vec<HandOffReading>,
 }
 
@@ -48,14 +48,14 @@ pub(crate) struct Work {
 pub(super) enum HandOffReason {
     /// The target's answer.
     Answered,
-    /// The call of this delivery, by SQS's id, was cut off.
+    /// The call for the delivery with this SQS message id was cut off.
     CutOff(String),
-    /// This delivery was not called: it was not started, or the target is down.
+    /// The target was not called for this delivery: the call was not started, or the target is down.
     NotCalled(String),
 }
 
-/// Deliveries that the hand-offs account for. A re-send does not identify its copy, so several readings are possible: a
-/// copy whose call was cut off may be taken for another one's next attempt.
+/// The deliveries that the hand-offs account for. A re-send does not identify its copy, so several readings are
+/// possible: a copy whose call was cut off can be mistaken for the next attempt of another copy.
 #[derive(Clone, Debug, Default)]
 struct HandOffReading {
     cut_off: BTreeSet<String>,
@@ -63,7 +63,7 @@ struct HandOffReading {
 }
 
 impl Ledger {
-    /// An invocation begins, with these records.
+    /// Records the start of an invocation with these records.
     pub fn begin_invocation(
         &mut self,
         id: u64,
@@ -82,18 +82,18 @@ impl Ledger {
         self.invocations.insert(id, invocation);
     }
 
-    /// An invocation ends, with all its deletions.
+    /// Records the end of an invocation, including all its deletions.
     pub fn end_invocation(&mut self, id: u64) {
         self.invocations.remove(&id);
     }
 
-    /// Sets the current invocation, which all following actions belong to.
+    /// Sets the invocation to which all following actions belong.
     pub fn set_current_invocation(&mut self, id: Option<u64>) {
-        self.turn = id;
+        self.current_invocation = id;
     }
 
-    /// The copies of a message that an invocation received: their numbers among all that were ever in the source queue,
-    /// in order.
+    /// Returns the copies of a message that an invocation received, as sorted indexes among all copies that were ever
+    /// in the source queue.
     pub(super) fn received_copies(&self, invocation: &LedgerInvocation, n: usize) -> Vec<usize> {
         let given = invocation.of.get(&n).into_iter().flat_map(|work| &work.given);
         let of_source = given.filter_map(|delivery| self.origins.get(delivery));
@@ -102,14 +102,16 @@ impl Ledger {
         numbers.into_iter().collect()
     }
 
-    /// The current invocation's work for a message; `None` for a producer or an operator.
+    /// Returns the current invocation's work for a message, or `None` for actions of a producer or an operator.
     pub(super) fn current_work(&mut self, n: usize) -> Option<&mut Work> {
-        Some(self.invocations.get_mut(&self.turn?)?.of.entry(n).or_default())
+        Some(self.invocations.get_mut(&self.current_invocation?)?.of.entry(n).or_default())
     }
 
-    /// True if the invocation received only one copy of this message.
-    pub(super) fn is_one_copy(&self, n: usize) -> bool {
-        self.turn.and_then(|turn| self.invocations.get(&turn)).is_some_and(|invocation| invocation.is_one(n))
+    /// Returns true if the current invocation received only one copy of this message.
+    pub(super) fn received_single_copy(&self, n: usize) -> bool {
+        self.current_invocation
+            .and_then(|id| self.invocations.get(&id))
+            .is_some_and(|invocation| invocation.has_single_copy(n))
     }
 }
 
@@ -120,12 +122,12 @@ impl HandOffReading {
 }
 
 impl LedgerInvocation {
-    /// Its environment's knowledge at the start; `None` without a breaker.
+    /// Returns the state of the environment at the start of the invocation, or `None` without a breaker.
     pub(super) fn breaker_knowledge(&self) -> Option<Begun> {
         self.begun
     }
 
-    fn is_one(&self, n: usize) -> bool {
+    fn has_single_copy(&self, n: usize) -> bool {
         self.of.get(&n).is_some_and(|work| work.given.len() == 1)
     }
 }
@@ -150,7 +152,8 @@ impl Work {
         self.credit += 1;
     }
 
-    /// SQS has accepted a send. Each copy is sent on once, and once more if it is unknown whether that was accepted.
+    /// Records a send that SQS accepted, and checks the number of sends. Each copy is sent once, or twice if the
+    /// outcome of the first send is unknown.
     pub(super) fn record_accepted_send(&mut self) -> Result<(), BrokenInvariant> {
         self.earn_credit();
         self.accepted += 1;
@@ -161,7 +164,7 @@ impl Work {
         Ok(())
     }
 
-    /// Lambda has accepted an event: one for each copy.
+    /// Records an event that Lambda accepted, and checks that there is at most one event per copy.
     pub(super) fn record_accepted_event(&mut self) -> Result<(), BrokenInvariant> {
         self.earn_credit();
         self.invoked += 1;
@@ -176,19 +179,19 @@ impl Work {
     }
 
     pub(super) fn spend_credit(&mut self) -> Result<(), BrokenInvariant> {
-        self.credit = self.credit.checked_sub(1).ok_or("nothing that its invocation confirmed allows it")?;
+        self.credit = self.credit.checked_sub(1).ok_or("its invocation has confirmed no outcome for it")?;
         Ok(())
     }
 
-    /// A hand-off for one of these reasons, such that all hand-offs together fit the calls.
-    pub(super) fn handed_off(&mut self, reasons: &[HandOffReason]) -> Result<(), BrokenInvariant> {
+    /// Records a hand-off for one of these reasons, and checks that all hand-offs together agree with the calls.
+    pub(super) fn record_hand_off(&mut self, reasons: &[HandOffReason]) -> Result<(), BrokenInvariant> {
         let first = [HandOffReading::default()];
         let so_far = if self.readings.is_empty() { &first[..] } else { &self.readings };
         let (mut readings, mut refusals) = (Vec::new(), Vec::new());
         for reading in so_far {
             for reason in reasons {
-                match self.read_on(reading, reason) {
-                    Ok(next) => keep_least(&mut readings, next),
+                match self.extend_reading(reading, reason) {
+                    Ok(next) => keep_minimal(&mut readings, next),
                     Err(refusal) => refusals.push(refusal),
                 }
             }
@@ -200,7 +203,7 @@ impl Work {
         Ok(())
     }
 
-    fn read_on(
+    fn extend_reading(
         &self,
         reading: &HandOffReading,
         reason: &HandOffReason,
@@ -215,21 +218,21 @@ impl Work {
                 next.not_called.insert(delivery.clone());
             }
         }
-        // Only for a call that has not returned.
+        // Only calls that have not returned can have been cut off.
         if next.cut_off.len() > self.called.saturating_sub(self.returned) {
-            return Err("it says that the call was cut off, but all calls have come back".to_owned());
+            return Err("it claims that the call was cut off, but all calls have returned".to_owned());
         }
         let started = self.called.div_ceil(self.calls_max.max(1));
         if next.not_called.len() + started > self.given.len() {
-            return Err("it says that the message was not called, but it was".to_owned());
+            return Err("it claims that the message was not called, but it was".to_owned());
         }
         Ok(next)
     }
 }
 
-/// Drops a reading that accounts for everything that another one does, and more: it allows nothing that the other does
-/// not.
-fn keep_least(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
+/// Adds a reading unless a present one is a subset of it, and drops its supersets: a superset permits nothing that its
+/// subset does not.
+fn keep_minimal(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
     if readings.iter().any(|reading| reading.is_within(&next)) {
         return;
     }
@@ -255,31 +258,31 @@ mod tests {
     }
 
     #[test]
-    fn an_ambiguous_send_leaves_the_unambiguous_copy_alone() {
+    fn an_ambiguous_hand_off_keeps_all_possible_readings() {
         let mut work = work(["a", "b"], 1, 0);
-        assert_eq!(work.handed_off(&[cut_off("a"), not_called("b")]), Ok(()));
-        assert_eq!(work.handed_off(&[cut_off("a")]), Ok(()));
-        assert_eq!(work.handed_off(&[cut_off("a"), not_called("b")]), Ok(()), "sent once more");
+        assert_eq!(work.record_hand_off(&[cut_off("a"), not_called("b")]), Ok(()));
+        assert_eq!(work.record_hand_off(&[cut_off("a")]), Ok(()));
+        assert_eq!(work.record_hand_off(&[cut_off("a"), not_called("b")]), Ok(()), "sent once more");
     }
 
     #[test]
     fn a_settled_hand_off_reading_is_not_reinterpreted() {
-        let refusal = "it says that the call was cut off, but all calls have come back";
+        let refusal = "it claims that the call was cut off, but all calls have returned";
         let mut both = work(["a", "b"], 1, 0);
-        assert_eq!(both.handed_off(&[cut_off("a"), cut_off("b")]), Ok(()));
-        assert_eq!(both.handed_off(&[not_called("b")]), Ok(()));
-        assert_eq!(both.handed_off(&[cut_off("a")]), Ok(()));
-        assert_eq!(both.handed_off(&[cut_off("b")]), Err(refusal.to_owned()));
-        assert_eq!(work(["a", "b"], 1, 1).handed_off(&[cut_off("a")]), Err(refusal.to_owned()));
+        assert_eq!(both.record_hand_off(&[cut_off("a"), cut_off("b")]), Ok(()));
+        assert_eq!(both.record_hand_off(&[not_called("b")]), Ok(()));
+        assert_eq!(both.record_hand_off(&[cut_off("a")]), Ok(()));
+        assert_eq!(both.record_hand_off(&[cut_off("b")]), Err(refusal.to_owned()));
+        assert_eq!(work(["a", "b"], 1, 1).record_hand_off(&[cut_off("a")]), Err(refusal.to_owned()));
     }
 
     #[test]
     fn a_called_message_is_not_handed_off_as_uncalled() {
         let mut work = work(["a", "b"], 1, 1);
-        assert_eq!(work.handed_off(&[not_called("a"), HandOffReason::Answered]), Ok(()));
-        assert_eq!(work.handed_off(&[not_called("a"), not_called("b")]), Ok(()));
-        let refusal = "it says that the message was not called, but it was";
-        assert_eq!(work.handed_off(&[not_called("a")]), Ok(()));
-        assert_eq!(work.handed_off(&[not_called("b")]), Err(refusal.to_owned()));
+        assert_eq!(work.record_hand_off(&[not_called("a"), HandOffReason::Answered]), Ok(()));
+        assert_eq!(work.record_hand_off(&[not_called("a"), not_called("b")]), Ok(()));
+        let refusal = "it claims that the message was not called, but it was";
+        assert_eq!(work.record_hand_off(&[not_called("a")]), Ok(()));
+        assert_eq!(work.record_hand_off(&[not_called("b")]), Err(refusal.to_owned()));
     }
 }

@@ -1,4 +1,5 @@
-//! Delays that the target asks for, for a message with less time than that: it gets one last call just before its end.
+//! Delays requested by the target that exceed the message's remaining time: the message gets a last call just before
+//! its end.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -12,9 +13,9 @@ const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 /// The delays of a retry.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RetryDelays {
-    /// Without the target's delay: no retry comes sooner.
+    /// The delay without the target's request; no retry comes sooner.
     own: u64,
-    /// With the target's delay, if there is time.
+    /// The delay with the target's request, if there is enough time.
     pub(super) drawn: u64,
 }
 
@@ -35,7 +36,7 @@ impl RetryDelays {
         Self { own: self.own.min(longest), drawn: self.drawn.min(longest) }
     }
 
-    /// The shortest and the longest delay with this much time left, give or take `slack`.
+    /// Returns the shortest and the longest delay if this much time is left, give or take `slack`.
     pub(super) fn delay_range(self, left: Option<TimeDelta>, slack: TimeDelta) -> (u64, u64) {
         let Self { own, drawn } = self;
         let Some(left) = left else { return (drawn, drawn) };
@@ -47,7 +48,7 @@ impl RetryDelays {
         (least, most)
     }
 
-    /// The earliest and the latest due time of a retry whose delay counts from `from`, or from up to `ahead` before it.
+    /// Returns the earliest and the latest due time of a retry whose delay starts at `from`, or up to `ahead` earlier.
     pub(super) fn due_range(
         self,
         from: DateTime<Utc>,
@@ -57,12 +58,12 @@ impl RetryDelays {
         let (own, last) = (from + time_delta(self.own), from + time_delta(self.drawn));
         let first = last - ahead;
         let Some(limit) = limit.filter(|limit| last > *limit) else { return (first, last) };
-        // Whole seconds, rounded down.
+        // The delay is rounded down to whole seconds.
         let cut = (own - ahead).max(limit - ARRIVAL - time_delta(1));
         (first.min(cut), if first > limit { own.max(limit - ARRIVAL).min(last) } else { last })
     }
 
-    /// True if a message may be given up, when each of its delays ends at these times and the decision is made by
+    /// Returns true if a message may be given up when `due` maps its delays to due times and the decision is made by
     /// `decided_at`.
     pub(super) fn may_give_up(
         self,

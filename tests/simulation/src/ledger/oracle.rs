@@ -1,4 +1,4 @@
-//! The expected consequences of a failed message, by the documentation.
+//! The expected consequences of a failed message, according to the documentation.
 
 use chrono::{DateTime, Datelike as _, SubsecRound as _, TimeDelta, Utc};
 
@@ -9,36 +9,36 @@ use super::{BrokenInvariant, Copy, Ledger, time_delta};
 use crate::messages::ExpectedEnd;
 use crate::policy::{Class, DELAY_SECONDS_MAX, TargetDelay};
 
-/// A message of the intermediate DLQ, as the failed-message-processor must interpret it.
+/// A message in the intermediate DLQ, as the failed-message-processor must interpret it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RetryCase {
     pub(super) body_hash: u64,
-    /// Before the next retry, in its current generation.
+    /// The retry members before the next retry, in the current generation.
     before: RetryMembers,
     /// `SentTimestamp` of the delivery that failed.
     sent_at: DateTime<Utc>,
     class: Class,
     spends: RetryBudget,
-    /// A call was answered: its moves count from 0 again.
+    /// True if a call was answered, so that the count of SQS's moves restarts at 0.
     is_answered: bool,
     error_type: String,
     details: String,
     asked: Option<TargetDelay>,
-    /// The least and the most seconds of its hold, before any limit.
+    /// The shortest and the longest hold in seconds, before any limit.
     hold: (u64, u64),
-    /// The outage for which it is held, if its hand-off says so.
+    /// The outage for which the message is held, if its hand-off states one.
     outage: Option<StatedOutage>,
-    /// The case is read from a hand-off.
+    /// True if the case was read from a hand-off.
     is_handed_off: bool,
     /// Start of a long delay.
     failed_at: DateTime<Utc>,
-    /// A document has the time of the failure, to the millisecond.
+    /// True if a document contains the time of the failure, to the millisecond.
     has_time: bool,
-    /// Due time of its retry, if it has hopped.
+    /// Due time of the retry, if the message has hopped.
     due: Option<DateTime<Utc>>,
 }
 
-/// The error types of messages that were held without a call.
+/// The error types of messages that were held without being called.
 pub(super) const NOT_CALLED: [&str; 2] = ["CircuitOpen", "RateLimited"];
 
 /// The budget that the next re-send spends.
@@ -55,19 +55,19 @@ enum RetryBudget {
 pub(super) struct RetryKey {
     pub(super) generation: u32,
     pub(super) attempt: u32,
-    /// Set if it spends no attempt, and its delay is not the policy's backoff.
+    /// Set if the retry spends no attempt and its delay is not the policy's backoff.
     pub(super) unspent: Option<Unspent>,
 }
 
-/// Re-sends with delays of their own.
+/// Re-sends that spend no attempt and do not use the policy's backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Unspent {
     Hold,
     Redrive { count: u32 },
 }
 
-/// The reason why a send does not follow from a case. Formatted only if it follows from none, since there may be many
-/// copies.
+/// The reason why a send does not follow from a case. Formatted only if the send follows from no case, because a
+/// message can have many copies.
 type LazyViolation<'a> = Box<dyn Fn() -> BrokenInvariant + 'a>;
 
 fn lazy_refusal<'a>(why: impl Fn() -> BrokenInvariant + 'a) -> LazyViolation<'a> {
@@ -78,13 +78,13 @@ fn is_answered(class: Class, kind: &str) -> bool {
     class == Class::Transient || kind == "snooze"
 }
 
-/// The delay of a hold up to the next multiple of ten seconds, if it is above a minute. `decided_at` is a Unix time.
+/// Extends a hold of more than a minute so that it ends at a multiple of ten seconds. `decided_at` is a Unix time.
 fn on_grid(seconds: u64, decided_at: u64) -> u64 {
     if seconds > 60 { seconds + (10 - (decided_at + seconds) % 10) % 10 } else { seconds }
 }
 
 impl RetryCase {
-    /// True if it is held: its target is down, or takes no more calls now.
+    /// Returns true if the message is held: its target is down or currently accepts no more calls.
     pub(super) fn is_held(&self) -> bool {
         self.class == Class::Held
     }
@@ -97,17 +97,17 @@ impl RetryCase {
         &self.error_type
     }
 
-    /// The case before it hopped.
-    pub(super) fn before_its_hop(&self) -> Self {
+    /// Returns the case as it was before the message hopped.
+    pub(super) fn before_hop(&self) -> Self {
         Self { due: None, ..self.clone() }
     }
 
-    /// True if it was not called, so that it goes straight back.
+    /// Returns true if the message was held without a call, so that it is re-sent directly.
     pub(super) fn was_not_called(&self) -> bool {
         self.is_held() && NOT_CALLED.contains(&self.error_type.as_str())
     }
 
-    /// The same case with these seconds of its hold.
+    /// Returns the same case with this range for the hold.
     pub(super) fn held_for(self, hold: (u64, u64)) -> Self {
         Self { hold, ..self }
     }
@@ -116,7 +116,7 @@ impl RetryCase {
         self.spends == RetryBudget::Attempt
     }
 
-    /// The key of the delay.
+    /// Returns the key of the delay.
     pub(super) fn retry_key(&self) -> RetryKey {
         let RetryMembers { generation, attempt, .. } = self.before;
         let redrives_unanswered = self.before.redrives_unanswered();
@@ -128,19 +128,20 @@ impl RetryCase {
         RetryKey { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
     }
 
-    /// True if a re-send with this time of the first send may be for this case. Checked first: it excludes most copies.
+    /// Returns true if the re-send's `first_sent_time` matches this case. Checked first because it excludes most
+    /// copies.
     pub(super) fn was_first_sent_as(&self, body: &LedgerBody) -> bool {
         body.retries.first_sent == Some(self.before.first_sent(self.sent_at))
     }
 
-    /// True if its delay counts from the failure, and hops.
+    /// Returns true if the delay can be long: it then starts at the failure and is spent in hops.
     fn may_be_long(&self) -> bool {
         matches!(self.spends, RetryBudget::Attempt | RetryBudget::Snooze)
     }
 }
 
 impl Ledger {
-    /// The case of a copy received from the intermediate DLQ; `None` if its body is not a message.
+    /// Returns the case of a copy received from the intermediate DLQ, or `None` if its body is not a message.
     pub(super) fn read_case(&self, copy: &Copy) -> Option<RetryCase> {
         let failure = copy.trusted_failure();
         let said = |name, otherwise| failure.map_or(otherwise, |failure| failure.text_member(name));
@@ -175,13 +176,13 @@ impl Ledger {
                 .or(copy.first_received)
                 .unwrap_or(copy.sent_at),
             has_time: true,
-            // A hand-off that folds has one that never comes.
+            // A hand-off with folded attributes has a due time in the year 9999, which never comes.
             due: failure.and_then(|failure| failure.time_member("due_at")).filter(|due| due.year() < 9999),
         })
     }
 
-    /// The case of a copy of the source queue after this failure: its kind, its error, and the target's own delay.
-    pub(super) fn case_of(
+    /// Returns the case of a copy in the source queue after a failure with this kind, error type and requested delay.
+    pub(super) fn source_case(
         &self,
         copy: &Copy,
         before: RetryMembers,
@@ -202,7 +203,7 @@ impl Ledger {
             hold: (1, DELAY_SECONDS_MAX),
             outage: None,
             is_handed_off: false,
-            // The time is unknown: shortly before, by a clock that may be ahead.
+            // The exact time is unknown. It was shortly before, by a clock that might be ahead.
             failed_at: sent_again_at + self.clock_skew(),
             has_time: false,
             due: None,
@@ -218,7 +219,7 @@ impl Ledger {
         }
     }
 
-    /// The cases of a message so far. Newest first, since most sends are for these.
+    /// Returns the cases of a message so far, newest first because most sends follow from the newest.
     pub(super) fn cases_newest_first(&self, n: usize) -> impl Iterator<Item = &RetryCase> {
         self.subjects[n].cases.iter().rev()
     }
@@ -243,22 +244,22 @@ impl Ledger {
             generation: before.generation,
             ..RetryMembers::default()
         };
-        if !counts.counts_are(&body.retries) {
-            // Another retry's; not formatted, since there may be many copies.
+        if !counts.has_same_counts(&body.retries) {
+            // The re-send is for another retry. Not formatted, because a message can have many copies.
             return Err(lazy_refusal(String::new));
         }
         if case.class == Class::Permanent {
-            return Err(lazy_refusal(|| "it failed for good".to_owned()));
+            return Err(lazy_refusal(|| "it failed permanently".to_owned()));
         }
         let (max_attempts, _) = self.max_attempts(send.n);
         if case.spends_attempt() && before.attempt >= max_attempts {
-            return Err(lazy_refusal(move || format!("its {max_attempts} retries are made")));
+            return Err(lazy_refusal(move || format!("it has used its {max_attempts} retries")));
         }
         if is(RetryBudget::Hold) && self.holds_exhausted(before, &case.error_type) {
             return Err(lazy_refusal(|| "it has reached its hold limit".to_owned()));
         }
         if is(RetryBudget::Redrive) && self.redrives_exhausted(before).is_some() {
-            return Err(lazy_refusal(|| "SQS has moved it too often before".to_owned()));
+            return Err(lazy_refusal(|| "SQS has moved it too often".to_owned()));
         }
         if !case.was_first_sent_as(body) {
             return Err(lazy_refusal(move || format!("it was first sent at {first_sent}")));
@@ -285,7 +286,7 @@ impl Ledger {
         }
         let due = send.at + TimeDelta::seconds(i64::from(delay));
         if (next - due).abs() > self.time_tolerance() {
-            return Err(lazy_refusal(move || format!("next_retry_time is {next}, and it is due at {due}")));
+            return Err(lazy_refusal(move || format!("next_retry_time is {next}, but it is due at {due}")));
         }
         match self.age_limit(send.n, first_sent) {
             Some(limit) if next > limit => {
@@ -295,8 +296,8 @@ impl Ledger {
         }
     }
 
-    /// The least and the most seconds of a hold with this due time: at most half of the time left, and never past its
-    /// hold limit.
+    /// Returns the shortest and the longest hold in seconds with this due time: at most half of the remaining time, and
+    /// never beyond the hold limit.
     fn hold_range(
         &self,
         case: &RetryCase,
@@ -304,9 +305,9 @@ impl Ledger {
         due: DateTime<Utc>,
         limit: Option<DateTime<Utc>>,
     ) -> Result<(u64, u64), LazyViolation<'static>> {
-        // By the clock of the deciding process.
+        // Read from the clock of the deciding process.
         let decided_at = due.timestamp() - i64::try_from(delay).unwrap_or(0);
-        // At the limit only a Retry-After holds it.
+        // At the limit, only a `Retry-After` can hold the message.
         let until_called = match self.knobs.policy.hold_seconds_max().saturating_sub(case.before.held_seconds)
         {
             0 => u64::MAX,
@@ -325,13 +326,14 @@ impl Ledger {
         Ok((grid(least).min(cut(0)), grid(most).min(cut(2))))
     }
 
-    /// True if a message is held no longer. One that was not called at its limit waits for the end of a Retry-After.
+    /// Returns true if a message may not be held any longer. A message that was not called at its hold limit may still
+    /// wait for the end of a `Retry-After`.
     fn holds_exhausted(&self, before: &RetryMembers, error_type: &str) -> bool {
         let more = if NOT_CALLED.contains(&error_type) { DELAY_SECONDS_MAX } else { 0 };
         before.held_seconds >= self.knobs.policy.hold_seconds_max() + more
     }
 
-    /// The reason why a message that SQS moved does not come back once more.
+    /// Returns the reason why a message that SQS moved is not re-sent again, if any.
     fn redrives_exhausted(&self, before: &RetryMembers) -> Option<String> {
         let most = self.knobs.policy.redrives_max();
         let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
@@ -347,7 +349,7 @@ impl Ledger {
         (in_all >= most_in_all).then(|| refusal(in_all + 1, " in all", &limit))
     }
 
-    /// A held message carries the outage that its hand-off reports; any other re-send carries none.
+    /// Checks that a held message carries the outage reported by its hand-off, and that any other re-send carries none.
     fn check_outage<'a>(
         &self,
         case: &'a RetryCase,
@@ -355,20 +357,20 @@ impl Ledger {
         send: Send<'_>,
     ) -> Result<(), LazyViolation<'a>> {
         let RetryMembers { held_since, outage_failures, .. } = body.retries;
-        // A target that takes no more calls now is not down.
+        // A rate-limited target is not down.
         if case.spends != RetryBudget::Hold || case.error_type == "RateLimited" {
             let is_clear = held_since.is_none() && outage_failures == 0;
             let why = || lazy_refusal(|| "it is not held for an outage".to_owned());
             return if is_clear { Ok(()) } else { Err(why()) };
         }
         let Some(held_since) = held_since else {
-            return Err(lazy_refusal(|| "without held_since".to_owned()));
+            return Err(lazy_refusal(|| "it has no held_since".to_owned()));
         };
-        // The environment that holds it knows.
+        // Without a hand-off, the outage is checked against the environment that holds the message.
         if !case.is_handed_off {
             return Ok(());
         }
-        // Never later than the sending process's clock. Times are written in microseconds.
+        // The time is never later than the sending process's clock. Times are written in microseconds.
         let since = case.outage.map_or(case.failed_at.trunc_subsecs(6), |outage| outage.since);
         let is_then = held_since == since
             || (held_since < since && (held_since - send.at).abs() <= self.time_tolerance());
@@ -379,7 +381,8 @@ impl Ledger {
         Err(lazy_refusal(move || format!("its outage began at {since}, with {failures} failures")))
     }
 
-    /// At most five, the newest last, which is this one. A message that was held without a call has not failed.
+    /// Checks the history: at most five entries, of which the last is this failure. A message that was held without a
+    /// call has not failed.
     fn check_history<'a>(
         &self,
         case: &'a RetryCase,
@@ -391,7 +394,7 @@ impl Ledger {
             return Err(lazy_refusal(|| "the history is too long".to_owned()));
         }
         if self.subjects[n].is_oversize() {
-            return Ok(()); // dropped for lack of room
+            return Ok(()); // omitted for lack of room
         }
         let newest = (u64::from(case.before.attempt), case.error_type.as_str());
         let was_called = !NOT_CALLED.contains(&case.error_type.as_str());
@@ -455,15 +458,15 @@ impl Ledger {
         }
     }
 
-    /// True if the retry of a message that is given up would have come after its limit: by its actual delay, to the
-    /// second. The decision came before the verdict was sent, by a clock that may be ahead.
+    /// Returns true if the retry of a message that is given up would have come after its limit, by its actual delay, to
+    /// the second. The decision precedes the verdict, but the deciding process's clock might be ahead.
     fn is_expired(&self, case: &RetryCase, limit: DateTime<Utc>, send: Send<'_>) -> bool {
         let decided = send.at + self.clock_skew();
         if let Some(due) = case.due {
             return due.max(decided) > limit;
         }
         if case.spends == RetryBudget::Hold {
-            // The less time is left, the shorter the delay, down to this.
+            // The delay shrinks with the remaining time, down to one second.
             return decided + time_delta(1) > limit;
         }
         let is_long = self.knobs.policy.long_delays && case.may_be_long();
@@ -472,8 +475,8 @@ impl Ledger {
         delays.may_give_up(|delay| (from + time_delta(delay)).max(decided), limit, decided)
     }
 
-    /// A long delay counts from the failure, or from now if the process's clock is ahead, and ends now if it is over
-    /// already.
+    /// Checks the due time of a long delay, which starts at the failure, or now if the process's clock is ahead. If the
+    /// delay is already over, the retry is due now.
     fn check_due(
         &self,
         case: &RetryCase,
@@ -485,26 +488,26 @@ impl Ledger {
         let overdue = (due - at).abs() <= tolerance;
         if let Some(kept_due) = case.due {
             let kept = due == kept_due || (due >= kept_due && overdue);
-            let why = move || format!("it is due at {due}, and was at {kept_due}");
+            let why = move || format!("it is due at {due}, but was due at {kept_due}");
             return if kept { Ok(()) } else { Err(lazy_refusal(why)) };
         }
-        // Two processes have two clocks, each of which may be wrong.
+        // Two processes have two clocks, and both can be wrong.
         let ahead = tolerance + TimeDelta::milliseconds(self.knobs.skew_ms);
         let ahead = if case.has_time { ahead } else { ahead + self.clock_skew() };
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
         let (first, last) =
             self.retry_delays(send.n, case.retry_key(), case.asked).due_range(case.failed_at, ahead, limit);
-        // A full message may have no room for the time of its failure: then it counts from the receive, by another
+        // A full message might have no room for the failure time. Its delay then starts at the receive, by another
         // clock.
         let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
         if (first..=last).contains(&due) || (due >= first && overdue) {
             Ok(())
         } else {
-            Err(lazy_refusal(move || format!("it is due at {due}, and must be between {first} and {last}")))
+            Err(lazy_refusal(move || format!("it is due at {due}, but must be between {first} and {last}")))
         }
     }
 
-    /// The total delay of a retry, if it can be known exactly.
+    /// Returns the total delay of a retry if it can be determined exactly.
     pub(super) fn exact_wait(&self, case: &RetryCase, body: &LedgerBody, send: Send<'_>) -> Option<u64> {
         if self.knobs.policy.long_delays && !case.has_time {
             return None;
@@ -516,21 +519,21 @@ impl Ledger {
         if !self.knobs.policy.long_delays || !case.may_be_long() {
             return Some(send.content.delay.get().into());
         }
-        // A full message may have no room for the time of its failure.
+        // A full message might have no room for the failure time.
         if self.knobs.skew_ms > 0 || self.subjects[send.n].is_oversize() {
             return None;
         }
         let due = body.retries.next_retry.filter(|due| *due > send.at)?;
-        // SQS's own times are whole milliseconds.
+        // SQS timestamps are whole milliseconds.
         u64::try_from(((due - case.failed_at).num_milliseconds() + 500) / 1000).ok()
     }
 
-    /// The unchanged message with its due time, for the next hop.
+    /// Checks a hop, which sends the unchanged message with its due time.
     pub(super) fn check_hop(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         self.check_hop_of_cases(send, || self.cases_newest_first(send.n))
     }
 
-    /// A hop that follows from one of these cases.
+    /// Checks that a hop follows from one of these cases.
     pub(super) fn check_hop_of_cases<'a, C: Iterator<Item = &'a RetryCase>>(
         &self,
         send: Send<'_>,
@@ -542,13 +545,13 @@ impl Ledger {
         if send.content.delay.get() != 900 {
             return Err(format!("a hop takes 900 s, not {}", send.content.delay));
         }
-        self.attributes_kept(send, "Failure")?;
+        self.check_attributes_kept(send, "Failure")?;
         let copy = Copy::new(send.content, send.hash, send.body, send.at);
         let failure = copy.trusted_failure().ok_or("without its failure")?;
         failure.check_size(self.subjects[send.n].is_oversize())?;
         let due = failure.time_member("due_at").ok_or("without a due time")?;
         if due - send.at <= TimeDelta::seconds(900) - self.time_tolerance() {
-            return Err(format!("it hops though it is due at {due}"));
+            return Err(format!("it hops although it is due at {due}"));
         }
         let hopped = self.read_case(&copy).ok_or("its body cannot be read")?;
         let may_hop = |case: &RetryCase| self.may_hop(case, &hopped, due, send);
@@ -569,7 +572,7 @@ impl Ledger {
         if case.body_hash != hopped.body_hash {
             return Err(lazy_refusal(String::new));
         }
-        // The documents may be truncated if the message has SQS's maximum size.
+        // Documents can be truncated if the message has SQS's maximum size.
         let details = if self.subjects[send.n].is_oversize() || case.error_type == "Redrive" {
             hopped.details.clone()
         } else {
@@ -584,13 +587,13 @@ impl Ledger {
             return Err(lazy_refusal(String::new));
         }
         if case.class == Class::Permanent {
-            return Err(lazy_refusal(|| "it failed for good".to_owned()));
+            return Err(lazy_refusal(|| "it failed permanently".to_owned()));
         }
         if !case.may_be_long() {
             return Err(lazy_refusal(|| "its delay is never long".to_owned()));
         }
         if case.spends_attempt() && case.before.attempt >= self.max_attempts(send.n).0 {
-            return Err(lazy_refusal(|| "its retries are made".to_owned()));
+            return Err(lazy_refusal(|| "it has no retries left".to_owned()));
         }
         self.check_due(case, due, send)?;
         match self.age_limit(send.n, case.before.first_sent(case.sent_at)) {

@@ -1,5 +1,5 @@
-//! Plain messages as if they had an envelope, so that all rules of the ledger apply to them. Read by the documentation
-//! instead of the code.
+//! Presents plain messages as if they had an envelope, so that all rules of the ledger apply to them. ResendExplanation
+//! the documentation rather than the code.
 
 use std::borrow::Cow;
 
@@ -14,15 +14,15 @@ use crate::messages::Produced;
 
 const REDELIVER: &str = "Redeliver";
 
-/// The message with its `Redeliver` as the `metadata` of its body, and its producer's attributes unfolded; any other
-/// message unchanged.
+/// Returns a plain message with `Redeliver` as the `metadata` of its body and the producer's attributes unfolded.
+/// Returns any other message unchanged.
 pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<'a, Content> {
     if !produced.plain {
         return Cow::Borrowed(content);
     }
     let mut attributes = content.attributes.clone();
     let redeliver = take_document(&mut attributes).unwrap_or_else(|| {
-        // As first written.
+        // The initial content of `Redeliver`.
         format!(r#"{{"message_id":"{}"}}"#, produced.message_id.as_deref().unwrap_or_default())
     });
     let metadata = without_folded(&redeliver, &mut attributes);
@@ -30,7 +30,7 @@ pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<
     Cow::Owned(Content { body, attributes, ..content.clone() })
 }
 
-/// `Redeliver`, even if it is folded into one of our documents.
+/// Removes and returns `Redeliver`, even if it is folded into one of redeliver's documents.
 fn take_document(attributes: &mut Attributes) -> Option<String> {
     if let Some(redeliver) = attributes.remove(REDELIVER) {
         return redeliver.text().map(str::to_owned);
@@ -43,14 +43,15 @@ fn take_document(attributes: &mut Attributes) -> Option<String> {
     })
 }
 
-/// Removes the folded attributes, which are written last, and adds them to the others.
+/// Returns the document without its folded attributes, which are its last member, and adds them to `attributes`.
 fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
     let folded = serde_json::from_str::<Value>(redeliver).ok();
     let folded = folded.as_ref().and_then(|document| document["folded_attributes"].as_object());
     let (Some(folded), Some(at)) = (folded, redeliver.rfind(",\"folded_attributes\":")) else {
         return redeliver.to_owned();
     };
-    // In a final record our names are taken: there it counts as if our document folded them.
+    // In a final record, redeliver's own attributes occupy some names, so the attributes count as folded by
+    // `DeadLetter`.
     let record = dead_letter(attributes).map(|(record, _)| record);
     for (name, folded) in folded {
         if record.is_none() {

@@ -1,9 +1,10 @@
-//! The ways out of a queue: SQS's redrive, or deletion.
+//! Checks of removals from a queue: SQS's redrive and deletions.
 
 use super::{BrokenInvariant, Ledger, QueuePlace};
 
 impl Ledger {
-    /// SQS's redrive: only by its count, and not if a healthy function could have done its work.
+    /// Checks a redrive by SQS: the receive count must have reached its limit, and after the faults, a message must not
+    /// be moved although healthy processes received it.
     pub(super) fn check_move(
         &mut self,
         id: &str,
@@ -26,23 +27,23 @@ impl Ledger {
         copy.redriven = true;
         let (receives, body) = (copy.receives, subject.produced.content.body.clone());
         if to == QueuePlace::Final {
-            self.final_record(n, &copy, &body);
+            self.record_final(n, &copy, &body);
             self.subjects[n].moved_unannotated += 1;
         }
         self.put_copy(n, to, id.to_owned(), copy);
         if to != expected || receives < limit {
             return Err(format!("message {n} was moved from {from:?} to {to:?} after {receives} receives"));
         }
-        // However full it is: an answered call is repeated only after a re-send.
+        // This also applies to messages of the maximum size: an answered call is repeated only after a re-send.
         if self.healed_at.is_some() && healthy >= 2.min(limit) {
             return Err(format!(
-                "message {n} was moved out of {from:?} though {healthy} healthy processes had it"
+                "message {n} was moved out of {from:?} though {healthy} healthy processes received it"
             ));
         }
         Ok(())
     }
 
-    /// The main rule: a message is deleted only if it is confirmed to be elsewhere, or done.
+    /// Checks the main rule: a message is deleted only if it is processed or confirmed to be in another queue.
     pub(super) fn check_deletion(&mut self, id: &str, place: QueuePlace) -> Result<(), BrokenInvariant> {
         let n = self.take_copy(id)?;
         let allowed = match self.current_work(n) {

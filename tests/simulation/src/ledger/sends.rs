@@ -1,4 +1,4 @@
-//! The rules for sends: content, sender and destination.
+//! Checks of sends: content, sender and destination.
 
 use chrono::{DateTime, Utc};
 use redeliver_core::message::{Attributes, Content};
@@ -25,9 +25,9 @@ pub(super) struct Send<'a> {
     pub(super) at: DateTime<Utc>,
 }
 
-/// The possible causes of a re-send.
-pub(super) struct Follows {
-    /// The numbers of the matching cases.
+/// The cases that can explain a re-send.
+pub(super) struct ResendExplanation {
+    /// The indexes of the matching cases.
     pub(super) cases: Vec<usize>,
     attempt: u32,
     /// The delays of all matching cases.
@@ -35,7 +35,7 @@ pub(super) struct Follows {
 }
 
 impl Ledger {
-    #[expect(clippy::too_many_arguments, reason = "one send and who did it")]
+    #[expect(clippy::too_many_arguments, reason = "one send and its sender")]
     pub(super) fn check_send(
         &mut self,
         actor: Actor,
@@ -50,8 +50,8 @@ impl Ledger {
         let checked = match (actor, place) {
             (Actor::Producer, QueuePlace::Source) => return Ok(()),
             (Actor::Lambda, QueuePlace::Source) => return self.check_record(send),
-            (Actor::AsyncRetryHandler, QueuePlace::Source) => self.record_hop(send),
-            (Actor::AsyncRetryHandler, QueuePlace::Annotation) => self.record_verdict(send),
+            (Actor::AsyncRetryHandler, QueuePlace::Source) => self.check_record_hop(send),
+            (Actor::AsyncRetryHandler, QueuePlace::Annotation) => self.check_record_verdict(send),
             (Actor::Console, QueuePlace::Source) => Ok(()),
             (Actor::Redrive, QueuePlace::Source) => self.check_redrive(send),
             (Actor::MessageProcessor, place) => self.check_processor(place, send),
@@ -59,7 +59,7 @@ impl Ledger {
             (Actor::FailedMessageProcessor, QueuePlace::Intermediate) => self.check_hop(send),
             (Actor::FailedMessageProcessor, QueuePlace::Annotation) => self.check_verdict(send),
             (Actor::Annotator, QueuePlace::Final) => self.check_final_record(send),
-            _ => return Err("it has no business there".to_owned()),
+            _ => return Err("no send is expected there".to_owned()),
         };
         match self.current_work(n) {
             Some(work) => work.record_accepted_send()?,
@@ -77,37 +77,37 @@ impl Ledger {
     fn check_processor(&mut self, place: QueuePlace, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let is_valid = self.expected_end(send.n) == ExpectedEnd::Handled;
         match (self.knobs.retry_loop.strategy(), place) {
-            (Some(Strategy::DelayedResend), QueuePlace::Intermediate) => self.hand_off(send),
-            (Some(Strategy::DirectResend), QueuePlace::Intermediate) => self.direct_hop(send),
+            (Some(Strategy::DelayedResend), QueuePlace::Intermediate) => self.check_hand_off(send),
+            (Some(Strategy::DirectResend), QueuePlace::Intermediate) => self.check_direct_hop(send),
             (Some(Strategy::DelayedResend | Strategy::DirectResend), QueuePlace::Source) => {
-                self.direct_resend(send)
+                self.check_direct_resend(send)
             }
             (Some(Strategy::DelayedResend | Strategy::DirectResend), QueuePlace::Annotation) if is_valid => {
-                self.direct_verdict(send)
+                self.check_direct_verdict(send)
             }
-            (Some(Strategy::Visibility), QueuePlace::Annotation) if is_valid => self.own_verdict(send),
+            (Some(Strategy::Visibility), QueuePlace::Annotation) if is_valid => self.check_own_verdict(send),
             (_, QueuePlace::Annotation) => self.check_refusal(send),
-            _ => Err("it has no business there".to_owned()),
+            _ => Err("no send is expected there".to_owned()),
         }
     }
 
-    /// The message as received, with the reason.
-    fn hand_off(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+    /// Checks a hand-off: the message as received, with the reason.
+    fn check_hand_off(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[send.n];
         if subject.produced.expected != ExpectedEnd::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
-        no_delay(send)?;
-        self.attributes_kept(send, "Failure")?;
+        check_no_delay(send)?;
+        self.check_attributes_kept(send, "Failure")?;
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a reason")?;
         failure.check_size(subject.is_oversize())?;
         if failure.text_member("kind") == "held" && NOT_CALLED.contains(&failure.text_member("type")) {
-            return Err("it was not called, and goes straight back to the source queue".to_owned());
+            return Err("it was not called, and must be re-sent directly to the source queue".to_owned());
         }
         self.check_failure_of_call(send, &failure)
     }
 
-    /// Checks that the failure is that of a call in this invocation, or of one that was cut off or not started.
+    /// Checks that the failure comes from a call in this invocation, including calls that were cut off or not started.
     pub(super) fn check_failure_of_call(
         &mut self,
         send: Send<'_>,
@@ -118,7 +118,7 @@ impl Ledger {
         let origin = self.origins.get(delivery).filter(|origin| origin.subject == send.n);
         let origin = origin.ok_or("the reason names another message")?;
         if origin.body_hash != send.hash {
-            return Err("its body is not the one that was received".to_owned());
+            return Err("its body is not the received one".to_owned());
         }
         let generation = (failure.new_generation(), failure.generation_before());
         let first_sent = failure.first_sent_time().or(Some(origin.sent_at).filter(|_| is_oversize));
@@ -137,10 +137,10 @@ impl Ledger {
         if failure.attempt_count().is_some() != is_counted_by_the_queue
             || (is_counted_by_the_queue && attempt >= origin.receives)
         {
-            return Err(format!("attempt {attempt} is not that of the delivery: {failure:?}"));
+            return Err(format!("attempt {attempt} is not the attempt of the delivery: {failure:?}"));
         }
         let subject = &self.subjects[send.n];
-        let which = (self.turn, retries.generation.unwrap_or(0), attempt);
+        let which = (self.current_invocation, retries.generation.unwrap_or(0), attempt);
         let (kind, error_type) = (failure.text_member("kind"), failure.text_member("type"));
         let of_this_call =
             |answer: &&CallAnswer| (answer.invocation, answer.generation, answer.attempt) == which;
@@ -149,7 +149,7 @@ impl Ledger {
         if kind == "held" {
             let held = |call| {
                 let (seconds, outage) = (failure.retry_after(), failure.reported_outage());
-                // The outage is of no use to a message that is given up.
+                // A message that is given up does not need the outage.
                 let is_whole =
                     !is_oversize && failure.text_member("verdict").is_empty() && !is_counted_by_the_queue;
                 let report = Some(HoldReport { seconds, outage, is_whole });
@@ -184,7 +184,7 @@ impl Ledger {
                 reason = Some(HandOffReason::Answered);
                 self.check_attempt_spent(send.n)?;
             } else if calls().any(|answer| said(&answer)) {
-                return Err(format!("{error_type} says not now, and it spends an attempt"));
+                return Err(format!("{error_type} means \"not now\", but it spends an attempt"));
             }
         }
         let reason = match (kind, error_type) {
@@ -201,24 +201,26 @@ impl Ledger {
                 let after = failure.retry_after();
                 let said = &self.subjects[send.n].answers;
                 return Err(format!(
-                    "the target never said {kind} {error_type} after {after:?} to {which:?}: {said:?}"
+                    "the target never returned {kind} {error_type} after {after:?} to {which:?}: {said:?}"
                 ));
             }
         };
-        self.current_work(send.n).ok_or("outside of an invocation")?.handed_off(&[reason])
+        self.current_work(send.n).ok_or("outside of an invocation")?.record_hand_off(&[reason])
     }
 
-    /// Checks that the call of this invocation spends an attempt by right, if it is clear which one it is.
+    /// Checks that the call of this invocation may spend an attempt, if the call is unambiguous.
     pub(super) fn check_attempt_spent(&self, n: usize) -> Result<(), BrokenInvariant> {
-        let is_one = self.is_one_copy(n);
-        let mut calls = self.subjects[n].answers.iter().filter(|answer| answer.invocation == self.turn);
+        let is_one = self.received_single_copy(n);
+        let mut calls =
+            self.subjects[n].answers.iter().filter(|answer| answer.invocation == self.current_invocation);
         match (calls.next().and_then(|answer| answer.outcome.as_ref()), calls.next()) {
             (Some(call), None) if is_one => self.check_spent(call),
             _ => Ok(()),
         }
     }
 
-    /// The delivery that failed. If its id had no room, one that this invocation received.
+    /// Returns the delivery that failed. If there was no room for its id, returns a matching delivery of this
+    /// invocation.
     pub(super) fn source_delivery(&self, send: Send<'_>, failure: &StatedFailure) -> String {
         let subject = &self.subjects[send.n];
         let written = failure.text_member("source_message_id");
@@ -226,7 +228,7 @@ impl Ledger {
             return written.to_owned();
         }
         let copies = &subject.copies[QueuePlace::Source as usize];
-        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        let invocation = self.current_invocation.and_then(|id| self.invocations.get(&id));
         let given = invocation.map(|work| self.received_copies(work, send.n)).unwrap_or_default();
         let mut given = given.into_iter().map(|index| &copies[index]);
         let sent_at = failure.first_sent_time();
@@ -234,10 +236,10 @@ impl Ledger {
         given.find(fits).map(|copy| copy.id.clone()).unwrap_or_default()
     }
 
-    /// An invalid message, as received.
+    /// Checks the verdict on an invalid message, which must be sent as received.
     fn check_refusal(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        self.as_produced(send)?;
-        self.attributes_kept(send, "Failure")?;
+        self.check_unchanged(send)?;
+        self.check_attributes_kept(send, "Failure")?;
         let ExpectedEnd::Invalid(code) = self.expected_end(send.n) else {
             return Err("it is valid".to_owned());
         };
@@ -247,24 +249,24 @@ impl Ledger {
     }
 
     fn check_resend(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        let follows = self.resend_follows(send, || self.cases_newest_first(send.n))?;
+        let follows = self.explain_resend(send, || self.cases_newest_first(send.n))?;
         self.check_follow_up(send, &follows)
     }
 
-    /// The cases that a re-send may follow from.
-    pub(super) fn resend_follows<'a, C: Iterator<Item = &'a RetryCase>>(
+    /// Returns the cases that explain a re-send.
+    pub(super) fn explain_resend<'a, C: Iterator<Item = &'a RetryCase>>(
         &self,
         send: Send<'_>,
         cases: impl Fn() -> C,
-    ) -> Result<Follows, BrokenInvariant> {
+    ) -> Result<ResendExplanation, BrokenInvariant> {
         let body = send.body.ok_or("its body cannot be read")?;
         if self.expected_end(send.n) != ExpectedEnd::Handled {
             return Err("it is invalid, and must not be retried".to_owned());
         }
         if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps_content_of(sent)) {
-            return Err("bytes changed that are the producer's".to_owned());
+            return Err("the producer's bytes were changed".to_owned());
         }
-        self.attributes_are_the_producers(send.n, &send.content.attributes)?;
+        self.check_producer_attributes(send.n, &send.content.attributes)?;
         let waited = |case: &RetryCase| self.exact_wait(case, body, send);
         let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
             .enumerate()
@@ -281,35 +283,36 @@ impl Ledger {
             ));
         }
         waits.dedup();
-        Ok(Follows { cases: numbers, attempt: body.retries.attempt, waits })
+        Ok(ResendExplanation { cases: numbers, attempt: body.retries.attempt, waits })
     }
 
     pub(super) fn check_follow_up(
         &mut self,
         send: Send<'_>,
-        follows: &Follows,
+        follows: &ResendExplanation,
     ) -> Result<(), BrokenInvariant> {
         let subject = &mut self.subjects[send.n];
         subject.resent.insert(follows.attempt);
-        // If the target never asked for a delay and the retry is unambiguous, all copies have the same delay.
+        // If the target never requested a delay and the retry is unambiguous, all copies have the same delay.
         match follows.waits[..] {
             [(key, Some(seconds))]
-                if !subject.has_asked && *subject.delays.entry(key).or_insert(seconds) != seconds =>
+                if !subject.has_requested_delay
+                    && *subject.delays.entry(key).or_insert(seconds) != seconds =>
             {
-                Err(format!("a copy of it waits {seconds} s, another one did not"))
+                Err(format!("a copy of it waits {seconds} s, but another copy did not"))
             }
             _ => Ok(()),
         }
     }
 
     fn check_verdict(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
-        self.attributes_kept(send, "Failure")?;
+        check_no_delay(send)?;
+        self.check_attributes_kept(send, "Failure")?;
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         failure.check_size(self.subjects[send.n].is_oversize())?;
         let code = failure.text_member("verdict");
         if let ExpectedEnd::Invalid(expected) = self.expected_end(send.n) {
-            self.as_produced(send)?;
+            self.check_unchanged(send)?;
             return if code == expected {
                 Ok(())
             } else {
@@ -324,13 +327,13 @@ impl Ledger {
     }
 
     fn check_final_record(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
+        check_no_delay(send)?;
         self.check_archived(send.n, send.content, send.hash)?;
         let subject = &self.subjects[send.n];
         let Some((record, _)) = dead_letter(&send.content.attributes) else {
-            return self.annotated_in_trace_header(send);
+            return self.check_trace_header_annotation(send);
         };
-        self.attributes_kept(send, "DeadLetter")?;
+        self.check_attributes_kept(send, "DeadLetter")?;
         let text = |name: &str| {
             send.content.attributes.get(name).and_then(|attribute| attribute.text()).unwrap_or("")
         };
@@ -348,11 +351,11 @@ impl Ledger {
         }
     }
 
-    /// A final record without room for its annotation still has its code and the last error.
-    fn annotated_in_trace_header(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+    /// Checks a final record without room for its annotation: it must still have its code and the last error.
+    fn check_trace_header_annotation(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[send.n];
         if !subject.is_oversize() {
-            return Err("no annotation, though there is room".to_owned());
+            return Err("it has no annotation though there is room".to_owned());
         }
         let reason = StatedFailure::from_attributes(&send.content.attributes)
             .ok_or("a final record without a reason")?;
@@ -367,13 +370,13 @@ impl Ledger {
         if candidates.any(matches_reason) { Ok(()) } else { Err(format!("{reason:?} does not follow")) }
     }
 
-    /// `redeliver redrive`: the message starts afresh.
+    /// Checks a re-send by `redeliver redrive`: the message must start afresh.
     fn check_redrive(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let body = send.body.ok_or("its body cannot be read")?;
         if !self.subjects[send.n].body.as_ref().is_some_and(|sent| body.keeps_content_of(sent)) {
-            return Err("bytes changed that are the producer's".to_owned());
+            return Err("the producer's bytes were changed".to_owned());
         }
-        self.attributes_are_the_producers(send.n, &send.content.attributes)?;
+        self.check_producer_attributes(send.n, &send.content.attributes)?;
         let records = &self.subjects[send.n].copies[QueuePlace::Final as usize];
         let follows = |copy: &Copy| {
             let fresh =
@@ -387,18 +390,22 @@ impl Ledger {
         }
     }
 
-    fn as_produced(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
+    fn check_unchanged(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        check_no_delay(send)?;
         let produced = &self.subjects[send.n].produced.content.body;
         if *produced == send.content.body { Ok(()) } else { Err("its body was changed".to_owned()) }
     }
 
-    pub(super) fn attributes_kept(&self, send: Send<'_>, document: &str) -> Result<(), BrokenInvariant> {
-        self.attributes_are_the_producers(send.n, &producer_attributes(&send.content.attributes, document))
+    pub(super) fn check_attributes_kept(
+        &self,
+        send: Send<'_>,
+        document: &str,
+    ) -> Result<(), BrokenInvariant> {
+        self.check_producer_attributes(send.n, &producer_attributes(&send.content.attributes, document))
     }
 
-    fn attributes_are_the_producers(&self, n: usize, attributes: &Attributes) -> Result<(), BrokenInvariant> {
-        if self.has_attributes_of(n, attributes) {
+    fn check_producer_attributes(&self, n: usize, attributes: &Attributes) -> Result<(), BrokenInvariant> {
+        if self.has_producer_attributes(n, attributes) {
             return Ok(());
         }
         let names = |attributes: &Attributes| attributes.keys().cloned().collect::<Vec<_>>();
@@ -407,7 +414,7 @@ impl Ledger {
     }
 }
 
-/// Checks that a final record explains this copy. `whole`: nothing was dropped for the size.
+/// Returns true if the final record explains this copy. `whole` is true if nothing was omitted for lack of room.
 fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
     let failure = copy.trusted_failure().filter(|failure| !failure.text_member("verdict").is_empty());
     let came_back = failure.is_some_and(StatedFailure::new_generation);
@@ -418,7 +425,7 @@ fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, w
         _ => retries.clone(),
     };
     let retries = copy.retries.as_ref().map(of_its_time);
-    // An invalid message has readable metadata only if nothing but its data violates a schema.
+    // The metadata of an invalid message is readable only if its data alone violates a schema.
     let is_invalid = error_type.starts_with("INVALID");
     [retries.as_ref(), None].into_iter().take(if is_invalid { 2 } else { 1 }).any(|retries| {
         let sent_at = failure.and_then(StatedFailure::first_sent_time).unwrap_or(copy.sent_at);
@@ -429,7 +436,7 @@ fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, w
         };
         let parts =
             [failure.text_member("explanation"), failure.text_member("type"), failure.text_member("details")];
-        // Facts that the verdict had no room for are those of the copy that carries it.
+        // If the verdict had no room for a fact, the record has the corresponding fact of the verdict's copy.
         let delivery = [
             ("source_message_id", copy.id.as_str()),
             ("source_queue_arn", ""),
@@ -459,6 +466,6 @@ fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, w
     })
 }
 
-pub(super) fn no_delay(send: Send<'_>) -> Result<(), BrokenInvariant> {
+pub(super) fn check_no_delay(send: Send<'_>) -> Result<(), BrokenInvariant> {
     if send.content.delay.get() == 0 { Ok(()) } else { Err("with a delay".to_owned()) }
 }

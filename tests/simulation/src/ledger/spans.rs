@@ -1,5 +1,5 @@
-//! Spans: each attempt is linked to the last one before it. What a copy carries is compared with the attempts that its
-//! sender has made, at each send, so a copy says the right one whatever ways it takes.
+//! Checks spans: each attempt must be linked to the previous attempt. At each send, the attempt that the copy carries
+//! is compared with the attempts of its sender, so it is correct on every path of the copy.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash as _;
@@ -16,14 +16,14 @@ use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
 use crate::knobs::TracingKnobs;
 use crate::messages::{ExpectedEnd, message_number};
 
-/// Spans so far. A message whose producer's span is not sampled has none.
+/// The spans so far. A message has no spans if its producer's span is not sampled.
 #[derive(Default)]
 pub(super) struct SpanLedger {
-    /// The messages of all attempts.
+    /// The message number of each attempt.
     attempts: HashMap<SpanContext, usize>,
-    /// Decisions, and final records.
+    /// The spans of decisions and final records.
     decisions: HashSet<SpanContext>,
-    /// With strategy `visibility`: by SQS's id and the receive count.
+    /// Attempts by SQS message id and receive count, with the strategy `visibility`.
     of_receives: HashMap<(String, u32), SpanContext>,
     counts: SpanCounts,
 }
@@ -32,9 +32,9 @@ pub(super) struct SpanLedger {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
     pub attempts: u64,
-    /// Those of messages that were attempted before.
+    /// Number of attempts on messages that had been attempted before.
     pub after_another: u64,
-    /// Those of them that are linked to the attempt before, or part of it.
+    /// Number of these that are linked to the previous attempt or are children of it.
     pub linked: u64,
 }
 
@@ -46,18 +46,18 @@ impl AddAssign for SpanCounts {
     }
 }
 
-/// A delivery of an invocation.
+/// A delivery to an invocation.
 #[derive(Clone, Debug)]
 pub(crate) struct TracedDelivery {
     id: String,
     subject: usize,
     place: QueuePlace,
-    /// Its number among the copies there.
+    /// The copy's index among the message's copies in that queue.
     copy: usize,
     receive_count: u32,
-    /// The last attempt before it.
+    /// The last attempt before the delivery.
     last: Option<SpanContext>,
-    /// Its calls, as the target sees them.
+    /// The span contexts of its calls, as the target sees them.
     calls: Vec<SpanContext>,
     /// The parents of the calls' spans.
     parents: Vec<SpanContext>,
@@ -77,13 +77,13 @@ pub(super) fn span_context(text: &str) -> Option<SpanContext> {
 }
 
 impl Ledger {
-    /// Numbers of the run's attempts with spans.
+    /// Returns the numbers of attempts with spans in this run.
     #[must_use]
     pub fn span_counts(&self) -> SpanCounts {
         self.spans.counts
     }
 
-    /// The deliveries of a new invocation.
+    /// Returns the deliveries to a new invocation.
     pub(super) fn invocation_deliveries(&self, records: &[ReceivedMessage]) -> Vec<TracedDelivery> {
         let delivered = |record: &ReceivedMessage| {
             let place = *self.queues.get(&record.queue_arn)?;
@@ -109,13 +109,13 @@ impl Ledger {
         }
     }
 
-    /// The target is called, within the trace context that it sees.
+    /// Checks the trace context with which the target is called.
     pub fn called_within(&mut self, invocation: &Invocation<'_>) {
         let context = invocation.trace_context().map(|context| context.span);
         if let Some(TracingKnobs { continues }) = self.knobs.tracing
             && let Err(violation) = self.check_context(&invocation.record.sqs_message_id, context, continues)
         {
-            self.report_violation(format!("a call of the target within {context:?}: {violation}"));
+            self.report_violation(format!("a call of the target with the context {context:?}: {violation}"));
         }
     }
 
@@ -130,16 +130,16 @@ impl Ledger {
         delivered.calls.push(context);
         let n = delivered.subject;
         let producer = self.subjects[n].produced.trace;
-        // The handler of an attempt sees its producer's decision.
+        // The handler sees the producer's sampling decision.
         let is_right = context.is_sampled == self.subjects[n].produced.is_sampled.unwrap_or(true)
             && producer.is_none_or(|producer| (producer.trace_id == context.trace_id) == continues);
-        if is_right { Ok(()) } else { Err(format!("the producer of message {n} says {producer:?}")) }
+        if is_right { Ok(()) } else { Err(format!("the producer of message {n} has {producer:?}")) }
     }
 
     /// Records and checks spans of the current invocation.
     pub fn enter_spans(&mut self, spans: &[Span], dropped: u64) {
         if dropped > 0 {
-            self.report_violation(format!("{dropped} spans had no room"));
+            self.report_violation(format!("{dropped} spans were dropped for lack of room"));
         }
         for span in spans {
             span.context.hash(&mut self.digest);
@@ -167,25 +167,25 @@ impl Ledger {
                 Some(of) if self.spans.attempts.contains_key(&of) || self.spans.decisions.contains(&of) => {
                     Ok(())
                 }
-                _ => Err("a send within no attempt and no decision".to_owned()),
+                _ => Err("a send outside of any attempt or decision".to_owned()),
             },
         }
     }
 
-    /// A delivery of the current invocation.
+    /// Returns a delivery of the current invocation.
     fn current_delivery(&mut self, id: &str) -> Result<&mut TracedDelivery, BrokenInvariant> {
-        let invocation = self.turn.and_then(|turn| self.invocations.get_mut(&turn));
+        let invocation = self.current_invocation.and_then(|id| self.invocations.get_mut(&id));
         let delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
         let mut delivered = delivered.filter(|delivered| delivered.id == id);
         delivered.next().ok_or_else(|| format!("{id} was not delivered to this invocation"))
     }
 
     fn call_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
-        let invocation = self.turn.and_then(|turn| self.invocations.get_mut(&turn));
+        let invocation = self.current_invocation.and_then(|id| self.invocations.get_mut(&id));
         let mut delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
         let of_call = delivered.find(|delivered| delivered.calls.contains(&span.context));
         let of_call = of_call.ok_or("the target has not seen this span of its call")?;
-        of_call.parents.push(span.parent.ok_or("a call within no attempt")?);
+        of_call.parents.push(span.parent.ok_or("a call outside of any attempt")?);
         Ok(())
     }
 
@@ -197,11 +197,11 @@ impl Ledger {
         let is_own = calls.iter().all(|call| call.trace_id == span.context.trace_id);
         if calls.is_empty() || !is_own || parents.iter().any(|parent| *parent != span.context) {
             return Err(format!(
-                "it is not the attempt of its calls {calls:?}, which are within {parents:?}"
+                "it is not the attempt of its calls {calls:?}, whose parents are {parents:?}"
             ));
         }
         let by_receives = self.knobs.is_visibility();
-        // Unless the message was held then, or its process died.
+        // Absent if the message was held on the previous receive, or its process died.
         let of_receive = self.spans.of_receives.get(&(id.clone(), receive_count.saturating_sub(1)));
         let last = match of_receive {
             Some(of_receive) => Some(*of_receive),
@@ -210,12 +210,12 @@ impl Ledger {
         };
         let is_known = last.is_some_and(|last| self.spans.attempts.get(&last) == Some(&n));
         if last.is_some() && !is_known && !by_receives {
-            return Err(format!("the attempt before it, {last:?}, is none of message {n}"));
+            return Err(format!("the previous attempt, {last:?}, does not belong to message {n}"));
         }
         self.check_origins(span, n, last)?;
         let copy = &self.subjects[n].copies[QueuePlace::Source as usize][copy];
         if last.is_none() && !by_receives && self.was_attempted(n, copy) {
-            return Err(format!("message {n} was attempted before, and does not say so"));
+            return Err(format!("message {n} was attempted before, but does not name that attempt"));
         }
         let is_new = self.spans.attempts.insert(span.context, n).is_none();
         if !is_new && !by_receives {
@@ -248,7 +248,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// True if the newest failure in the copy's history is that of a call, and not its producer's forgery.
+    /// Returns true if the newest failure in the copy's history comes from a call and is not the producer's forgery.
     fn was_attempted(&self, n: usize, copy: &Copy) -> bool {
         let subject = &self.subjects[n];
         let (Some(now), Some(body)) = (&copy.retries, &subject.body) else { return false };
@@ -260,7 +260,7 @@ impl Ledger {
         !subject.is_oversize() && newest.is_some_and(is_call)
     }
 
-    /// The decision on a failed message, or its final record.
+    /// Records and checks the span of a decision on a failed message, or of its final record.
     fn decision_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
         let delivered = self.current_delivery(message_id(span))?;
         delivered.has_decision = true;
@@ -280,7 +280,8 @@ impl Ledger {
         }
     }
 
-    /// Checks that a copy carries the last attempt before it: of its sender, or what was carried there.
+    /// Checks that a copy carries the last attempt before it: its sender's own attempt, or the attempt that the
+    /// sender's delivery carried.
     pub(super) fn check_last_attempt(
         &self,
         actor: Actor,
@@ -289,7 +290,7 @@ impl Ledger {
         copy: &Copy,
     ) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[n];
-        // Without room a document has only what must not be lost.
+        // A document without room keeps only its essential members.
         if self.knobs.tracing.is_none()
             || self.expected_end(n) != ExpectedEnd::Handled
             || subject.is_oversize()
@@ -300,7 +301,7 @@ impl Ledger {
             QueuePlace::Final if copy.came_back => copy.recorded_attempt,
             _ => copy.last_attempt(place),
         };
-        let invocation = self.turn.and_then(|turn| self.invocations.get(&turn));
+        let invocation = self.current_invocation.and_then(|id| self.invocations.get(&id));
         let delivered = invocation.into_iter().flat_map(|invocation| &invocation.delivered);
         let mut delivered = delivered.filter(|delivered| delivered.subject == n);
         let of_one = copy.trusted_failure().map_or("", |failure| failure.text_member("source_message_id"));
@@ -316,28 +317,29 @@ impl Ledger {
             }
             Actor::Producer | Actor::Console | Actor::Lambda | Actor::AsyncRetryHandler => true,
         };
-        if is_right { Ok(()) } else { Err(format!("the attempt before it is not {carried:?}")) }
+        if is_right { Ok(()) } else { Err(format!("the previous attempt is not {carried:?}")) }
     }
 
-    /// True if a failed delivery may leave a message with this last attempt.
+    /// Returns true if a failed delivery can result in a message with this last attempt.
     fn may_leave(&self, from: &TracedDelivery, carried: Option<SpanContext>) -> bool {
         let TracedDelivery { last, calls, parents, attempts, .. } = from;
         if !attempts.is_empty() {
             return carried.is_some_and(|carried| attempts.contains(&carried));
         }
-        // The attempt itself is not recorded, only the context of its calls is seen.
+        // An attempt that is not sampled has no span. Only the context of its calls is known.
         let Some(call) = calls.iter().find(|call| !call.is_sampled) else {
             return parents.is_empty() && carried == *last;
         };
         let is_of_call = carried.is_some_and(|carried| {
             carried.trace_id == call.trace_id && !carried.is_sampled && carried.span_id != call.span_id
         });
-        // A process of the user's own may not have been ready.
+        // The process of a user's own function might not have been ready.
         let was_made = self.knobs.own_function.is_none();
         (is_of_call && carried != *last) || (!was_made && carried == *last)
     }
 
-    /// True if there is a span of the decision, if there must be one: of a failed call, and of a final record.
+    /// Returns true if the decision has a span or needs none. Decisions after a failed call and final records need a
+    /// span.
     fn is_decided(&self, from: &TracedDelivery) -> bool {
         let TracedDelivery { subject: n, place, copy, last, has_decision, .. } = from;
         let is_recorded = match last {
@@ -357,7 +359,7 @@ impl Ledger {
     }
 }
 
-/// SQS's id of its message.
+/// Returns the SQS message id in the span's attributes.
 fn message_id<'a>(span: &'a Span<'_>) -> &'a str {
     let mut attributes = span.attributes.iter();
     match attributes.find(|(name, _)| *name == "messaging.message.id") {
@@ -370,7 +372,7 @@ fn linked_context(span: &Span, role: &str) -> Option<SpanContext> {
     span.links.iter().find(|link| link.role == role).map(|link| link.to)
 }
 
-/// True if the span has only this link of the role. A parent needs none.
+/// Returns true if `to` is the span's only link with this role. The span's parent needs no link.
 fn is_linked(span: &Span, role: &str, to: Option<SpanContext>) -> bool {
     let links = span.links.iter().filter(|link| link.role == role).count();
     match linked_context(span, role) {
@@ -385,7 +387,7 @@ mod tests {
     use crate::knobs::{SimulationKnobs, TracingKnobs};
     use crate::run::{Schemas, run_simulation};
 
-    /// The same ids and the same numbers each time, or what is replayed would not be what failed.
+    /// Every execution must produce the same ids and counts, because otherwise a replay would not reproduce a failure.
     #[test]
     fn each_later_attempt_is_linked_to_the_previous_attempt() {
         let tracing = Some(TracingKnobs { continues: false });

@@ -1,4 +1,4 @@
-//! The history of a run, for humans, and to compare two runs.
+//! The history of a run, for reports and for comparing two runs.
 
 use std::hash::{Hash as _, Hasher as _};
 
@@ -8,23 +8,23 @@ use redeliver_embedded::{ChangeKind, MessageChange};
 use super::{Actor, Ledger};
 use crate::messages::message_number;
 
-/// Changes kept for the report of a failure.
+/// Number of changes kept for the report of a failure.
 const TRACE: usize = 60;
 
 impl Ledger {
-    /// A number that is equal for equal histories.
+    /// Returns a hash that is equal for equal histories.
     #[must_use]
     pub fn history_digest(&self) -> u64 {
         self.digest.finish()
     }
 
-    /// Changes seen.
+    /// Returns the number of changes so far.
     #[must_use]
     pub fn change_count(&self) -> u64 {
         self.changes
     }
 
-    /// The last changes, oldest first.
+    /// Returns the last changes, oldest first.
     #[must_use]
     pub fn recent_changes(&self) -> Vec<String> {
         self.trace.iter().cloned().collect()
@@ -53,7 +53,7 @@ impl Ledger {
         self.push_line(format!("{seconds:>12.3} {actor:?} {queue} {} {what}", change.sqs_message_id));
     }
 
-    /// An event that is not a change of a queue.
+    /// Records an event other than a queue change.
     pub(super) fn record_remark(&mut self, now: DateTime<Utc>, what: &str) {
         let seconds = (now - self.start).as_seconds_f64();
         self.push_line(format!("{seconds:>12.3} {what}"));

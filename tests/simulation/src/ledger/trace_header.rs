@@ -1,4 +1,5 @@
-//! Documents in the trace header, for lack of room among the attributes. Read by the documentation instead of the code.
+//! Documents in the trace header, where they are written if the attributes have no room. Parsed according to the
+//! documentation rather than by the product's code.
 
 use std::borrow::Cow;
 
@@ -8,7 +9,7 @@ use redeliver_core::message::{Attribute, Attributes, Content};
 
 use super::arrivals;
 
-/// The message as if our document had room: as `Failure`, beside the producer's trace header.
+/// Returns the message as if redeliver's document had found room in `Failure`, with the producer's own trace header.
 pub(super) fn attach_failure(content: &Content) -> Cow<'_, Content> {
     let Some((mut producers, document)) = content.trace_header.as_deref().and_then(split_document) else {
         return Cow::Borrowed(content);
@@ -23,7 +24,8 @@ pub(super) fn attach_failure(content: &Content) -> Cow<'_, Content> {
     Cow::Owned(Content { attributes, trace_header, ..content.clone() })
 }
 
-/// The last field, if it is a document of ours, and the text before it. Such a document folds nothing.
+/// Splits off the last field if it is a document of redeliver's. Returns the part before it and the document, which
+/// never folds attributes.
 fn split_document(header: &str) -> Option<(&str, Attribute)> {
     let (before, value) = header.rsplit_once(";Redeliver=").filter(|(before, _)| !before.is_empty())?;
     let document = String::from_utf8(URL_SAFE_NO_PAD.decode(value).ok()?).ok()?;

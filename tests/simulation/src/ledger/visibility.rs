@@ -1,5 +1,5 @@
-//! The strategy `visibility`: a failed message stays on its queue, hidden, or is given up by the message-processor
-//! itself.
+//! Checks for the strategy `visibility`: a failed message stays hidden on its queue, or the message-processor itself
+//! gives it up.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -7,13 +7,13 @@ use super::calls::CallAnswer;
 use super::copies::StatedFailure;
 use super::last_call::RetryDelays;
 use super::oracle::RetryKey;
-use super::sends::{Send, no_delay};
+use super::sends::{Send, check_no_delay};
 use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
 use crate::messages::ExpectedEnd;
 use crate::policy::{Class, DELAY_SECONDS_MAX, Met, TargetDelay};
 
 impl Ledger {
-    /// A change of visibility: for a failure in the same invocation, and by the policy.
+    /// Checks that a visibility change follows a failure in the same invocation and complies with the policy.
     pub(super) fn check_visibility_change(
         &mut self,
         actor: Actor,
@@ -29,25 +29,26 @@ impl Ledger {
         let (n, ..) = self.copies[id];
         let wrong = |why: String| format!("{actor:?} hid message {n} in {place:?} for {seconds} s: {why}");
         if (actor, place) != (Actor::MessageProcessor, QueuePlace::Source) || !self.knobs.is_visibility() {
-            return Err(wrong("it has no business there".to_owned()));
+            return Err(wrong("no visibility change is expected there".to_owned()));
         }
         if self.expected_end(n) != ExpectedEnd::Handled {
             return Err(wrong("it is invalid".to_owned()));
         }
         if !self.current_work(n).is_some_and(|work| work.was_given()) {
-            return Err(wrong("its invocation was not given it".to_owned()));
+            return Err(wrong("its invocation did not receive it".to_owned()));
         }
         let retries = copy.retries.ok_or_else(|| wrong("its body cannot be read".to_owned()))?;
         let retries =
             if copy.came_back { retries.for_next_generation(copy.recorded_generation) } else { retries };
         let generation = retries.generation.unwrap_or(0);
-        let turn = self.turn;
+        let current = self.current_invocation;
         let of_this_call =
-            |answer: &&CallAnswer| answer.invocation == turn && answer.generation == generation;
+            |answer: &&CallAnswer| answer.invocation == current && answer.generation == generation;
         let answers: Vec<_> = self.subjects[n].answers.iter().filter(of_this_call).cloned().collect();
-        // A call that was cut off or not started has no answer; its attempt may be any that the queue has counted.
+        // A call that was cut off or not started has no answer. Its attempt can be any number that the queue has
+        // counted.
         let silent = (0..copy.receives).map(|attempt| CallAnswer {
-            invocation: turn,
+            invocation: current,
             generation,
             attempt,
             kind: "",
@@ -64,14 +65,14 @@ impl Ledger {
             .map(|answer| self.may_hide(n, &answer, copy.receives, seconds, [copy.sent_at, at], limit))
             .collect();
         let Some(attempt) = refusals.iter().find_map(|refusal| refusal.as_ref().ok()).copied() else {
-            return Err(wrong(format!("that does not follow: {refusals:?}")));
+            return Err(wrong(format!("the change does not follow: {refusals:?}")));
         };
-        // Beside another copy, the answer may be that one's.
-        let is_one = self.is_one_copy(n);
+        // If the invocation received another copy, the answer might belong to that copy.
+        let is_one = self.received_single_copy(n);
         let subject = &mut self.subjects[n];
         let allowed = refusals.iter().filter_map(|refusal| refusal.as_ref().ok());
         subject.resent.extend(allowed.map(|attempt| attempt + 1));
-        // One answer, without a delay of the target's own: all copies have the same delay.
+        // With a single answer and no delay requested by the target, all copies have the same delay.
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
         // Held copies are hidden for different times.
@@ -80,12 +81,12 @@ impl Ledger {
         let seconds = u64::from(seconds);
         let key = RetryKey { generation, attempt: attempt + 1, ..RetryKey::default() };
         if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
-            return Err(format!("a copy of message {n} is hidden for {seconds} s, another one was not"));
+            return Err(format!("a copy of message {n} is hidden for {seconds} s, but another copy was not"));
         }
         Ok(())
     }
 
-    /// The attempt that failed, if this answer explains the change.
+    /// Returns the failed attempt if this answer explains the visibility change.
     fn may_hide(
         &self,
         n: usize,
@@ -103,13 +104,13 @@ impl Ledger {
         };
         let not_started = kind.is_empty();
         if class == Class::Permanent && !not_started {
-            return Err("it failed for good".to_owned());
+            return Err("it failed permanently".to_owned());
         }
         if attempt >= receives {
             return Err(format!("attempt {attempt} was not received"));
         }
         if attempt >= self.max_attempts(n).0 {
-            return Err("its retries are made".to_owned());
+            return Err("it has no retries left".to_owned());
         }
         let retry = RetryKey { generation: answer.generation, attempt: attempt + 1, ..RetryKey::default() };
         let end = self.message_end(sent_at, limit);
@@ -117,7 +118,7 @@ impl Ledger {
         let (mut least, mut most) = delays.delay_range(Some(end - at), self.time_tolerance());
         let may_be_held =
             not_started || answer.outcome.as_ref().is_some_and(|outcome| outcome.met != Met::Answer);
-        // Hidden until the end of its hold, if that is later than the backoff.
+        // The message is hidden until the end of its hold, if that is later than the backoff.
         if may_be_held && self.knobs.breaker_model().is_some() {
             let floor =
                 answer.outcome.as_ref().map(|outcome| TargetDelay::Floor(self.shortest_hold(outcome, at)));
@@ -132,18 +133,21 @@ impl Ledger {
         if next > end + self.time_tolerance() { Err(format!("{next} is after {end}")) } else { Ok(attempt) }
     }
 
-    /// The end of a message: its age limit, or the time when a queue with a retention of seven days deletes it.
+    /// Returns the end of a message: its age limit, or one visibility timeout before the end of its seven-day
+    /// retention, whichever is earlier.
     fn message_end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
         let retained = sent_at + TimeDelta::days(7) - super::time_delta(self.knobs.visibility_seconds());
         limit.map_or(retained, |limit| limit.min(retained))
     }
 
-    /// A delay ends twelve hours from the receive.
+    /// Returns the delays of a retry, limited so that they end in the twelve hours that SQS can hide a received
+    /// message.
     fn hidden_for(&self, n: usize, key: RetryKey, asked: Option<TargetDelay>) -> RetryDelays {
         self.retry_delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }
 
-    /// A message that was received once more than the policy has attempts: its previous receiver did not answer.
+    /// Checks the verdict on a message that was received more often than the policy allows attempts because an earlier
+    /// receiver did not respond.
     fn check_unanswered(
         &self,
         send: Send<'_>,
@@ -166,15 +170,15 @@ impl Ledger {
         if follows { Ok(()) } else { Err(format!("{failure:?} does not follow")) }
     }
 
-    /// A verdict of the message-processor on a valid message.
-    pub(super) fn own_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        no_delay(send)?;
-        self.attributes_kept(send, "Failure")?;
+    /// Checks a verdict of the message-processor on a valid message.
+    pub(super) fn check_own_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
+        check_no_delay(send)?;
+        self.check_attributes_kept(send, "Failure")?;
         let failure = StatedFailure::from_attributes(&send.content.attributes).ok_or("without a verdict")?;
         let oversize = self.subjects[send.n].is_oversize();
         failure.check_size(oversize)?;
         if failure.text_member("kind").is_empty() && oversize {
-            return Ok(()); // dropped for lack of room
+            return Ok(()); // omitted for lack of room
         }
         let attempts = failure.attempt_count().unwrap_or(0);
         if failure.text_member("type") == "Redrive" {
@@ -205,7 +209,7 @@ impl Ledger {
                 let key = RetryKey { generation, attempt: attempts + 1, ..RetryKey::default() };
                 let asked = TargetDelay::from_failure(failure.text_member("kind"), failure.retry_after());
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
-                // Decided before it was sent, by a clock that may be ahead.
+                // The decision precedes the send, but the deciding process's clock might be ahead.
                 let decided = send.at + self.clock_skew();
                 let delays = self.hidden_for(send.n, key, asked);
                 let due = |delay| decided + super::time_delta(delay);

@@ -35,7 +35,7 @@ use super::knobs::{Fate, PERSON_SECONDS};
 use super::{OrderedWorld, timestamp_seconds};
 use crate::event_source::run_until_death;
 
-/// A function's access to one queue: requests and answers take time.
+/// A function's access to one queue: requests and responses take time.
 #[derive(Clone, Copy)]
 struct Remote<'a> {
     world: &'a OrderedWorld,
@@ -59,16 +59,17 @@ struct OrderedTarget<'a> {
     environment: u64,
 }
 
-/// A poller and the environment that it invokes, one batch after the other.
+/// A poller with the environment that it invokes, one batch at a time.
 struct OrderedMapping<'a, P> {
     world: &'a OrderedWorld,
     role: Role,
     batch_size: u8,
-    /// Starts an environment with this number.
+    /// Creates the function of an environment with this number.
     start: P,
 }
 
-/// The environments of the message-processor, and of the final-dlq-annotator for each of its queues.
+/// Returns the pollers of the message-processor's environments, and one of the final-dlq-annotator for each of its
+/// queues.
 pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
     let batch_size = if world.knobs.batch_size == 1 { 1 } else { 10 };
     let mut all = Vec::new();
@@ -88,8 +89,8 @@ pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
     all
 }
 
-/// A person looks at the blocked groups now and then: has the first message called again, or takes it out. In the end there
-/// are only messages to take out.
+/// Plays the person who reviews blocked groups from time to time, and retries or takes out their first messages. After
+/// the faults, the person only takes messages out.
 pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
     while !world.has_ended() {
         world.clock.sleep(Duration::from_secs(1 + world.up_to(PERSON_SECONDS - 1))).await;
@@ -109,7 +110,7 @@ pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
     }
 }
 
-/// Tells the judge what a person keeps.
+/// Reports backed-up messages to the judge.
 struct JudgeBackup<'a>(&'a OrderedWorld);
 
 impl BackupWriter for JudgeBackup<'_> {
@@ -168,11 +169,11 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
         let request = Receive { max_messages: self.batch_size, wait, visibility: None };
         let records = self.world.queue(self.role).receive(request).await;
         self.world.apply_changes();
-        // The queue hides what a lost answer had.
+        // If the response is lost, its messages stay hidden in the queue.
         records.unwrap_or_default()
     }
 
-    /// Some records of the source queue cannot be read, nor the group of some of these.
+    /// Makes some records of the source queue unreadable, half of them including their group.
     fn split_unreadable(
         &self,
         records: Vec<ReceivedMessage>,
@@ -196,21 +197,21 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
         (readable, unreadable)
     }
 
-    /// Sleeps while the queues are empty: a long poll every 20 seconds of many virtual hours would find nothing.
+    /// Sleeps while the queues are empty: over many virtual hours, a long poll every 20 seconds would find nothing.
     async fn sleep_while_empty(&self) {
         let OrderedWorld { clock, sqs, .. } = self.world;
         let (soonest, latest) = (clock.now() + TimeDelta::seconds(1), clock.now() + TimeDelta::seconds(60));
         clock.sleep_until(sqs.next_due().map_or(latest, |due| due.clamp(soonest, latest))).await;
     }
 
-    /// Invokes the function, and deletes what it confirms; false if its process has died.
+    /// Invokes the function and deletes the records that it confirms. Returns false if the process died.
     async fn invoke_batch(&self, function: &F, records: Vec<ReceivedMessage>) -> bool {
         let OrderedWorld { knobs, clock, .. } = self.world;
         let of = |record: &ReceivedMessage| (record.sqs_message_id.clone(), record.receipt_handle.clone());
         let received: Vec<_> = records.iter().map(of).collect();
         let is_short = self.world.fault_strikes(knobs.faults.short);
         let timeout = if is_short { 1 + self.world.up_to(10) } else { knobs.function_seconds };
-        // At any await, or at any moment.
+        // The process dies at any await or at any time.
         let (polls, moment) = match self.world.fault_strikes(knobs.faults.dies) {
             true if self.world.fault_strikes(0.5) => (Some(self.world.up_to(40)), None),
             true => (None, Some(self.world.up_to(1000 * timeout))),
@@ -247,7 +248,7 @@ impl Handler for OrderedTarget<'_> {
         if outcome.is_ok() {
             self.world.judge().record_processed(n);
         }
-        // The process may die while the answer is on its way.
+        // The process might die while the response is in transit.
         self.world.cross_network().await;
         calling.answer = if outcome.is_ok() { CallEnd::Success } else { CallEnd::Failure };
         outcome
@@ -285,7 +286,7 @@ impl OrderedTarget<'_> {
     }
 }
 
-/// A call under way. Its process may die, or cut it off.
+/// A running call. Its process can die or cut it off.
 struct OrderedCall<'a> {
     world: &'a OrderedWorld,
     n: usize,

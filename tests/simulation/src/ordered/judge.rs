@@ -1,4 +1,4 @@
-//! The judge: it sees each change of each queue, each call and each scheduled retry, and knows nothing of the function.
+//! The judge: checks every queue change, call and scheduled retry, without access to the function's state.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -13,10 +13,10 @@ use serde_json::Value;
 
 use super::knobs::{Fate, OrderedKnobs};
 
-/// The time that the last call needs before the limit of a message's age: one that is held has no shorter delay.
+/// The time that the last call needs before a message's age limit: a held message has no shorter delay.
 const ARRIVAL_SECONDS: u64 = 5;
 
-/// Lines kept for the report of a failure.
+/// Number of lines kept for the report of a failure.
 const TRACE: usize = 80;
 
 /// The end of a call.
@@ -28,13 +28,13 @@ pub(super) enum CallEnd {
     CutOff,
 }
 
-/// The history of a run, and the first rule that it breaks.
+/// The history of a run, with the first broken rule.
 pub(super) struct Judge {
     knobs: OrderedKnobs,
     start: Timestamp,
     roles: BTreeMap<String, Role>,
     messages: Vec<JudgedMessage>,
-    /// Message numbers by SQS's id in the source queue.
+    /// Message numbers by SQS message id.
     numbers: HashMap<String, usize>,
     groups: Vec<JudgedGroup>,
     violation: Option<String>,
@@ -43,14 +43,14 @@ pub(super) struct Judge {
     pub(super) counts: OrderedCounts,
 }
 
-/// Sums of a run.
+/// Totals of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderedCounts {
     pub messages: u64,
     pub calls: u64,
     pub crashes: u64,
     pub unreadable: u64,
-    /// Messages that blocked their group, and that a person took out.
+    /// Messages that blocked their group until a person took them out.
     pub taken_out: u64,
     pub changes: u64,
 }
@@ -69,44 +69,44 @@ impl AddAssign for OrderedCounts {
 
 #[derive(Clone, Default)]
 struct JudgedMessage {
-    /// Its place in its group; `None` if SQS does not have it yet.
+    /// Position in the group; `None` if SQS has not received the message yet.
     place: Option<usize>,
     sent_at: Option<Timestamp>,
     first_received_at: Option<Timestamp>,
     first_failed_at: Option<Timestamp>,
     receive_count: u32,
     is_processed: bool,
-    /// The annotation queue has its verdict, or SQS has moved it.
+    /// True if the annotation queue has received a verdict on the message, or SQS has moved it.
     is_given_up: bool,
     has_final_record: bool,
-    /// A person has it in a backup.
+    /// True if a person has backed up the message.
     is_kept: bool,
-    /// And has deleted it.
+    /// True if the message was backed up and then deleted.
     is_taken_out: bool,
     calls: u32,
-    /// Calls whose consequence is not confirmed, and calls of messages that were held.
+    /// Number of calls that do not count against the policy: their result was not confirmed, or the message was held.
     excused: u32,
     calls_of: BTreeMap<u64, u32>,
     retries_of: BTreeMap<u64, u32>,
     receive: ThisReceive,
 }
 
-/// The events since the message was received last.
+/// The events since the last receive of a message.
 #[derive(Clone, Default)]
 struct ThisReceive {
     environment: Option<u64>,
     answer: Option<CallEnd>,
     hidden_seconds: Option<u16>,
     spent_attempt: bool,
-    /// Its notice is in the queue of blocked groups.
+    /// True if the message's notice is in the queue of blocked groups.
     has_notice: bool,
 }
 
 #[derive(Clone, Default)]
 struct JudgedGroup {
-    /// In the order in which SQS took them.
+    /// The messages in the order in which SQS accepted them.
     messages: Vec<usize>,
-    /// All before this place are done.
+    /// All messages before this position are done.
     open_from: usize,
     running: Option<usize>,
 }
@@ -141,7 +141,7 @@ impl Judge {
         self.trace.iter().cloned().collect()
     }
 
-    /// A number that is equal for equal histories.
+    /// Returns a hash that is equal for equal histories.
     pub(super) fn history_digest(&self) -> u64 {
         self.digest.finish()
     }
@@ -150,7 +150,7 @@ impl Judge {
         self.messages.iter().all(JudgedMessage::is_safe)
     }
 
-    /// At the end of a run: nothing is lost, and nothing is left.
+    /// Checks at the end of a run that no message is lost and none is left in the queues.
     pub(super) fn check_end(&mut self, now: Timestamp, left: u64) {
         let lost = self.messages.iter().position(|one| !one.is_safe());
         if let Some(n) = lost {
@@ -163,7 +163,7 @@ impl Judge {
         }
     }
 
-    /// The target is called.
+    /// Records and checks the start of a call.
     pub(super) fn begin_call(&mut self, n: usize, environment: u64, now: Timestamp) {
         self.counts.calls += 1;
         self.record_remark(now, &format!("environment {environment} calls message {n}"));
@@ -180,17 +180,17 @@ impl Judge {
         message.receive.answer = None;
     }
 
-    /// The target has done its work; its answer is on the way.
+    /// Records that the target has processed the message. Its response is in transit.
     pub(super) fn record_processed(&mut self, n: usize) {
         self.messages[n].is_processed = true;
     }
 
-    /// A person keeps a copy, and will delete the message.
+    /// Records that a person has backed up the message before deleting it.
     pub(super) fn record_backup(&mut self, n: usize) {
         self.messages[n].is_kept = true;
     }
 
-    /// A call is over.
+    /// Records the end of a call.
     pub(super) fn end_call(&mut self, n: usize, answer: CallEnd, now: Timestamp) {
         self.record_remark(now, &format!("message {n}: {answer:?}"));
         let group = self.knobs.messages[n].group;
@@ -202,23 +202,23 @@ impl Judge {
         }
     }
 
-    /// The function reports an event.
+    /// Checks an event that the function reports.
     pub(super) fn check_event(&mut self, environment: u64, event: &Event, now: Timestamp) {
         let Event::RetryScheduled { message_id, spends_attempt, delay_seconds, .. } = event else { return };
-        let Some(n) = number_of(message_id) else { return };
+        let Some(n) = number_in_id(message_id) else { return };
         let delay = u64::from(delay_seconds.get());
         self.record_remark(
             now,
             &format!("message {n}: retry in {delay} s, spends an attempt: {spends_attempt}"),
         );
         if self.messages[n].receive.environment != Some(environment) {
-            // A short delay: another environment has it already.
+            // After a short delay, another environment already has the message.
             return;
         }
         let hidden = self.messages[n].receive.hidden_seconds.map(u64::from);
         if hidden != Some(delay) {
             let rule =
-                format!("message {n} was reported as hidden for {delay} s, and was hidden for {hidden:?} s");
+                format!("message {n} was reported as hidden for {delay} s, but was hidden for {hidden:?} s");
             return self.break_rule(now, &rule);
         }
         if !spends_attempt {
@@ -228,17 +228,17 @@ impl Judge {
         message.receive.spent_attempt = true;
         let retries = message.retries_of.entry(environment).or_default();
         *retries += 1;
-        // With batches of ten a message's count starts from zero after a success or a verdict, if its deletion is lost.
+        // With batches of ten, a message's count restarts at zero if the deletion after a success or a verdict is lost.
         let (retries, begins_anew) = match self.knobs.batch_size {
             1 => (message.receive_count, false),
             _ => (*retries, message.is_processed || message.is_given_up),
         };
         if retries > self.knobs.rules.max_attempts && !begins_anew {
-            self.break_rule(now, &format!("retry {retries} of message {n} was scheduled"));
+            self.break_rule(now, &format!("retry {retries} of message {n} exceeds the policy"));
         }
     }
 
-    /// A record cannot be read.
+    /// Records that a received record was unreadable.
     pub(super) fn record_unreadable(&mut self, sqs_message_id: &str, now: Timestamp) {
         self.counts.unreadable += 1;
         if let Some(n) = self.numbers.get(sqs_message_id) {
@@ -246,7 +246,7 @@ impl Judge {
         }
     }
 
-    /// A change of a queue.
+    /// Records and checks a queue change.
     pub(super) fn apply_change(&mut self, change: &MessageChange) {
         self.counts.changes += 1;
         let MessageChange { at, queue_arn, sqs_message_id, what } = change;
@@ -269,7 +269,7 @@ impl Judge {
                         return;
                     }
                     if self.knobs.rules.blocks {
-                        self.break_rule(at, &format!("message {n} was given up, and its group continues"));
+                        self.break_rule(at, &format!("message {n} was given up, but its group continues"));
                     }
                     self.messages[n].is_given_up = true;
                     self.numbers.insert(sqs_message_id.clone(), n);
@@ -283,14 +283,14 @@ impl Judge {
         match what {
             ChangeKind::Received { receive_count } if role == Role::Source => {
                 let ThisReceive { answer, spent_attempt, .. } = std::mem::take(&mut message.receive);
-                // Its last call did not end it, and no retry was confirmed.
+                // The last call did not end the message, and no retry was confirmed.
                 message.excused += u32::from(answer.is_some() && !spent_attempt);
                 message.receive_count = *receive_count;
                 message.first_received_at.get_or_insert(at);
             }
             ChangeKind::Hidden { seconds } => {
                 message.receive.hidden_seconds = Some(*seconds);
-                // Longer than any delay and any hold.
+                // No delay and no hold is this long.
                 if *seconds > 3600 && !message.receive.has_notice {
                     self.break_rule(at, &format!("message {n} is hidden for {seconds} s, without a notice"));
                 }
@@ -302,7 +302,7 @@ impl Judge {
                 self.counts.taken_out += 1;
             }
             ChangeKind::Deleted if role == Role::Source && !message.is_processed && !message.is_given_up => {
-                self.break_rule(at, &format!("message {n} was deleted, and neither processed nor given up"));
+                self.break_rule(at, &format!("message {n} was deleted, but neither processed nor given up"));
             }
             ChangeKind::Deleted if role != Role::Source && !message.has_final_record => {
                 self.break_rule(
@@ -315,7 +315,7 @@ impl Judge {
         }
     }
 
-    /// A remark for the report.
+    /// Adds a line to the report of a failure.
     pub(super) fn record_remark(&mut self, now: Timestamp, line: &str) {
         let line = format!("{:>12.3} {line}", (now - self.start).as_seconds_f64());
         line.hash(&mut self.digest);
@@ -342,7 +342,7 @@ impl Judge {
         }
     }
 
-    /// Each earlier message of the group was processed or given up.
+    /// Checks that every earlier message of the group is done.
     fn check_order(&mut self, n: usize, now: Timestamp) {
         let group = &mut self.groups[self.knobs.messages[n].group];
         let is_done = |n: usize| {
@@ -368,8 +368,9 @@ impl Judge {
         }
     }
 
-    /// With batches of one SQS counts exactly: beyond the policy are only calls of messages that were held, and calls
-    /// after which SQS confirmed neither the deletion nor a longer visibility timeout.
+    /// Checks the number of calls with batches of one, where SQS counts exactly. Calls beyond the policy are allowed
+    /// only for held messages, and after calls for which SQS confirmed neither the deletion nor a longer visibility
+    /// timeout.
     fn check_calls(&mut self, n: usize, now: Timestamp) {
         let JudgedMessage { calls, excused, .. } = self.messages[n];
         let most = self.knobs.rules.max_attempts + 1 + excused;
@@ -378,7 +379,7 @@ impl Judge {
         }
     }
 
-    /// After the faults, a group without failures waits for no other one.
+    /// Checks that after the faults, a group without failures does not wait for other groups.
     fn check_promptness(&mut self, n: usize, now: Timestamp) {
         let planned = &self.knobs.messages;
         let is_healthy = |group| planned.iter().all(|one| one.group != group || one.fate == Fate::Succeeds);
@@ -386,14 +387,14 @@ impl Judge {
             return;
         }
         let waited = self.messages[n].sent_at.map_or(0, |sent_at| (now - sent_at).num_seconds());
-        // An environment may have to find out that the target is back.
+        // With a breaker, an environment might first have to detect the target's recovery.
         let most = if self.knobs.rules.has_breaker { 2400 } else { 600 };
         if waited > most {
             self.break_rule(now, &format!("message {n} of a healthy group waited for {waited} s"));
         }
     }
 
-    /// A message is given up after a call that failed, and not before the policy allows it.
+    /// Checks that a message is given up only after a failed call, and not before the policy allows it.
     fn check_verdict(&mut self, n: usize, verdict: &str, now: Timestamp) {
         self.record_remark(now, &format!("message {n}: {verdict}"));
         let OrderedKnobs { rules, batch_size, messages, .. } = &self.knobs;
@@ -410,7 +411,7 @@ impl Judge {
         let age = since.map_or(0, |since| (now - since).num_seconds().unsigned_abs());
         let has_failed = matches!(receive.answer, Some(CallEnd::Failure | CallEnd::CutOff));
         let rule = match verdict {
-            _ if !has_failed => format!("message {n} was given up ({verdict}) without a call that failed"),
+            _ if !has_failed => format!("message {n} was given up ({verdict}) without a failed call"),
             "RETRY_ATTEMPT_EXCEEDED" if attempts <= rules.max_attempts => {
                 format!("message {n} was given up after {attempts} attempts")
             }
@@ -440,16 +441,16 @@ fn describe_change(what: &ChangeKind) -> String {
     }
 }
 
-/// The `metadata.message_id` of message `n`.
+/// Returns the `metadata.message_id` of message `n`.
 pub(super) fn id(n: usize) -> String {
     format!("00000000-0000-4000-8000-{n:012x}")
 }
 
-fn number_of(id: &str) -> Option<usize> {
+fn number_in_id(id: &str) -> Option<usize> {
     usize::from_str_radix(id.rsplit('-').next()?, 16).ok()
 }
 
-/// The number that the producer has written into a body.
+/// Returns the number that the producer wrote into a body.
 pub(super) fn number_in(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once(r#""n":"#)?;
     rest.split('}').next()?.parse().ok()

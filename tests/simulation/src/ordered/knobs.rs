@@ -1,11 +1,11 @@
-//! A run on a FIFO queue, drawn from its seed.
+//! The knobs of a run on a FIFO queue, drawn from its seed.
 
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 use redeliver_core::policy::Policy;
 use redeliver_core::strategy::Strategy;
 
-/// Everything that a run depends on.
+/// All inputs of a run.
 #[derive(Clone, Debug)]
 pub struct OrderedKnobs {
     pub seed: u64,
@@ -21,7 +21,7 @@ pub struct OrderedKnobs {
     /// The function's timeout; the queue's visibility timeout is six times as long, as AWS recommends.
     pub function_seconds: u64,
     pub latency_ms: u64,
-    /// The faults last this long, and most messages are sent meanwhile.
+    /// Duration of the faults. Most messages are sent during this time.
     pub fault_seconds: u64,
     pub outage: Option<OrderedOutage>,
     pub faults: OrderedFaults,
@@ -32,11 +32,11 @@ pub struct OrderedKnobs {
 pub struct Planned {
     pub group: usize,
     pub fate: Fate,
-    /// Sent an hour after the faults.
+    /// True if the message is sent an hour after the faults.
     pub is_late: bool,
 }
 
-/// The target's answers to one message.
+/// The target's responses to one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     Succeeds,
@@ -44,26 +44,26 @@ pub enum Fate {
     FailsForEver,
     Permanent,
     Hangs(u32),
-    /// It violates the schema, so the target is never called.
+    /// The message violates the schema, so the target is never called.
     Invalid,
 }
 
-/// The policy as the judge reads it.
+/// The parts of the policy that the judge checks.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedRules {
     pub max_attempts: u32,
     pub max_age_seconds: u64,
-    /// `None`: the default, 5 s at first and 900 s at most.
+    /// The delay between retries; `None` for the default, which starts at 5 s and grows to at most 900 s.
     pub delay_seconds: Option<u64>,
     pub has_breaker: bool,
-    /// `on_give_up`: a message that is given up blocks its group, until a person decides.
+    /// `on_give_up`: a message that is given up blocks its group until a person decides.
     pub blocks: bool,
 }
 
-/// The target is down: `HttpStatus.503`.
+/// A period in which the target is down and responds with `HttpStatus.503`.
 #[derive(Clone, Copy, Debug)]
 pub struct OrderedOutage {
-    /// `None`: for all groups.
+    /// The affected group; `None` for all groups.
     pub group: Option<usize>,
     pub from_seconds: u64,
     pub seconds: u64,
@@ -72,25 +72,25 @@ pub struct OrderedOutage {
 /// Probabilities.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderedFaults {
-    /// A process dies: of each batch.
+    /// Per batch: the process dies.
     pub dies: f64,
-    /// A batch has only a few seconds.
+    /// Per batch: the function has only a few seconds.
     pub short: f64,
-    /// Lambda takes nothing of a batch as done, although the function has answered.
+    /// Per batch: the function's response is lost, so Lambda deletes nothing.
     pub response_lost: f64,
-    /// A process ends after a batch, and its memory is gone.
+    /// Per batch: the process ends afterwards, and its memory is lost.
     pub replaced: f64,
-    /// A call is slow, up to half of the function's timeout.
+    /// Per call: the call takes up to half of the function's timeout.
     pub slow: f64,
-    /// A request has no effect, or only some of its entries have one.
+    /// Per request: the request or some of its entries have no effect.
     pub refused: f64,
-    /// A request has its effect, but no answer.
+    /// Per request: the request takes effect, but its response is lost.
     pub unanswered: f64,
-    /// A record cannot be read: of each one received. Of half of them the group cannot be read either.
+    /// Per received record: the record is unreadable. For half of these records, the group is unreadable as well.
     pub unreadable: f64,
 }
 
-/// A person looks at the blocked groups at least this often.
+/// The longest interval between two reviews of the blocked groups by a person.
 pub(super) const PERSON_SECONDS: u64 = 3600;
 
 impl OrderedRules {
@@ -108,13 +108,13 @@ impl OrderedRules {
         Strategy::Ordered.definition().parse_policy(&policy).expect("a valid policy")
     }
 
-    /// The longest delay before a retry.
+    /// Returns the longest delay before a retry.
     #[must_use]
     pub fn delay_seconds_max(&self) -> u64 {
         self.delay_seconds.unwrap_or(900)
     }
 
-    /// The longest time that one environment spends on a message that fails for ever.
+    /// Returns the longest time that one environment spends on a message that fails forever.
     #[must_use]
     pub fn span_seconds(&self) -> u64 {
         let by_attempts = u64::from(self.max_attempts + 1).saturating_mul(self.delay_seconds_max() + 60);
@@ -123,7 +123,7 @@ impl OrderedRules {
 }
 
 impl OrderedKnobs {
-    /// Draws a run of at most this many messages.
+    /// Draws the knobs of a run with at most this many messages.
     #[must_use]
     pub fn from_seed(seed: u64, messages_max: usize) -> Self {
         let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0000);
@@ -165,12 +165,13 @@ impl OrderedKnobs {
             outage,
             faults,
         };
-        // Only batches of one may block groups.
+        // Groups can be blocked only with batches of one.
         knobs.rules.blocks = knobs.batch_size == 1 && seed.is_multiple_of(2);
         knobs
     }
 
-    /// The share of each group that takes its time, so that a judge knows when all must be done.
+    /// Returns the time after which all messages must be done, derived from the largest number of failing messages in a
+    /// group.
     #[must_use]
     pub fn settled_within_seconds(&self) -> u64 {
         let memories = if self.batch_size == 1 { 1 } else { self.environments as u64 };
@@ -180,12 +181,12 @@ impl OrderedKnobs {
         };
         let most = (0..self.groups).map(failing).max().unwrap_or(0);
         let person = if self.rules.blocks { 2 * PERSON_SECONDS } else { 0 };
-        // Two days more: an open circuit, and visibility timeouts of processes that died.
+        // Two extra days cover an open circuit and the visibility timeouts of processes that died.
         (most + 1) * (memories * self.rules.span_seconds() + person) + 2 * 86_400
     }
 }
 
-/// Unreadable records, in a third of the runs.
+/// Draws the probability of unreadable records, which is 0 in two thirds of the runs.
 fn unreadable_chance(seed: u64) -> f64 {
     let mut rng = StdRng::seed_from_u64(seed ^ 0x0f1f_0000_0000_0001);
     if rng.random_bool(0.33) { rng.random::<f64>() * 0.2 } else { 0.0 }
@@ -204,7 +205,7 @@ fn random_rules(rng: &mut StdRng) -> OrderedRules {
         2..6 => OrderedRules {
             max_attempts: rng.random_range(0..=4),
             max_age_seconds: 86_400,
-            // Longer than the queue's visibility timeout at times.
+            // Sometimes longer than the queue's visibility timeout.
             delay_seconds: Some(rng.random_range(1..=400)),
             has_breaker,
             blocks: false,
@@ -223,7 +224,7 @@ fn plan_messages(rng: &mut StdRng, messages: usize, groups: usize, rules: Ordere
     let [fails, fails_for_ever, permanent, hangs, invalid] =
         [0.15, 0.04, 0.05, 0.03, 0.03].map(|most| rng.random::<f64>() * most);
     let healthy = rng.random_range(0..=groups / 2);
-    // A day for each under the default policy: the group's queue keeps messages for 14 days.
+    // Under the default policy, each of these messages takes a day, and the queue keeps messages for 14 days.
     let for_ever_max = if rules.delay_seconds.is_none() { 1 } else { 5 };
     let late = messages - messages / 10;
     let mut planned = Vec::with_capacity(messages);

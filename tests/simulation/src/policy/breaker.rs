@@ -12,29 +12,29 @@ pub enum BreakerKnob {
     Absent,
     /// `false`.
     Off,
-    /// Its settings.
+    /// The settings of an enabled breaker.
     On(BreakerModel),
 }
 
-/// Its settings.
+/// The settings of the circuit breaker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakerModel {
     /// The messages that share a circuit.
     pub per: CircuitPartition,
-    /// Globs: more errors that say "not now".
+    /// Globs of additional error types that mean "not now".
     pub opens_on: Vec<&'static str>,
-    /// In all.
+    /// Limit on the total time that a message is held.
     pub hold_seconds_max: u64,
 }
 
 /// The key of a message's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CircuitPartition {
-    /// Its message group.
+    /// The message group.
     Group,
-    /// The text of this attribute.
+    /// The string value of this attribute.
     Attribute(&'static str),
-    /// One circuit for all.
+    /// One circuit for all messages.
     Target,
 }
 
@@ -44,39 +44,39 @@ impl Default for BreakerModel {
     }
 }
 
-/// Lists of error types beside the built-in one.
+/// Lists of error types in addition to the built-in list.
 const OPENS_ON: [&[&str]; 6] = [&[], &[], &[], &["*"], &["HttpStatus.*"], &["Timeout", "Db.Bus?"]];
 
 /// The outcome of a call, as far as its target's health is concerned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
-    /// The target is there, or the error is the message's own.
+    /// The target is available: it succeeded, or the message itself caused the error.
     Answer,
-    /// The message's fault or the target's.
+    /// Either the message or the target might have caused the error.
     Fault,
-    /// Not now.
+    /// "Not now": the target is down.
     Unavailable,
-    /// Not now: the target takes fewer calls, or has asked for a delay.
+    /// "Not now": the target accepts fewer calls, or has requested a delay.
     Refusal,
-    /// Not now, for this message alone, after these seconds: the target is there.
+    /// "Not now" for this message alone, with a delay in seconds: the target is available.
     Later(u64),
 }
 
 impl Met {
-    /// True if it spends no attempt.
+    /// Returns true if the outcome spends no attempt.
     #[must_use]
     pub fn is_not_now(self) -> bool {
         matches!(self, Self::Unavailable | Self::Refusal | Self::Later(_))
     }
 
-    /// True if the target is there.
+    /// Returns true if the target is available.
     #[must_use]
     pub fn is_answer(self) -> bool {
         matches!(self, Self::Answer | Self::Later(_))
     }
 }
 
-/// The outcome of a call with a transient error of this type, by the table in docs/handlers.md.
+/// Returns the outcome of a call with a transient error of this type, according to the table in docs/handlers.md.
 pub(super) fn transient_outcome(error_type: &str) -> Met {
     let status = error_type.strip_prefix("HttpStatus.").and_then(|status| status.parse::<u16>().ok());
     if let Some(status) = status {
@@ -104,7 +104,7 @@ pub(super) fn transient_outcome(error_type: &str) -> Met {
 }
 
 impl BreakerKnob {
-    /// Any settings; with small numbers, so that much happens.
+    /// Draws the setting, with small numbers so that the breaker acts often.
     pub fn random(rng: &mut impl Rng) -> Self {
         match rng.random_range(0..10) {
             0..3 => Self::Absent,
@@ -113,7 +113,7 @@ impl BreakerKnob {
         }
     }
 
-    /// The member, unless absent.
+    /// Renders the member, unless absent.
     pub(super) fn to_json(&self) -> Option<Value> {
         match self {
             Self::Absent => None,
@@ -152,14 +152,14 @@ impl BreakerModel {
         document
     }
 
-    /// True if it names an error of this type.
+    /// Returns true if `opens_on` matches this error type.
     #[must_use]
     pub fn opens_on(&self, error_type: &str) -> bool {
         self.opens_on.iter().any(|glob| glob_matches(glob.as_bytes(), error_type.as_bytes()))
     }
 }
 
-/// The delay of a message that SQS has moved for the `count`th time.
+/// Returns the delay of a message that SQS has moved for the `count`th time.
 #[must_use]
 pub(super) fn redrive_delay(key: DelayKey<'_>, count: u32) -> u64 {
     let base = [5, 10, 20, 40, 80, 160, 320, 640].get(count as usize - 1).copied().unwrap_or(900);

@@ -1,5 +1,5 @@
-//! The cost of a function: start, CPU, memory, requests and bytes, beside the least that such a function can cost and
-//! beside Python. See docs/performance.md.
+//! Measures the cost of a function: start, CPU, memory, requests and bytes, compared with the minimum for any function
+//! and with Python. See docs/performance.md.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod subject;
@@ -13,12 +13,13 @@ use redeliver_tests::wire::serve_router;
 
 use subject::{BenchSubject, Costs, RunningSubject};
 
-/// Starts of each program, in turn.
+/// Starts of each program. The programs take turns.
 const STARTS: usize = 15;
-/// Rounds in which each program works on its batches, in turn: a busy moment of the machine is everybody's.
+/// Rounds in which each program processes its batches. The programs take turns, so a busy moment of the machine affects
+/// all of them.
 const ROUNDS: usize = 7;
 
-/// The time that a call of a user's handler waits for a service.
+/// The seconds that a call of a user's handler waits for a service.
 const WAIT_SECONDS: f64 = 0.3;
 
 #[tokio::main(flavor = "current_thread")]
@@ -45,7 +46,7 @@ async fn main() {
     table::print_own_functions(&own, &waiting);
 }
 
-/// The cost of each subject: this many starts, then this many rounds.
+/// Returns the cost of each subject, measured over this many starts and then this many rounds.
 async fn measure_subjects(
     subjects: &[BenchSubject],
     stub: &SqsStub,

@@ -1,4 +1,4 @@
-//! The programs that are measured, and the measuring.
+//! The measured programs, and the measurements.
 
 use std::fs;
 use std::io::Write as _;
@@ -16,22 +16,22 @@ use redeliver_tests::settings::{bundle_path, workspace_root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
 
-/// The timeout of an invocation; nothing here comes near it.
+/// The timeout of an invocation, far longer than any takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A program and what it works on.
+/// A program with its input.
 pub(crate) struct BenchSubject {
     name: &'static str,
     program: PathBuf,
     variables: Vec<(String, String)>,
     event: Value,
-    /// Of a round.
+    /// The number of batches per round.
     batches: u32,
-    /// Records that it leaves on their queue.
+    /// The number of records left in the queue.
     left: usize,
 }
 
-/// A program at work.
+/// A program that is being measured.
 pub(crate) struct RunningSubject<'a> {
     subject: &'a BenchSubject,
     function: Arc<LambdaFunction>,
@@ -44,32 +44,32 @@ pub(crate) struct RunningSubject<'a> {
 /// The cost of a program. Times are in milliseconds.
 pub(crate) struct Costs {
     pub(crate) name: &'static str,
-    /// From its start to its first answer.
+    /// From the start of the process to its first response.
     pub(crate) start: f64,
-    /// Of a batch.
+    /// CPU time per batch.
     pub(crate) cpu: f64,
-    /// Of a batch.
+    /// Wall-clock time per batch.
     pub(crate) wall: f64,
     pub(crate) peak_memory_bytes: u64,
-    /// To SQS.
+    /// Requests to SQS.
     pub(crate) requests_per_message: f64,
-    /// The program as it is, and compressed; `None` where it is no single file.
+    /// The size of the program, plain and compressed; `None` if it is not a single file.
     pub(crate) bytes: Option<(u64, u64)>,
 }
 
-/// Ours, the least that a function can be, and Python.
+/// Our functions, after the minimal function and before Python.
 pub(crate) fn all_subjects(stub: &SqsStub, target: &str) -> [BenchSubject; 8] {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let sqs = variable("AWS_ENDPOINT_URL", stub.endpoint_url());
     let queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "FINAL_DLQ_URL"];
     let queues = queues.map(|name| variable(name, &stub.queue_url(name)));
-    // As the stack sets it: with a policy. Without a circuit breaker, which would hold all but the first calls.
+    // The stack sets a policy, too. Without a circuit breaker, which would hold back all but the first calls.
     let policy = r#"{"circuit_breaker":false,"max_attempts":5,"backoff":{"kind":"uniform"}}"#;
     let policy = variable("RETRY_POLICY", policy);
     let variables: Vec<_> = queues.into_iter().chain([sqs, policy, variable("TARGET", target)]).collect();
     let python = runtimes::python_program(&workspace_root().join("tests/support"), "boto3_retry.handler");
     let in_python = python.variables.into_iter().map(|(name, value)| (name.to_owned(), value));
-    let of = |name, program, event, batches| BenchSubject {
+    let new_subject = |name, program, event, batches| BenchSubject {
         name,
         program,
         variables: variables.to_vec(),
@@ -78,18 +78,19 @@ pub(crate) fn all_subjects(stub: &SqsStub, target: &str) -> [BenchSubject; 8] {
         left: 0,
     };
     let calling = |name, more: &[(&str, &str)]| {
-        let subject = of("message-processor", bundle_path("message-processor"), first_deliveries(), 300);
+        let subject =
+            new_subject("message-processor", bundle_path("message-processor"), first_deliveries(), 300);
         let more = more.iter().map(|(name, value)| variable(name, value));
         BenchSubject { name, variables: subject.variables.into_iter().chain(more).collect(), ..subject }
     };
     [
-        of("floor", bundle_path("floor"), hand_offs(), 1000),
+        new_subject("floor", bundle_path("floor"), hand_offs(), 1000),
         BenchSubject {
             variables: variables.iter().cloned().chain([variable("FINAL_RECORD", "1")]).collect(),
-            ..of("floor, final records", bundle_path("floor"), verdict_attributes(), 1000)
+            ..new_subject("floor, final records", bundle_path("floor"), verdict_attributes(), 1000)
         },
-        of("failed-message-processor", bundle_path("failed-message-processor"), hand_offs(), 1000),
-        of("final-dlq-annotator", bundle_path("final-dlq-annotator"), verdict_attributes(), 1000),
+        new_subject("failed-message-processor", bundle_path("failed-message-processor"), hand_offs(), 1000),
+        new_subject("final-dlq-annotator", bundle_path("final-dlq-annotator"), verdict_attributes(), 1000),
         calling("message-processor, 503", &[]),
         calling("message-processor, 503, direct-resend", &[("STRATEGY", "direct-resend")]),
         BenchSubject {
@@ -105,34 +106,37 @@ pub(crate) fn all_subjects(stub: &SqsStub, target: &str) -> [BenchSubject; 8] {
         },
         BenchSubject {
             variables: variables.iter().cloned().chain(in_python).collect(),
-            ..of("Python", python.path, hand_offs(), 100)
+            ..new_subject("Python", python.path, hand_offs(), 100)
         },
     ]
 }
 
-/// A user's handler in Python without us, and behind the layer with each kind of event; each call waits for so long.
+/// A user's Python handler without the layer, and behind the layer with each kind of event. Each call waits for
+/// `wait_seconds`.
 pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> [BenchSubject; 3] {
     let wait = wait_seconds.to_string();
-    let of = |name, handler, wrap: fn(LambdaProgram) -> LambdaProgram| {
+    let new_subject = |name, handler, wrap: fn(LambdaProgram) -> LambdaProgram| {
         let program = wrap(runtimes::python_program(&workspace_root().join("tests/support"), handler));
         own_function(stub, name, program, ("WAIT_SECONDS", &wait), batches)
     };
     [
-        of("own function, without the layer", "waiting.handler", |program| program),
-        of("own function, record", "waiting.handler", LambdaProgram::with_layer),
-        of("own function, batch", "waiting.together", |program| program.with_layer().with_batch_handler()),
+        new_subject("own function, without the layer", "waiting.handler", |program| program),
+        new_subject("own function, record", "waiting.handler", LambdaProgram::with_layer),
+        new_subject("own function, batch", "waiting.together", |program| {
+            program.with_layer().with_batch_handler()
+        }),
     ]
 }
 
-/// A handler in Java and one in Go that do nothing, without us and behind the layer with one record.
+/// No-op handlers in Java and in Go, without the layer and behind it with one record per event.
 pub(crate) fn compiled_functions(stub: &SqsStub, batches: u32) -> [[BenchSubject; 2]; 2] {
-    let of = |name, program| own_function(stub, name, program, ("HANDLER", "idle"), batches);
+    let new_subject = |name, program| own_function(stub, name, program, ("HANDLER", "idle"), batches);
     let java = || runtimes::java_program("functions.Idle::handle");
     let go = built_functions("go").join("scripted");
     let alone = LambdaProgram { path: go.clone(), variables: Vec::new() };
     [
-        [of("Java, without the layer", java()), of("Java, record", java().with_layer())],
-        [of("Go, without the layer", alone), of("Go, record", runtimes::os_only(&go))],
+        [new_subject("Java, without the layer", java()), new_subject("Java, record", java().with_layer())],
+        [new_subject("Go, without the layer", alone), new_subject("Go, record", runtimes::os_only(&go))],
     ]
 }
 
@@ -143,7 +147,7 @@ fn own_function(
     more: (&str, &str),
     batches: u32,
 ) -> BenchSubject {
-    // The first is that of the event: the batch of another queue would go to the handler as it is.
+    // The first must be the event's queue: a batch of another queue would be passed to the handler unchanged.
     let queues = [
         ("SOURCE_QUEUE_URL", "source"),
         ("INTERMEDIATE_DLQ_URL", "intermediate-dlq"),
@@ -163,7 +167,7 @@ impl<'a> RunningSubject<'a> {
         Self { subject, function, starts: Vec::new(), cpu: Vec::new(), wall: Vec::new(), requests: 0 }
     }
 
-    /// Starts it, invokes it once, and keeps the new process for what follows.
+    /// Starts the program anew, invokes it once, and keeps the process for the next measurements.
     pub(crate) async fn start_again(&mut self) {
         self.function = self.subject.to_function();
         let start = now();
@@ -171,7 +175,7 @@ impl<'a> RunningSubject<'a> {
         self.starts.push(milliseconds(start.elapsed()));
     }
 
-    /// Invokes it many times.
+    /// Invokes the program with all batches of a round.
     pub(crate) async fn invoke_round(&mut self, stub: &SqsStub) {
         let _of_others = stub.take_requests();
         let per_batch = |time: Duration| milliseconds(time) / f64::from(self.subject.batches);
@@ -186,7 +190,7 @@ impl<'a> RunningSubject<'a> {
 
     /// The cost so far.
     pub(crate) async fn into_costs(self) -> Costs {
-        let id = self.function.process_id().await.expect("it is still running");
+        let id = self.function.process_id().await.expect("the process is still running");
         let status = read_proc_file(id, "status");
         let bytes = fs::read(&self.subject.program).expect("the program is there");
         let messages = f64::from(self.subject.batches * RECORDS) * self.cpu.len() as f64;
@@ -217,11 +221,11 @@ impl<'a> RunningSubject<'a> {
         );
     }
 
-    /// Of the process and of its children, such as a user's own function.
+    /// The CPU time of the process and its children, for example a user's own function.
     async fn cpu_time(&self) -> Duration {
-        let id = self.function.process_id().await.expect("it is still running");
+        let id = self.function.process_id().await.expect("the process is still running");
         let children = read_proc_file(id, &format!("task/{id}/children"));
-        let children = children.split_whitespace().map(|child| child.parse().expect("it is a number"));
+        let children = children.split_whitespace().map(|child| child.parse().expect("the value is a number"));
         [id].into_iter()
             .chain(children)
             .map(|id| cpu_time(&read_proc_file(id, "stat")).expect("Linux reports a process's times"))
@@ -242,15 +246,15 @@ impl BenchSubject {
 /// The size after `gzip -9`, in bytes.
 fn gzip_size(bytes: &[u8]) -> u64 {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    encoder.write_all(bytes).expect("memory takes it");
-    encoder.finish().expect("memory takes it").len() as u64
+    encoder.write_all(bytes).expect("writing to memory succeeds");
+    encoder.finish().expect("writing to memory succeeds").len() as u64
 }
 
 fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1000.0
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long it takes in real time is what is asked")]
+#[expect(clippy::disallowed_methods, reason = "measures real time")]
 fn now() -> Instant {
     Instant::now()
 }

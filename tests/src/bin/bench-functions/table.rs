@@ -1,10 +1,10 @@
-//! The table.
+//! The tables.
 
 use redeliver_tests::full_batch::RECORDS;
 
 use crate::subject::Costs;
 
-/// Prints what each costs, and the ratios to the floor, which comes first, and of Python, which comes last.
+/// Prints the cost of each program, the ratios to the floor (the first), and Python's ratios (the last).
 pub(crate) fn print_table(costs: &[Costs]) {
     println!(
         "{:<40}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
@@ -32,23 +32,23 @@ pub(crate) fn print_table(costs: &[Costs]) {
         );
     }
     let [floor, ours @ .., python] = costs else { return };
-    println!("\ntimes the floor's{:>33}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
+    println!("\nas a multiple of the floor{:>24}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
     for costs in ours {
         let [start, cpu, wall, peak] = cost_ratios(costs, floor);
         println!("{:<40}{start:>10.2}{cpu:>12.2}{wall:>13.2}{peak:>9.2}", costs.name);
     }
-    println!("\nPython's is so many times{:>25}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
+    println!("\nPython as a multiple of{:>27}{:>12}{:>13}{:>9}", "start", "CPU", "wall", "peak");
     for costs in ours {
         let [start, cpu, wall, peak] = cost_ratios(python, costs);
         println!("{:<40}{start:>10.1}{cpu:>12.1}{wall:>13.1}{peak:>9.1}", costs.name);
     }
 }
 
-/// What the layer adds to a handler of each language, which comes first without it, and what a million messages cost that
-/// wait.
+/// Prints the overhead of the layer in each language (the first handler is without it), and the price of a million
+/// messages whose calls wait.
 pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
     println!("\n{:<40}{:>10}{:>12}{:>13}{:>9}", "", "start, ms", "CPU, ms", "wall, ms", "peak,");
-    println!("{:<40}{:>10}{:>12}{:>13}{:>9}", "", "", "a message", "a message", "MiB");
+    println!("{:<40}{:>10}{:>12}{:>13}{:>9}", "", "", "per message", "per message", "MiB");
     let messages = f64::from(RECORDS);
     let row = |name: &str, start, cpu, wall, peak| {
         println!("{name:<40}{start:>10.1}{cpu:>12.3}{wall:>13.3}{peak:>9.1}");
@@ -62,22 +62,23 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
         .flat_map(|(without, layered)| layered.iter().map(move |costs| (without, costs)));
     for (without, costs) in pairs {
         let (cpu, wall) = (costs.cpu - without.cpu, costs.wall - without.wall);
-        // The peak is that of the layer's own process.
+        // The peak is the layer's own process.
         row(
-            "  more than without",
+            "  added by the layer",
             costs.start - without.start,
             cpu / messages,
             wall / messages,
             size_mebibytes(costs),
         );
     }
-    println!("\n{:<40}{:>13}{:>22}", "a call that waits 0.3 s", "ms a batch", "dollars a million");
+    println!("\n{:<40}{:>13}{:>22}", "a call that waits 0.3 s", "ms per batch", "dollars per million");
     for costs in waiting {
         println!("{:<40}{:>13.0}{:>22.2}", costs.name, costs.wall, dollars_a_million(costs.wall / 1000.0));
     }
 }
 
-/// Invocations with ten messages each in a function of 256 MB on x86-64, in us-east-1 ("AWS Lambda Pricing").
+/// The price of a million messages: invocations with ten messages each in a function of 256 MB on x86-64, in us-east-1
+/// ("AWS Lambda Pricing").
 fn dollars_a_million(batch_seconds: f64) -> f64 {
     const GIGABYTE_SECOND: f64 = 0.000_016_666_7;
     const REQUEST: f64 = 0.000_000_2;

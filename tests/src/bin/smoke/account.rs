@@ -1,4 +1,4 @@
-//! Where it runs: an AWS account, or an emulator.
+//! The target of a run: an AWS account, or an emulator.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 pub(crate) struct SmokeAccount {
     pub(crate) sqs: aws_sdk_sqs::Client,
-    /// The environment variables that other programs need to reach it.
+    /// The environment variables that give other programs access to it.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) is_emulated: bool,
 }
@@ -57,17 +57,18 @@ impl SmokeAccount {
         self.query_json(&["stack", name]).await
     }
 
-    /// Waits until it is gone.
+    /// Deletes a stack and waits until it is gone.
     pub(crate) async fn delete_stack(&self, name: &str) -> Result<(), String> {
         self.query_json(&["delete", name]).await
     }
 
-    /// The states of the alarms of this prefix.
+    /// The states of the alarms with this prefix.
     pub(crate) async fn alarm_states(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
         self.query_json(&["alarms", &format!("{prefix}-")]).await
     }
 
-    /// The quota to ask AWS for, if the stack wants more concurrency than the account has; also if that is not known.
+    /// The quota increase to request, if the stack needs more concurrency than the account has; or why that could not
+    /// be determined.
     pub(crate) async fn too_little_concurrency(
         &self,
         cdk: &Cdk,
@@ -95,11 +96,11 @@ impl SmokeAccount {
         serde_json::from_slice(&answer.stdout).map_err(|_| format!("{}: {reason}", arguments.join(" ")))
     }
 
-    /// A program that finds the account.
+    /// A program with access to the account.
     pub(crate) fn aws_command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new(program);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // An interrupt from the keyboard must not break off what is to be taken down.
+        // Ctrl-C must not stop it before everything is destroyed.
         command.process_group(0).kill_on_drop(true).stdin(Stdio::null());
         command
     }

@@ -5,25 +5,25 @@ use serde_json::Value;
 use crate::report::SmokeReport;
 
 const PRICES: &str = include_str!("../../../../crates/sim/src/cost/prices.json");
-/// CloudWatch asks for a twelfth of a year by the hour.
+/// CloudWatch bills a twelfth of a year by the hour.
 const HOURS_A_MONTH: f64 = 730.0;
-/// Each message is sent, received and deleted a few times, and 16 pollers of the mappings ask three times a minute.
+/// Each message is sent, received and deleted a few times, and the mappings' 16 pollers poll three times a minute.
 const REQUESTS: f64 = 2000.0;
 const INVOCATIONS: f64 = 200.0;
-/// Of 256 MiB, a second each: more than they take.
+/// One second each, with 256 MiB: more than the invocations use.
 const GB_SECONDS: f64 = INVOCATIONS / 4.0;
-/// As many as the template has, or more.
+/// At least as many as the template has.
 const ALARMS: f64 = 30.0;
-/// Each value of a dimension is one.
+/// Each value of a dimension counts as a metric.
 const METRICS: f64 = 60.0;
 const LOG_GB: f64 = 0.001;
 
-/// Before it: an hour of what is paid by the hour.
+/// The estimate before a run: one hour of all hourly charges.
 pub(crate) fn expected_dollars() -> f64 {
     for_hours(1.0)
 }
 
-/// After it. What is begun counts.
+/// The cost after a run. Hours are rounded up.
 pub(crate) fn cost_in_dollars(report: &SmokeReport) -> f64 {
     for_hours((report.elapsed_seconds() / 3600.0).ceil().max(1.0))
 }

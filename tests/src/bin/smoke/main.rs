@@ -1,4 +1,5 @@
-//! Deploys redeliver to an AWS account under a name of its own, sends messages every way, takes it all down, and reports.
+//! Deploys redeliver to an AWS account under a separate name, sends messages down every path, destroys everything, and
+//! reports.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 mod account;
@@ -20,26 +21,27 @@ use scenarios::Smoke;
 
 const APP: &str = "test/smoke-app.ts";
 
-/// Deploy redeliver to your AWS account under a name of its own, send messages every way, and take it all down again.
+/// Deploy redeliver to your AWS account under a separate name, send messages down every path, and destroy everything
+/// again.
 ///
-/// It shows what it will do and asks, unless --yes is given. The stack is destroyed at the end, also after a failure and at
-/// Ctrl-C. The report is in target/smoke. It takes ten to thirty minutes and costs a few cents.
+/// Shows the plan and asks for confirmation, unless --yes is given. The stack is destroyed at the end, even after a
+/// failure or Ctrl-C. The report is in target/smoke. A run takes ten to thirty minutes and costs a few cents.
 #[derive(Parser)]
 #[command(name = "cargo xtask smoke", bin_name = "cargo xtask smoke")]
 struct Arguments {
     /// The profile of your AWS configuration.
     #[arg(long, required_unless_present = "emulator")]
     profile: Option<String>,
-    /// The region, if not the profile's.
+    /// The region, if it differs from the profile's.
     #[arg(long)]
     region: Option<String>,
-    /// The name of the stack, and the first part of all names in it. It must not exist yet.
+    /// The name of the stack, and the prefix of all names in it. The stack must not exist yet.
     #[arg(long, value_name = "NAME", default_value = "redeliver-smoke")]
     prefix: String,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(long)]
     yes: bool,
-    /// Against an emulator on this machine instead of an account; what it lacks is in the report as not checked.
+    /// Use an emulator on this machine instead of an account. The report lists the checks that it cannot run.
     #[arg(long, conflicts_with_all = ["profile", "region"])]
     emulator: bool,
 }
@@ -64,19 +66,19 @@ async fn run_smoke(arguments: &Arguments) -> Result<bool, String> {
     }
     let account =
         SmokeAccount::from_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
-    // A folder of its own, even if another run uses this prefix.
+    // A separate folder, even if another run uses this prefix.
     let name = format!("{}-{}", arguments.prefix, std::process::id());
     let cdk = Cdk::for_user(&name, account.variables.clone());
     smoke_account(arguments, &cdk, &account).await
 }
 
-/// Returns true if all checks passed. Creates nothing before the user has agreed.
+/// Returns true if all checks passed. Creates nothing without the user's consent.
 async fn smoke_account(arguments: &Arguments, cdk: &Cdk, account: &SmokeAccount) -> Result<bool, String> {
     let prefix = &arguments.prefix;
     let identity = account.query_identity().await?;
     if let Some(status) = account.stack_status(prefix).await? {
         return Err(format!(
-            "the stack {prefix} exists already ({status}); give another --prefix, or delete it first: {}",
+            "the stack {prefix} already exists ({status}); use another --prefix, or delete it first: {}",
             describe_deletion(prefix, &identity)
         ));
     }
@@ -92,10 +94,10 @@ async fn smoke_account(arguments: &Arguments, cdk: &Cdk, account: &SmokeAccount)
     tokio::select! {
         done = deploy_and_try(cdk, account, prefix, &mut report) => {
             if let Err(error) = done {
-                report.add_failed("ran to the end", error);
+                report.add_failed("the run completes", error);
             }
         }
-        _ = ctrl_c() => report.add_failed("ran to the end", "interrupted".to_owned()),
+        _ = ctrl_c() => report.add_failed("the run completes", "interrupted".to_owned()),
     }
     take_down(cdk, account, prefix, &identity, &mut report).await;
     report.add_cost(cost::cost_in_dollars(&report));
@@ -122,7 +124,7 @@ fn context_arguments(prefix: &str) -> Vec<String> {
     [local_context(), vec![format!("prefix={prefix}")]].concat()
 }
 
-/// Whatever has happened before; a stack that was never made is no failure.
+/// Destroys the stack after success or failure. A stack that was never created is not a failure.
 async fn take_down(
     cdk: &Cdk,
     account: &SmokeAccount,
@@ -133,16 +135,16 @@ async fn take_down(
     eprintln!("destroying ...");
     let mut reported = cdk.destroy_app().await.err().map(|error| error.to_string()).unwrap_or_default();
     if !matches!(account.stack_status(prefix).await, Ok(None)) {
-        // What the CDK needs for it may be what has failed.
+        // `cdk destroy` can fail for the same reason as the deployment.
         reported += &account.delete_stack(prefix).await.err().unwrap_or_default();
     }
     let left = match account.stack_status(prefix).await {
-        Ok(None) => return report.add_passed("nothing is left", String::new()),
+        Ok(None) => return report.add_passed("nothing is left behind", String::new()),
         Ok(Some(status)) => format!("the stack {prefix} is {status}"),
         Err(error) => format!("could not determine whether the stack {prefix} exists: {error}"),
     };
     report.add_failed(
-        "nothing is left",
+        "nothing is left behind",
         format!("{left}; run {}\n{reported}", describe_deletion(prefix, identity)),
     );
 }
@@ -161,14 +163,14 @@ fn describe_plan(prefix: &str, AccountIdentity { account, user, region }: &Accou
     )
 }
 
-/// In a thread of its own: tokio's own standard input would keep the program from ending at Ctrl-C.
+/// Reads in a separate thread: tokio's own standard input would keep the program from exiting at Ctrl-C.
 async fn ask_consent() -> bool {
-    println!("type yes to go on:");
+    println!("type yes to continue:");
     let (typed, answer) = oneshot::channel();
     thread::spawn(move || {
         let mut line = String::new();
-        let _or_its_end = std::io::stdin().read_line(&mut line);
-        let _nobody_waits = typed.send(line.trim() == "yes");
+        let _end_of_input = std::io::stdin().read_line(&mut line);
+        let _receiver_gone = typed.send(line.trim() == "yes");
     });
     answer.await.unwrap_or(false)
 }

@@ -35,14 +35,11 @@ enum SmokeOutcome {
     NotCheckedHere,
 }
 
-/// All that an emulator may leave out.
+/// The only checks that may be skipped on an emulator.
 const NOT_ON_AN_EMULATOR: [(&str, &str); 3] = [
-    (
-        "what fails for good is not called again",
-        "ministack calls every error of a function Runtime.HandlerError",
-    ),
+    ("a permanent failure is not retried", "ministack reports every function error as Runtime.HandlerError"),
     ("a send to the final DLQ is refused", "ministack does not enforce queue policies"),
-    ("the alarm final-dlq-not-empty goes off", "ministack does not evaluate alarms"),
+    ("the alarm final-dlq-not-empty fires", "ministack does not evaluate alarms"),
 ];
 
 impl SmokeReport {
@@ -70,8 +67,8 @@ impl SmokeReport {
         self.add_result(name, SmokeOutcome::Failed, details);
     }
 
-    /// True if this is left out here, which the report then says. Nothing can be left out that is not in the list.
-    pub(crate) fn leaves_out(&mut self, name: &'static str) -> bool {
+    /// Returns true if this check is skipped here, and records that in the report. Only listed checks can be skipped.
+    pub(crate) fn skip_if_unsupported(&mut self, name: &'static str) -> bool {
         let known = NOT_ON_AN_EMULATOR.iter().find(|(known, _)| *known == name);
         let Some((_, reason)) = known.filter(|_| self.is_emulated) else { return false };
         self.add_result(name, SmokeOutcome::NotCheckedHere, (*reason).to_owned());
@@ -111,20 +108,22 @@ impl SmokeReport {
         );
         for Check { name, outcome, details } in &self.checks {
             let details = details.replace('|', "\\|").replace('\n', " ");
-            writeln!(page, "| {} | {name} | {details} |", outcome.word()).expect("a String takes it");
+            writeln!(page, "| {} | {name} | {details} |", outcome.word())
+                .expect("writing to a String succeeds");
         }
         page += "\n| figure | |\n| --- | --- |\n";
         for (name, value) in &self.figures {
-            writeln!(page, "| {} | {value:.3} |", name.replace('_', " ")).expect("a String takes it");
+            writeln!(page, "| {} | {value:.3} |", name.replace('_', " "))
+                .expect("writing to a String succeeds");
         }
         page
     }
 
-    /// The page's path; the same as JSON is beside it.
+    /// Writes the Markdown page and a JSON file beside it, and returns the page's path.
     pub(crate) fn write_files(&self) -> Result<PathBuf, String> {
         let directory = target_dir().join("smoke");
         let page = directory.join(format!("{}.md", self.prefix));
-        let json = serde_json::to_string_pretty(self).expect("numbers and texts are JSON");
+        let json = serde_json::to_string_pretty(self).expect("numbers and strings are JSON");
         std::fs::create_dir_all(&directory)
             .and_then(|()| std::fs::write(&page, self.to_markdown()))
             .and_then(|()| std::fs::write(page.with_extension("json"), json))

@@ -1,4 +1,4 @@
-//! The scenarios: each way of a message, and features that only AWS has.
+//! The scenarios: each path of a message, and features that only AWS has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::account::SmokeAccount;
 use crate::report::SmokeReport;
 
 const PATIENCE_SECONDS: u32 = 300;
-/// It looks at periods of five minutes, and a metric of SQS may be some minutes late.
+/// The alarm evaluates periods of five minutes, and SQS metrics can be some minutes late.
 const ALARM_PATIENCE_SECONDS: u32 = 1200;
-/// For as long as the messages of one look are hidden from the next.
-const LOOK_SECONDS: i32 = 5;
+/// The visibility timeout of a receive: its messages are hidden from the next.
+const HIDDEN_SECONDS: i32 = 5;
 const ALARM: &str = "final-dlq-not-empty";
 
 pub(crate) struct Smoke<'a> {
@@ -28,7 +28,7 @@ pub(crate) struct Smoke<'a> {
     calls: Vec<LoggedCall>,
 }
 
-/// One call of the target, as the target reports it.
+/// A call of the target, from the target's own report.
 #[derive(Deserialize)]
 struct LoggedCall {
     id: String,
@@ -50,7 +50,7 @@ impl<'a> Smoke<'a> {
     }
 
     /// # Errors
-    /// It cannot continue; failed checks are in the report.
+    /// If the run cannot continue; failed checks are in the report.
     pub(crate) async fn run_scenarios(mut self, report: &mut SmokeReport) -> Result<(), String> {
         let sent_at = now();
         self.send_messages().await?;
@@ -60,18 +60,15 @@ impl<'a> Smoke<'a> {
         report.add_check("a message that fails twice is processed", recovered);
         self.report_figures(sent_at, report);
         let explained = self.until_explained().await;
-        report.add_check(
-            "what fails for ever, for good, or is no message is explained in the final DLQ",
-            explained,
-        );
+        report
+            .add_check("exhausted, permanent and invalid messages are explained in the final DLQ", explained);
         self.check_permanent_failure(report).await;
         self.check_denial(report).await;
         self.check_alarm(report).await;
         let redriven = self.run_redrive().await;
-        report.add_check("a dead letter that is sent back is processed", redriven);
+        report.add_check("a redriven dead letter is processed", redriven);
         let moved = self.move_by_sqs(report).await;
-        report
-            .add_check("a message that SQS moves keeps its receives, attributes and time of sending", moved);
+        report.add_check("a message moved by SQS keeps its receive count, attributes and send time", moved);
         Ok(())
     }
 
@@ -103,22 +100,22 @@ impl<'a> Smoke<'a> {
 
     async fn until_called(
         &mut self,
-        what: &str,
-        is_it: impl Fn(&LoggedCall) -> bool,
+        event: &str,
+        matches: impl Fn(&LoggedCall) -> bool,
     ) -> Result<String, String> {
         for _ in 0..PATIENCE_SECONDS {
-            if let Some(call) = self.calls.iter().find(|call| is_it(call)) {
+            if let Some(call) = self.calls.iter().find(|call| matches(call)) {
                 return Ok(format!("at attempt {}", call.attempt));
             }
-            self.take_calls().await?;
+            self.receive_calls().await?;
         }
-        Err(format!("{what}: not within {PATIENCE_SECONDS} s"))
+        Err(format!("{event}: not within {PATIENCE_SECONDS} s"))
     }
 
-    /// Receives the calls that the target has reported. Returns true if there were any.
-    async fn take_calls(&mut self) -> Result<bool, String> {
+    /// Receives the calls reported by the target. Returns true if there were any.
+    async fn receive_calls(&mut self) -> Result<bool, String> {
         let url = self.queue_url("Calls")?.to_owned();
-        let messages = self.receive_messages(&url, LOOK_SECONDS).await?;
+        let messages = self.receive_messages(&url, HIDDEN_SECONDS).await?;
         for message in &messages {
             let call = serde_json::from_str(message.body().unwrap_or_default());
             self.calls.push(call.map_err(|error| format!("a report of the target is not a call: {error}"))?);
@@ -153,13 +150,13 @@ impl<'a> Smoke<'a> {
         ]);
         let mut found = BTreeMap::new();
         for _ in 0..PATIENCE_SECONDS {
-            for message in self.receive_messages(self.queue_url("FinalDlq")?, LOOK_SECONDS).await? {
+            for message in self.receive_messages(self.queue_url("FinalDlq")?, HIDDEN_SECONDS).await? {
                 let body = message.body().unwrap_or_default();
                 let id = expected.keys().find(|id| body.contains(**id)).copied().unwrap_or("another message");
                 found.insert(id, message_attribute(&message, "ErrorType"));
             }
             if found.len() >= expected.len() {
-                // By what name an emulator knows a function's error is another question.
+                // Emulators have other names for a function's error.
                 let is_expected = found.iter().all(|(id, error)| {
                     expected.get(id) == Some(&error.as_str())
                         || (*id == PERMANENT && self.account.is_emulated)
@@ -170,15 +167,15 @@ impl<'a> Smoke<'a> {
         Err(format!("only {found:?} within {PATIENCE_SECONDS} s"))
     }
 
-    /// Its dead letter is there, so all its calls are over.
+    /// Checks that the target was called only once. The dead letter is there, so there are no more calls to come.
     async fn check_permanent_failure(&mut self, report: &mut SmokeReport) {
-        let name = "what fails for good is not called again";
-        if report.leaves_out(name) {
+        let name = "a permanent failure is not retried";
+        if report.skip_if_unsupported(name) {
             return;
         }
-        let found = self.until_called("fails for good", |call| call.id == PERMANENT).await;
+        let found = self.until_called("fails permanently", |call| call.id == PERMANENT).await;
         let counted = async {
-            while self.take_calls().await? {}
+            while self.receive_calls().await? {}
             match self.calls.iter().filter(|call| call.id == PERMANENT).count() {
                 1 => found,
                 calls => Err(format!("{calls} calls")),
@@ -189,7 +186,7 @@ impl<'a> Smoke<'a> {
 
     async fn check_denial(&self, report: &mut SmokeReport) {
         let name = "a send to the final DLQ is refused";
-        if report.leaves_out(name) {
+        if report.skip_if_unsupported(name) {
             return;
         }
         let refused = async {
@@ -202,7 +199,7 @@ impl<'a> Smoke<'a> {
                 .send()
                 .await;
             match sent {
-                Ok(_) => Err("it was taken, although the queue's policy denies it".to_owned()),
+                Ok(_) => Err("it was accepted although the queue's policy denies it".to_owned()),
                 Err(error) => match error_code(&error) {
                     denied if denied.contains("AccessDenied") => Ok(denied),
                     other => Err(other),
@@ -213,14 +210,14 @@ impl<'a> Smoke<'a> {
     }
 
     async fn check_alarm(&self, report: &mut SmokeReport) {
-        let name = "the alarm final-dlq-not-empty goes off";
-        if report.leaves_out(name) {
+        let name = "the alarm final-dlq-not-empty fires";
+        if report.skip_if_unsupported(name) {
             return;
         }
         let began = report.elapsed_seconds();
-        let gone_off = self.until_alarm().await;
+        let fired = self.until_alarm().await;
         report.add_figure("seconds_to_the_alarm", report.elapsed_seconds() - began);
-        report.add_check(name, gone_off);
+        report.add_check(name, fired);
     }
 
     async fn until_alarm(&self) -> Result<String, String> {
@@ -240,10 +237,10 @@ impl<'a> Smoke<'a> {
         Err(format!("not within {ALARM_PATIENCE_SECONDS} s"))
     }
 
-    /// With the operator's own command, from a queue that does not accept sends.
+    /// Redrives with the operator's own command, from a queue that does not accept sends.
     async fn run_redrive(&mut self) -> Result<String, String> {
-        // What the last look has hidden must be there again.
-        sleep(Duration::from_secs(u64::from(LOOK_SECONDS.unsigned_abs()))).await;
+        // The messages hidden by the last receive must be visible again.
+        sleep(Duration::from_secs(u64::from(HIDDEN_SECONDS.unsigned_abs()))).await;
         let mut command = self.account.aws_command(&tested_program("redeliver"));
         command.args(["redrive", "--prefix", self.prefix, "--ids", EXHAUSTED, "--apply"]);
         let journal = target_dir().join("smoke").join(format!("{}-{}", self.prefix, epoch_millis()));
@@ -253,9 +250,9 @@ impl<'a> Smoke<'a> {
         if !run.status.success() {
             return Err(format!("{}: {}", run.status, String::from_utf8_lossy(&run.stderr)));
         }
-        // All of it was sent, so the journal is not needed.
+        // All messages were sent, so the journal is not needed.
         let _left_in_target = std::fs::remove_dir_all(&journal);
-        self.until_called("what was sent back", |call| {
+        self.until_called("redriven dead letter", |call| {
             call.id == EXHAUSTED && call.generation == 1 && call.ok
         })
         .await
@@ -270,9 +267,9 @@ impl<'a> Smoke<'a> {
         let id = sent.map_err(|error| format!("SendMessage: {}", error_code(&error)))?.message_id;
         let mut first = None;
         for _ in 0..PATIENCE_SECONDS {
-            // Its second receive is the one that SQS answers with a move.
+            // SQS moves the message on its second receive.
             first = self.receive_messages(moving, 0).await?.pop().or(first);
-            if let Some(message) = self.receive_messages(moved, LOOK_SECONDS).await?.pop() {
+            if let Some(message) = self.receive_messages(moved, HIDDEN_SECONDS).await?.pop() {
                 let count = system_attribute(&message, &System::ApproximateReceiveCount);
                 report.add_figure("receives_that_a_moved_message_has", count.parse().unwrap_or(f64::NAN));
                 let before = first.as_ref().map(|first| system_attribute(first, &System::SentTimestamp));

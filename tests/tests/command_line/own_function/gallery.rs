@@ -1,4 +1,4 @@
-//! examples/README.md: the commands of each section run as written, and print what the page shows.
+//! examples/README.md: the commands of each section run as written and print the output on the page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,22 +12,22 @@ use crate::pages::run_commands;
 
 const FOLDER: &str = "examples";
 
-/// Where the page's commands install the packages.
+/// The folders into which the page's commands install packages.
 const PACKAGES: [&str; 2] = [".venv", "node_modules"];
 
-/// Sections that need the command line alone.
+/// Sections that need only the command line.
 const PLAIN: [&str; 2] = ["Handler in Rust", "Messages of SNS and S3"];
 const PYTHON: [&str; 3] = ["Python", "Ordered queue", "Signed calls"];
 const NODE: &str = "Node.js";
 
-/// Compiles for minutes, and the tests' build has made the same program.
+/// Compiles for minutes; the tests' build has already built the same program.
 const CARGO: &str = "cargo run --quiet --example custom_handler --";
 
 fn gallery_page() -> String {
-    fs::read_to_string(workspace_root().join(FOLDER).join("README.md")).expect("the page is there")
+    fs::read_to_string(workspace_root().join(FOLDER).join("README.md")).expect("the page exists")
 }
 
-/// The introduction and the sections, each with its title in the first line.
+/// The introduction, and the sections with their titles.
 fn page_sections(page: &str) -> (&str, Vec<(&str, &str)>) {
     let mut parts = page.split("\n## ");
     let introduction = parts.next().expect("a split has a first part");
@@ -42,9 +42,11 @@ fn handler_path() -> String {
 fn run_section(title: &str, packages: &[(&str, PathBuf)]) {
     let page = gallery_page();
     let (_, sections) = page_sections(&page);
-    let (_, section) = sections.into_iter().find(|(its_title, _)| *its_title == title).expect("it is there");
+    let (_, section) =
+        sections.into_iter().find(|(its_title, _)| *its_title == title).expect("the section exists");
     let folder = new_folder("gallery");
-    for entry in fs::read_dir(workspace_root().join(FOLDER)).expect("the examples are there").flatten() {
+    for entry in fs::read_dir(workspace_root().join(FOLDER)).expect("the folder of examples exists").flatten()
+    {
         if !PACKAGES.iter().any(|name| entry.file_name() == *name) {
             copy_files(&entry.path(), &folder.path().join(entry.file_name()));
         }
@@ -91,7 +93,7 @@ fn each_section_of_the_page_is_run() {
     let titles: BTreeSet<_> = sections.into_iter().map(|(title, _)| title).collect();
     assert_eq!(titles, [&PLAIN[..], &PYTHON, &[NODE]].concat().into_iter().collect());
     assert!(page.contains(CARGO));
-    // The packages, which `cargo xtask test` installs from its own lists.
+    // The packages; `cargo xtask test` installs them from its own lists.
     assert_eq!(code_blocks(introduction).map(|(language, _)| language).collect::<Vec<_>>(), ["sh"]);
 }
 

@@ -1,4 +1,4 @@
-//! A function with AWS's own library for Go: its errors, as the dead letters have them.
+//! A function with AWS's own library for Go: its errors in the dead letters.
 
 use redeliver_tests::runtimes::built_functions;
 
@@ -6,14 +6,14 @@ use super::*;
 
 #[test]
 #[ignore = "needs Go: cargo xtask test"]
-fn an_error_has_the_name_of_its_type_and_a_panic_its_place() {
+fn a_go_error_has_its_type_name_and_a_panic_its_location() {
     let text = |text: &str| text.to_owned();
     let at = |text: &str, line: u32| format!("{text} (at reasons (scripted/reasons.go:{line}))");
     let expected = [
         ("fails", "cardDeclined", text("order 7: no funds")),
         ("points", "cardDeclined", text("order 7: no funds")),
         ("says", "errorString", text("no such order")),
-        // The library drops what is inside.
+        // The library drops the wrapped error.
         ("wraps", "wrapError", text("charge: order 7: no funds")),
         ("panics", "cardDeclined", at("order 7: no funds", 38)),
         ("panics with a text", "string", at("no such order", 40)),

@@ -1,4 +1,4 @@
-//! Functions in AWS's own runtime for Java: their exceptions, as the dead letters have them.
+//! Functions in AWS's own runtime for Java: their exceptions in the dead letters.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use redeliver_tests::runtimes::{built_functions, native_client, runtimes_folder}
 
 use super::*;
 
-/// The words of `--exec`.
+/// The command line of `--exec`.
 fn java_handler(handler: &str) -> String {
     let folder = built_functions("java");
     let class_path = format!("{0}/classes:{0}/lib/*", folder.display());
@@ -17,18 +17,18 @@ fn java_handler(handler: &str) -> String {
 
 #[test]
 #[ignore = "needs Java: cargo xtask test"]
-fn an_exception_is_the_records_own_where_the_runtime_passes_it_on() {
+fn a_java_exception_is_recorded_as_its_runtime_reports_it() {
     let none = |text: &str| text.to_owned();
     let at = |text: &str, place: &str| format!("{text} (at functions.Reasons.{place})");
     let declined = "functions.Reasons$CardDeclined";
     let expected = [
         ("throws", declined, at("no funds", "charge(Reasons.java:58)")),
-        // Where another thread threw it, the runtime does not say.
+        // For an exception from another thread, the runtime reports no location.
         ("gets", declined, at("no funds", "handle(Reasons.java:25)")),
         ("joins", declined, none("no funds")),
         ("wraps", declined, at("no funds", "wrap(Reasons.java:65)")),
         ("wraps twice", declined, none("no funds")),
-        // These carry their causes, but the runtime drops them.
+        // These exceptions have causes, but the runtime drops them.
         ("says more", "java.lang.RuntimeException", at("order 7: it failed", "handle(Reasons.java:37)")),
         ("suppresses", "java.lang.RuntimeException", at("two failed", "handle(Reasons.java:42)")),
         (
@@ -55,12 +55,12 @@ fn an_exception_is_the_records_own_where_the_runtime_passes_it_on() {
 
 #[test]
 #[ignore = "needs Java: cargo xtask test"]
-fn the_handler_of_the_docs_runs() {
-    let page = fs::read_to_string(workspace_root().join("docs/own-function.md")).expect("the page is there");
+fn the_documented_handler_runs() {
+    let page = fs::read_to_string(workspace_root().join("docs/own-function.md")).expect("the page exists");
     let example = page.split("```java\n").nth(1).and_then(|rest| rest.split("```").next());
     let example = example.expect("the page has an example in Java");
     let file = fs::read_to_string(runtimes_folder().join("java/src/functions/Charge.java"))
-        .expect("the file is there");
+        .expect("the file exists");
     let indented: String = example.lines().map(|line| format!("    {line}\n")).collect();
     assert!(file.contains(&indented), "{file}\nhas not\n{indented}");
     let place = "no funds (at functions.Charge.charge(Charge.java:17))".to_owned();

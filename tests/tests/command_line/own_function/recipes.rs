@@ -1,4 +1,4 @@
-//! The recipes of docs/recipes.md, whose code is that of examples/recipes.
+//! The recipes of docs/recipes.md, whose code is in examples/recipes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,25 +10,25 @@ use super::*;
 
 const FOLDER: &str = "examples/recipes";
 
-/// The error type of a dead letter, its retries, and the type and message of its cause.
+/// A dead letter's error type, its retries, and the type and message of its cause.
 type RecipeReason = (String, u64, String, String);
 
 const PYTHON: [&str; 3] = ["plain.handler", "powertools.handler", "powertools.decorated_handler"];
 const NODE: [&str; 3] = ["plain.handler", "powertools.handler", "middy.handler"];
 
-/// A copy of the recipes, with Node.js' packages beside them.
+/// A copy of the recipes, with the Node.js packages beside them.
 struct Recipes {
     _folder: TempDir,
-    /// As a runtime names it.
+    /// The canonical path, as runtimes report it.
     path: PathBuf,
 }
 
 impl Recipes {
     fn new() -> Self {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
-        let path = folder.path().canonicalize().expect("the folder is there");
-        for file in fs::read_dir(workspace_root().join(FOLDER)).expect("the recipes are there").flatten() {
-            // Not what Python may have cached there.
+        let path = folder.path().canonicalize().expect("the folder exists");
+        for file in fs::read_dir(workspace_root().join(FOLDER)).expect("the recipes exist").flatten() {
+            // Excludes Python's cache.
             if file.path().is_dir() {
                 continue;
             }
@@ -39,8 +39,8 @@ impl Recipes {
         Self { _folder: folder, path }
     }
 
-    /// The dead letters of a run of the whole loop, by type: of four orders one succeeds, and the others fail for three
-    /// reasons.
+    /// The dead letters of a run of the complete loop, by type: one of four orders succeeds, and the others fail for
+    /// three reasons.
     fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<RecipeReason> {
         let exec = format!("{runtime} {handler}");
         let dead = ScratchFile::absent("dead.jsonl");
@@ -72,16 +72,17 @@ impl Recipes {
         reasons
     }
 
-    /// The ids that a handler names when Lambda calls it with all orders, without redeliver.
-    fn named_without_redeliver(&self, mut call: Command) -> Vec<String> {
+    /// The ids that a handler reports as failed when Lambda calls it with all orders, without redeliver.
+    fn failed_ids_without_redeliver(&self, mut call: Command) -> Vec<String> {
         let record = |(n, body): (usize, &str)| json!({ "messageId": format!("id-{}", n + 1), "body": body });
-        let orders = fs::read_to_string(self.path.join("orders.jsonl")).expect("it is copied");
+        let orders = fs::read_to_string(self.path.join("orders.jsonl")).expect("the file was copied");
         let event = json!({ "Records": orders.lines().enumerate().map(record).collect::<Vec<_>>() });
         let output =
             call.arg(event.to_string()).current_dir(&self.path).output().expect("the runtime starts");
         let answer: Value = serde_json::from_slice(&output.stdout)
             .unwrap_or_else(|error| panic!("{error}: {}", stderr_text(&output)));
-        let failures = answer["batchItemFailures"].as_array().expect("it is a partial batch response");
+        let failures =
+            answer["batchItemFailures"].as_array().expect("the answer is a partial batch response");
         failures
             .iter()
             .map(|failure| failure["itemIdentifier"].as_str().expect("a text").to_owned())
@@ -90,17 +91,17 @@ impl Recipes {
 }
 
 fn letter_reason(line: &str) -> RecipeReason {
-    let record: Value = serde_json::from_str(line).expect("it is a final record");
+    let record: Value = serde_json::from_str(line).expect("a final record is JSON");
     let attributes = &record["attributes"];
-    let document = attributes["DeadLetter"].as_str().expect("it is a text");
-    let document: Value = serde_json::from_str(document).expect("it is a document");
+    let document = attributes["DeadLetter"].as_str().expect("the attribute is a string");
+    let document: Value = serde_json::from_str(document).expect("the attribute is JSON");
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let cause = &document["cause"];
-    let attempts = document["attempts"].as_u64().expect("it is a number");
+    let attempts = document["attempts"].as_u64().expect("the value is a number");
     (text(&attributes["ErrorType"]), attempts, text(&cause["type"]), text(&cause["message"]))
 }
 
-/// A permanent failure ends at its first call, and each reason is a cause of its own.
+/// The permanent failure ends at its first call, and each reason is a separate cause.
 fn expected_reasons(declined: String, insufficient: String, type_error: String) -> [RecipeReason; 3] {
     let exceeded = |cause: &str, message| ("RETRY_ATTEMPT_EXCEEDED".to_owned(), 2, cause.to_owned(), message);
     [
@@ -140,7 +141,7 @@ fn each_recipe_in_python_works_without_redeliver() {
         );
         let mut call = Command::new(venv_file("bin/python"));
         call.args(["-B", "-c", &program]);
-        assert_eq!(recipes.named_without_redeliver(call), ["id-2", "id-3", "id-4"], "{recipe}");
+        assert_eq!(recipes.failed_ids_without_redeliver(call), ["id-2", "id-3", "id-4"], "{recipe}");
     }
 }
 
@@ -178,21 +179,21 @@ mod node {
             );
             let mut call = Command::new("node");
             call.args(["--input-type=module", "--eval", &program, "--"]);
-            assert_eq!(recipes.named_without_redeliver(call), ["id-2", "id-3", "id-4"], "{recipe}");
+            assert_eq!(recipes.failed_ids_without_redeliver(call), ["id-2", "id-3", "id-4"], "{recipe}");
         }
     }
 }
 
 #[test]
-fn the_page_links_every_recipe_and_shows_the_loop_in_python_as_it_is_run() {
-    let page = fs::read_to_string(workspace_root().join("docs/recipes.md")).expect("the page is there");
+fn the_page_links_every_recipe_and_shows_the_python_code() {
+    let page = fs::read_to_string(workspace_root().join("docs/recipes.md")).expect("the page exists");
     for name in
         ["reason.py", "plain.py", "powertools.py", "reason.mjs", "plain.mjs", "powertools.mjs", "middy.mjs"]
     {
         assert!(page.contains(&format!("(../{FOLDER}/{name})")), "docs/recipes.md does not link {name}");
     }
     for name in ["reason.py", "plain.py"] {
-        let code = fs::read_to_string(workspace_root().join(FOLDER).join(name)).expect("the recipe is there");
+        let code = fs::read_to_string(workspace_root().join(FOLDER).join(name)).expect("the recipe exists");
         assert!(page.contains(&format!("```python\n{code}```\n")), "docs/recipes.md does not show {name}");
     }
 }

@@ -1,4 +1,4 @@
-//! examples/webhook/receiver.py: a target that verifies signatures, called by the HTTP target that makes them.
+//! examples/webhook/receiver.py: a target that verifies the signatures made by the HTTP target.
 
 use std::io::{BufRead as _, BufReader, Lines};
 use std::process::{Child, ChildStdout};
@@ -16,7 +16,7 @@ const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
 const FOLDER: &str = "examples/webhook";
 
-/// The example at work; ended when it is dropped.
+/// The running example; it stops when dropped.
 struct WebhookReceiver {
     child: Child,
     url: String,
@@ -24,7 +24,7 @@ struct WebhookReceiver {
 }
 
 impl WebhookReceiver {
-    /// Starts it with these secrets and a clock that is ahead by this number of seconds.
+    /// Starts the example with these secrets and a clock that runs ahead by this number of seconds.
     fn start(secrets: &str, seconds_ahead: i32) -> Self {
         let program = format!(
             "import receiver, time\nnow = time.time\ntime.time = lambda: now() + {seconds_ahead}\nreceiver.main()"
@@ -36,19 +36,20 @@ impl WebhookReceiver {
             .stdout(Stdio::piped())
             .spawn()
             .expect("Python starts");
-        let mut printed = BufReader::new(child.stdout.take().expect("it is piped")).lines();
-        let url = printed.next().expect("it prints its URL").expect("UTF-8");
+        let mut printed = BufReader::new(child.stdout.take().expect("the stream is piped")).lines();
+        let url = printed.next().expect("the example prints its URL").expect("UTF-8");
         Self { child, url, printed }
     }
 
-    /// The error of a call that is signed with these secrets.
+    /// The error of a call signed with these secrets.
     async fn error_of_call(&self, secrets: &str) -> Option<ErrorType> {
         let Ok(TargetAddress::Url(url)) = TargetAddress::parse(&self.url, false) else {
             panic!("{} is not a URL of this machine", self.url);
         };
         let settings = EndpointSettings { url: UrlSetting::Given(url), sigv4: None };
         let secret = json!({ ":signing-secrets": secrets }).to_string();
-        let endpoint = EndpointSource::Fixed(Endpoint::parse(&settings, &secret).expect("it is valid"));
+        let endpoint =
+            EndpointSource::Fixed(Endpoint::parse(&settings, &secret).expect("the endpoint is valid"));
         let target =
             HttpTarget::new(endpoint, None, Duration::from_secs(600)).expect("there are certificates");
         let message = Message {
@@ -66,7 +67,7 @@ impl WebhookReceiver {
 
 impl Drop for WebhookReceiver {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The process may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -81,21 +82,21 @@ async fn the_webhook_receiver_processes_only_signed_calls() {
     assert_eq!(receiver.error_of_call(OLD).await, None);
     assert_eq!(receiver.error_of_call(&format!("{NEW} {OLD}")).await, None, "the producer rotates first");
     for _ in 0..2 {
-        let processed = receiver.printed.next().expect("it processes the call").expect("UTF-8");
+        let processed = receiver.printed.next().expect("the example processes the call").expect("UTF-8");
         assert_eq!(processed, ID);
     }
     let rotating = WebhookReceiver::start(&format!("{OLD} {NEW}"), 0);
     for secret in [OLD, NEW] {
         assert_eq!(rotating.error_of_call(secret).await, None, "the receiver rotates first");
     }
-    // Longer than the tolerance, also if this machine is slow.
+    // Farther off than the tolerance, even on a slow machine.
     for seconds_ahead in [301, -1200] {
         let stale = WebhookReceiver::start(OLD, seconds_ahead);
         assert_eq!(stale.error_of_call(OLD).await, refused, "{seconds_ahead}");
     }
 }
 
-/// The signature is that of the test vector in the libraries of Standard Webhooks.
+/// The signature of the test vector in the Standard Webhooks libraries.
 const CASES: &str = r#"
 import receiver
 
@@ -128,7 +129,7 @@ fn the_receiver_verifies_the_timestamp_to_the_second_and_each_signed_byte() {
         .args(["-B", "-c", CASES])
         .current_dir(workspace_root().join(FOLDER))
         .output()
-        .expect("it starts");
+        .expect("the program starts");
     let results = String::from_utf8(output.stdout.clone()).expect("UTF-8");
     let expected = ["True\n".repeat(6), "timestamp\n".repeat(5), "signature\n".repeat(10)].concat();
     assert_eq!(results, expected, "{}", stderr_text(&output));

@@ -17,10 +17,10 @@ use super::{AnnotatedRecord, final_records, new_topology};
 
 const ORDERS: &str = "arn:aws:lambda:eu-west-1:000000000000:function:orders";
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Three seconds are a hop; two retries.
+/// A delay of three seconds takes one hop. Two retries.
 const POLICY: &str = r#"{"long_delays":true,"max_attempts":2,"max_age_seconds":3600,"backoff":{"kind":"fixed","delay_seconds":3,"jitter":"none"}}"#;
 
-/// The queues of a topology, of which the intermediate DLQ is the retry queue, and the two functions.
+/// The queues of a topology, with the intermediate DLQ as the retry queue, and the two functions.
 struct AsyncSetup {
     topology: TestTopology,
     lambda: AsyncLambda,
@@ -35,7 +35,7 @@ impl AsyncSetup {
         let lambda = AsyncLambda::start(client.clone(), retry.clone(), fails).await;
         let endpoint = ("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url());
         let function = |name, variables: Vec<(&str, String)>| {
-            // As loud as it can be made: the log is searched for the payload and for the function's text.
+            // The most verbose log level: the log is searched for the payload and for the function's error message.
             let loud = ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"].map(|name| (name, "TRACE".to_owned()));
             let loud = loud.into_iter().chain([("LOG_DETAIL", "messages".to_owned())]);
             let variables = variables.into_iter().chain(loud);
@@ -68,9 +68,9 @@ impl AsyncSetup {
         Self { topology, lambda, mappings, _pollers: pollers }
     }
 
-    async fn wait_until(&self, what: &str, is_so: impl AsyncFn() -> bool) {
+    async fn wait_until(&self, what: &str, condition: impl AsyncFn() -> bool) {
         let give_up = Instant::now() + PATIENCE;
-        while !is_so().await {
+        while !condition().await {
             assert!(Instant::now() < give_up, "{what}\n{}", self.log());
             sleep(Duration::from_millis(100)).await;
         }
@@ -129,7 +129,7 @@ async fn a_function_that_fails_twice_is_reinvoked_with_its_payload_in_time() {
 }
 
 #[tokio::test]
-async fn a_function_that_fails_for_ever_is_given_up_and_explained() {
+async fn an_invocation_that_always_fails_is_given_up_and_explained() {
     let setup = AsyncSetup::start(|_| true).await;
     setup.lambda.invoke_async(&format!("{ORDERS}:$LATEST"), r#"{"id":"7"}"#).await;
     let record = setup.final_record().await;
@@ -156,5 +156,5 @@ async fn a_function_that_is_not_listed_is_not_invoked() {
     let record = setup.final_record().await;
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
     assert!(record.error_details.starts_with("/requestContext/functionArn is not in FUNCTION_ARNS"));
-    assert_eq!(setup.lambda.invoked_events().len(), 1, "the first call alone\n{}", setup.log());
+    assert_eq!(setup.lambda.invoked_events().len(), 1, "only the first call\n{}", setup.log());
 }

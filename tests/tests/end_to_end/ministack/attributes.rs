@@ -1,4 +1,4 @@
-//! Attributes of producers stay with their message, through every re-send and into the final DLQ.
+//! Producers' attributes stay with their message through every re-send and in the final DLQ.
 
 use std::collections::HashMap;
 
@@ -40,7 +40,7 @@ fn attributes_of_each_type() -> HashMap<String, MessageAttributeValue> {
     .into()
 }
 
-/// A single send: ministack keeps a trace header there.
+/// Sends a single message: ministack drops the trace header of a batch.
 async fn send_with_attributes(
     topology: &TestTopology,
     queue: &TestQueue,
@@ -103,7 +103,7 @@ async fn a_re_send_carries_only_producer_attributes() {
     assert_eq!(entry["DelaySeconds"], 1);
 }
 
-/// Read from the requests: ministack drops a trace header from a batch, so one test cannot follow it all the way.
+/// Checked in the requests: ministack drops the trace header of a batch, so a single test cannot follow it all the way.
 #[tokio::test]
 async fn the_trace_header_is_kept_by_a_hand_off_and_by_a_re_send() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
@@ -128,7 +128,7 @@ fn trace_header(entry: &Value) -> &Value {
 }
 
 #[tokio::test]
-async fn a_final_record_of_ten_attributes_folds_three() {
+async fn a_final_record_with_ten_attributes_folds_three() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500); 3]);
     let value = |n: usize| text_attribute("String", &"x".repeat(n + 1));

@@ -1,4 +1,4 @@
-//! `redeliver audit` with the real program: two thousand dead letters of all kinds, ours and not.
+//! `redeliver audit` with the real program: two thousand dead letters of all kinds, ours and others'.
 
 use std::collections::HashMap;
 use std::process::Stdio;
@@ -15,7 +15,7 @@ use tokio::process::Command;
 use super::{id, new_topology};
 
 const COUNT: u32 = 2000;
-/// Body and attributes together.
+/// The limit of body and attributes together.
 const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
 fn text_attribute(value: &str) -> MessageAttributeValue {
@@ -62,7 +62,7 @@ fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
     }
 }
 
-/// Puts them into the final DLQ, and one that fills SQS's limit.
+/// Fills the final DLQ with dead letters, one of them of SQS's maximum size.
 async fn fill_dlq(topology: &TestTopology) {
     for batch in (0..COUNT).collect::<Vec<_>>().chunks(10) {
         let entries = batch.iter().map(|n| {
@@ -93,12 +93,12 @@ fn redeliver_command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Exit code and standard output.
+/// Runs the program and returns the exit code and the standard output.
 async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String) {
     let output = redeliver_command(arguments).output().await.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let output_text = String::from_utf8_lossy(&output.stderr).into_owned();
     let printed = String::from_utf8(output.stdout).unwrap();
-    (output.status.code(), if printed.is_empty() { said } else { printed })
+    (output.status.code(), if printed.is_empty() { output_text } else { printed })
 }
 
 #[tokio::test]
@@ -139,7 +139,7 @@ async fn an_audit_groups_two_thousand_dead_letters_and_consumes_none() {
     let (_, report) = run_redeliver(&some).await;
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["total"], 400);
 
-    // What would go back: all that are ours and valid, also those with ten attributes and of one MiB.
+    // The messages to send back: all valid ones with our metadata, including those with ten attributes and of one MiB.
     let (code, plan) = run_redeliver(&["redrive", "--queue", dlq, "--to", source, "--format", "json"]).await;
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let staying: u64 =
@@ -147,25 +147,30 @@ async fn an_audit_groups_two_thousand_dead_letters_and_consumes_none() {
     assert_eq!(
         (code, &plan["planned"], staying),
         (Some(5), &json!(1201), 800),
-        "rubbish and foreign ones stay"
+        "invalid and foreign messages stay"
     );
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [all, 0, 0]);
 }
 
-/// The report of last night's incident, or the only copy of what was purged.
+/// The existing file could be the report of last night's incident, or the only copy of purged messages.
 #[tokio::test]
-async fn a_file_that_is_there_already_is_not_overwritten() {
+async fn an_existing_file_is_not_overwritten() {
     let topology = new_topology().await;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.html");
     std::fs::write(&path, "precious").unwrap();
     let name = path.to_str().unwrap();
     for option in ["--output", "--save"] {
-        let (code, said) = run_redeliver(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
-        assert_eq!((code, said.starts_with(&format!("error: {name}"))), (Some(1), true), "{said}");
+        let (code, output_text) =
+            run_redeliver(&["audit", "--queue", &topology.final_dlq.url, option, name]).await;
+        assert_eq!(
+            (code, output_text.starts_with(&format!("error: {name}"))),
+            (Some(1), true),
+            "{output_text}"
+        );
         assert!(
-            said.ends_with("it already exists; name another file, so that nothing is overwritten\n"),
-            "{said}"
+            output_text.ends_with("it already exists; name another file, so that nothing is overwritten\n"),
+            "{output_text}"
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
     }
@@ -182,9 +187,9 @@ async fn auditing_an_empty_queue_succeeds_and_wrong_arguments_are_reported() {
         (["audit", "--queue", &topology.source.url, "--format", "json"], 1, "has a redrive policy"),
         (["audit", "--stack", "no-such-stack", "--format", "json"], 1, "stack no-such-stack: "),
     ] {
-        let (code, said) = run_redeliver(&arguments).await;
-        assert_eq!(code, Some(failed), "{arguments:?}: {said}");
-        assert!(said.contains(sentence), "{arguments:?}: {said}");
+        let (code, output_text) = run_redeliver(&arguments).await;
+        assert_eq!(code, Some(failed), "{arguments:?}: {output_text}");
+        assert!(output_text.contains(sentence), "{arguments:?}: {output_text}");
     }
 }
 
@@ -210,7 +215,7 @@ async fn a_cron_job_reports_each_new_cause_once() {
     );
     assert_eq!(run_redeliver(&since).await, (Some(3), String::new()), "nothing new");
 
-    // A report that is asked for is printed, and the new ones beside it.
+    // An explicitly requested report is printed, and the new causes beside it.
     put(2).await;
     let (code, report) = run_redeliver(&[&since[..], &["--format", "json"]].concat()).await;
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));
@@ -219,8 +224,8 @@ async fn a_cron_job_reports_each_new_cause_once() {
     assert!(code == Some(3) && report.starts_with('{'), "{report}");
 
     std::fs::write(&file, "precious").unwrap();
-    let (code, said) = run_redeliver(&since).await;
-    assert!(code == Some(1) && said.contains("is not a file of known causes"), "{said}");
+    let (code, output_text) = run_redeliver(&since).await;
+    assert!(code == Some(1) && output_text.contains("is not a file of known causes"), "{output_text}");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "precious");
     std::fs::remove_file(&file).unwrap();
 }

@@ -1,4 +1,4 @@
-//! `redeliver console` with the real program: who gets in, and what a page says when something is wrong.
+//! `redeliver console` with the real program: access control, and the error messages on its pages.
 
 mod browser;
 
@@ -32,22 +32,22 @@ const HOSTILE: [&str; 3] = [
     "'\"><img src=x onerror=alert('run')>",
 ];
 
-/// With CloudWatch and Lambda, which the pages ask, too.
+/// Includes CloudWatch and Lambda, which the pages query, too.
 static EMULATOR: LazyLock<Ministack> = LazyLock::new(Ministack::with_all_services);
 
-/// New queues.
+/// Creates the queues of a test.
 async fn console_topology() -> TestTopology {
     TestTopology::create(&EMULATOR.endpoint_url(), "orders").await
 }
 
-/// The number of a message that fills SQS's limit.
+/// The number of the message that has SQS's maximum size.
 const LARGE: u32 = 900;
 
 fn text_attribute(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
 }
 
-/// Body and error type of the n-th dead letter.
+/// The body and the error type of the n-th dead letter.
 fn dead_letter(n: u32) -> (String, Option<&'static str>) {
     let note = HOSTILE[n as usize % HOSTILE.len()];
     let ours = |n: u32| {
@@ -66,7 +66,7 @@ fn dead_letter(n: u32) -> (String, Option<&'static str>) {
     }
 }
 
-/// Puts these dead letters into the final DLQ; SQS's ids, by number.
+/// Sends these dead letters to the final DLQ and returns their SQS message ids by number.
 async fn fill_dlq(topology: &TestTopology, numbers: &[u32]) -> BTreeMap<u32, String> {
     let mut ids = BTreeMap::new();
     for batch in numbers.chunks(10) {
@@ -108,7 +108,7 @@ impl RunningConsole {
     async fn start_on(endpoint_url: &str, folder: &Path, more: &[&str]) -> Self {
         let mut process = Self::command(endpoint_url, folder, more).spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
-        let link = lines.next_line().await.unwrap().expect("it prints its link");
+        let link = lines.next_line().await.unwrap().expect("the console prints its link");
         Self { process, link, folder: folder.to_owned() }
     }
 
@@ -144,7 +144,7 @@ fn new_folder() -> PathBuf {
     folder
 }
 
-/// A client without a browser's manners.
+/// A client that sends only the given headers, unlike a browser.
 struct Visitor {
     client: Client,
     cookie: String,
@@ -231,7 +231,7 @@ async fn a_console_serves_and_obeys_only_its_owner() {
             page(),
             vec![cookie.clone(), (HOST, "rebound.example.com")],
             StatusCode::MISDIRECTED_REQUEST,
-            "answers only to the address",
+            "responds only at the address",
         ),
         (Method::POST, look(), vec![cookie.clone()], StatusCode::FORBIDDEN, "nothing was changed"),
         (
@@ -255,11 +255,11 @@ async fn a_console_serves_and_obeys_only_its_owner() {
             console.url("/0/plans/nobody"),
             vec![cookie.clone()],
             StatusCode::BAD_REQUEST,
-            "make it again",
+            "create it again",
         ),
         (Method::GET, console.url("/nowhere"), vec![cookie.clone()], StatusCode::NOT_FOUND, "no such page"),
     ] {
-        // The letters are looked at beside this.
+        // The letters are read in the background.
         while visitor
             .answer(Method::GET, page(), std::slice::from_ref(&cookie))
             .await
@@ -294,8 +294,8 @@ async fn a_terminated_console_returns_the_messages_it_was_reading() {
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [500, 0, 0]);
 }
 
-/// The size that docs/console.md states, with room for another allocator. The program's code is not counted: how much of
-/// it is in memory is the system's to decide.
+/// The size documented in docs/console.md, with a margin for other allocators. The program's code does not count: the
+/// operating system decides how much of it is in memory.
 #[tokio::test]
 async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     const COUNT: u32 = 10_000;
@@ -316,17 +316,17 @@ async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(PATIENCE, looked).await.expect("all of them are seen");
+    timeout(PATIENCE, looked).await.expect("the console reads all of them");
     assert!(page("/0/letters?q=turned&type=MESSAGE_EXPIRED").await.contains("<h2>333 messages"));
     assert!(page("/0/letters?where=.body.data%3F.n%20%3D%3D%209999").await.contains("<h2>1 message<"));
     assert!((1..40 * 1024).contains(&most), "{most} KiB");
 }
 
-/// The problem that the page of dead letters reports.
+/// The error message on the page of dead letters.
 async fn page_alert(console: &RunningConsole) -> String {
     let visitor = Visitor::enter(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
-    let said = async {
+    let alert = async {
         loop {
             let url = console.url("/0/letters");
             let (status, text) = visitor.answer(Method::GET, url, std::slice::from_ref(&cookie)).await;
@@ -337,7 +337,7 @@ async fn page_alert(console: &RunningConsole) -> String {
             sleep(Duration::from_millis(50)).await;
         }
     };
-    timeout(PATIENCE, said).await.unwrap()
+    timeout(PATIENCE, alert).await.unwrap()
 }
 
 #[tokio::test]
@@ -346,8 +346,8 @@ async fn a_console_page_reports_a_deleted_queue_in_a_sentence() {
     fill_dlq(&topology, &[1]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
     topology.client.delete_queue().queue_url(&topology.final_dlq.url).send().await.unwrap();
-    let said = page_alert(&console).await;
-    assert!(said.contains("check the queue, the region, the account"), "{said}");
+    let alert = page_alert(&console).await;
+    assert!(alert.contains("check the queue, the region, the account"), "{alert}");
 }
 
 #[tokio::test]
@@ -356,7 +356,7 @@ async fn a_console_page_reports_expired_credentials_and_throttling() {
         (403, "ExpiredTokenException", "the AWS credentials have expired"),
         (400, "ThrottlingException", "check the queue, the region, the account"),
     ] {
-        // It opens both queues when it starts, and then nothing goes any more.
+        // The console opens both queues at its start; after that, every request fails.
         let answers = Arc::new(AtomicU32::new(0));
         let answer = async move || match answers.fetch_add(1, Ordering::Relaxed) {
             0 => (StatusCode::OK, cookie_attributes("orders-final-dlq")),
@@ -371,8 +371,8 @@ async fn a_console_page_reports_expired_credentials_and_throttling() {
         let urls = ["orders-final-dlq", "orders"].map(|name| format!("{endpoint}/000000000000/{name}"));
         let more = ["--queue", &urls[0], "--to", &urls[1]];
         let console = RunningConsole::start_on(&endpoint, &new_folder(), &more).await;
-        let said = page_alert(&console).await;
-        assert!(said.contains(code) && said.contains(expected), "{said}");
+        let alert = page_alert(&console).await;
+        assert!(alert.contains(code) && alert.contains(expected), "{alert}");
     }
 }
 

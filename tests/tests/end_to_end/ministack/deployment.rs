@@ -1,4 +1,4 @@
-//! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
+//! The stack, deployed like a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
 mod first_night;
 mod functions;
@@ -29,7 +29,7 @@ async fn run_boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<S
     boto3_script(cloud, "boto3_queue.py", arguments, input).await
 }
 
-/// The lines that a script of `tests/support` prints.
+/// The output lines of a script of `tests/support`.
 async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[String]) -> Vec<String> {
     let mut client = Command::new(venv_file("bin/python"))
         .arg(workspace_root().join("tests/support").join(script))
@@ -45,7 +45,7 @@ async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A final record, shortly: message id, error type, details, retries made.
+/// A summary of a final record: message id, error type, details and number of retries.
 fn summarize_record(record: &str) -> (String, String, String, Value) {
     let record: Value = serde_json::from_str(record).unwrap();
     let text =
@@ -55,7 +55,7 @@ fn summarize_record(record: &str) -> (String, String, String, Value) {
     (message_id, text("ErrorType"), text("ErrorDetails"), body["metadata"]["retry_attempt"].clone())
 }
 
-/// `redeliver status --stage prod`.
+/// The output of `redeliver status --stage prod`.
 async fn query_status(cloud: &Cloud) -> Value {
     let mut command = Command::new(tested_program("redeliver"));
     command
@@ -67,18 +67,18 @@ async fn query_status(cloud: &Cloud) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// By the metric that the message-processor writes into its log, and not by another function's.
+/// Based on the metric that the message-processor writes to its log, not on another function's.
 async fn assert_outage_status(cloud: &Cloud) {
-    let tell = async |function: &str, metric: &str| {
+    let write_metric = async |function: &str, metric: &str| {
         boto3_script(cloud, "boto3_metric.py", &[function, metric, "1"], &[]).await
     };
-    tell("redeliver-prod-failed-message-processor", "CircuitOpen").await;
-    tell("redeliver-prod-message-processor", "Held").await;
+    write_metric("redeliver-prod-failed-message-processor", "CircuitOpen").await;
+    write_metric("redeliver-prod-message-processor", "Held").await;
     assert_eq!(query_status(cloud).await["target"], json!({ "state": "no_outage_seen" }));
     let before = SystemClock.now();
-    tell("redeliver-prod-message-processor", "CircuitOpen").await;
+    write_metric("redeliver-prod-message-processor", "CircuitOpen").await;
     let down_since = query_status(cloud).await["target"]["down_since"].as_str().map(str::parse::<Timestamp>);
-    let down_since = down_since.expect("it is down").unwrap();
+    let down_since = down_since.expect("the target is down").unwrap();
     let period = TimeDelta::minutes(5);
     assert!(down_since > before - period && down_since <= SystemClock.now(), "{down_since}, {before}");
 }
@@ -138,7 +138,7 @@ async fn a_deployed_stack_settles_messages_and_is_destroyed_completely() {
     assert!(details[2].contains("HttpStatus.500"), "{details:?}");
     assert!(details[3].contains("HttpStatus.422"), "{details:?}");
     let calls = [&succeeds, &exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
-    assert_eq!(calls, [1, 3, 1, 2], "how often the target was called");
+    assert_eq!(calls, [1, 3, 1, 2], "calls of the target");
     assert_outage_status(&cloud).await;
 
     cloud.destroy_stack().await.unwrap();
@@ -146,7 +146,7 @@ async fn a_deployed_stack_settles_messages_and_is_destroyed_completely() {
 }
 
 #[tokio::test]
-async fn an_existing_source_queue_is_set_up_and_foreign_policies_stay() {
+async fn an_existing_queue_is_set_up_unless_it_has_a_redrive_policy() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let arn = run_boto3(&cloud, &["create", "orders"], &[]).await.concat();
@@ -185,7 +185,7 @@ async fn an_existing_source_queue_is_set_up_and_foreign_policies_stay() {
 
     cloud.destroy_stack().await.unwrap();
     let left = run_boto3(&cloud, &["list"], &[]).await;
-    assert_eq!(left, ["orders", "orders-dlq"], "the queue is not the stack's to delete");
-    assert_eq!(attribute("RedrivePolicy").await, "", "nobody reads our DLQ any more");
-    assert_eq!(attribute("VisibilityTimeout").await, "361", "what was raised stays");
+    assert_eq!(left, ["orders", "orders-dlq"], "the stack does not own the queue");
+    assert_eq!(attribute("RedrivePolicy").await, "", "our DLQ has no reader any more");
+    assert_eq!(attribute("VisibilityTimeout").await, "361", "the raised timeout stays");
 }

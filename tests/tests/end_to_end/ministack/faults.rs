@@ -1,4 +1,4 @@
-//! The real programs while processes are killed and sends are not confirmed: nothing is lost, and nothing is changed.
+//! The real programs under killed processes and unconfirmed sends: no message is lost or changed.
 
 use std::iter::repeat_n;
 use std::time::Duration;
@@ -13,33 +13,33 @@ use tokio::time::timeout;
 
 use super::{final_records, id, new_topology, test_message};
 
-/// A message that is held waits for minutes, so none is.
+/// A held message would wait for minutes, so the circuit breaker is off.
 const POLICY: &str = r#"{"circuit_breaker":false,"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
-/// Time for a call, and for a send that is made again.
+/// Long enough for a call and a repeated send.
 const TIMEOUT: Duration = Duration::from_secs(8);
 const MESSAGES: u32 = 40;
-/// Rounds in which each of the three functions is killed if it works.
+/// Rounds in which each of the three functions is killed if it is working.
 const ROUNDS: u64 = 8;
-/// More calls than all copies of a message make.
+/// More calls than all copies of a message cause.
 const ALWAYS: usize = 100;
 
-/// The fate of a message.
+/// The scripted result of a message.
 fn message_fate(n: u32) -> &'static str {
     ["succeeds", "succeeds", "fails once", "succeeds", "fails always", "is refused", "succeeds", "is no JSON"]
         [n as usize % 8]
 }
 
 #[tokio::test]
-async fn delayed_resend_loses_no_message_under_deaths_and_failed_sends() {
-    under_fire(&[]).await;
+async fn delayed_resend_loses_no_message_to_crashes_and_failed_sends() {
+    assert_no_loss_under_faults(&[]).await;
 }
 
 #[tokio::test]
-async fn direct_resend_loses_no_message_under_deaths_and_failed_sends() {
-    under_fire(&[("STRATEGY", "direct-resend")]).await;
+async fn direct_resend_loses_no_message_to_crashes_and_failed_sends() {
+    assert_no_loss_under_faults(&[("STRATEGY", "direct-resend")]).await;
 }
 
-async fn under_fire(strategy: &[(&'static str, &str)]) {
+async fn assert_no_loss_under_faults(strategy: &[(&'static str, &str)]) {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_in_turn();
@@ -73,7 +73,7 @@ async fn under_fire(strategy: &[(&'static str, &str)]) {
     let sends = tap.end_faults();
     topology.wait_until_settled(&running).await;
 
-    assert!(sends >= 20, "sends met each fault several times: {sends}\n{}", running.full_log());
+    assert!(sends >= 20, "each fault occurred several times: {sends} sends\n{}", running.full_log());
     for mapping in [&running.processor, &running.retrier, &running.annotator] {
         let died =
             mapping.invocations().iter().any(|invocation| invocation.outcome == InvocationOutcome::Died);
@@ -101,7 +101,7 @@ async fn under_fire(strategy: &[(&'static str, &str)]) {
             calls.len(),
             running.full_log()
         );
-        // At least once: a lost answer makes a copy, and so does a death after the send.
+        // Delivery is at least once: a lost answer causes a copy, and so does a death after the send.
         assert_eq!(given_up.is_empty(), reason.is_none(), "message {n}\n{}", running.full_log());
         for record in given_up {
             assert_eq!(Some(record.error_type.as_str()), reason, "message {n}\n{}", running.full_log());
@@ -118,12 +118,12 @@ fn message_data(n: u32) -> Value {
     json!({ "n": n, "kept": [1, 2] })
 }
 
-/// Only the bodies of one message have it.
+/// A string that only the bodies of message `n` contain.
 fn given_up_text(n: u32) -> String {
     if message_fate(n) == "is no JSON" { format!("poison {n}") } else { id(n) }
 }
 
-/// Kills whichever function works, at the beginning of its work and in the middle of it.
+/// Kills the function that is working, at the start of an invocation or in the middle.
 async fn kill_in_turn(running: &RunningTopology) {
     for round in 0..ROUNDS {
         for mapping in running.mappings() {

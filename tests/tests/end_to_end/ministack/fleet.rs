@@ -1,4 +1,4 @@
-//! `redeliver fleet` and an emulator's accounts, which boto3 has filled.
+//! `redeliver fleet` with an emulator's accounts, filled by boto3.
 
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 const WRONG: &str = "eu-west-1";
 const WELL: &str = "us-east-1";
-/// ministack takes an access key of twelve digits for the account.
+/// ministack interprets an access key of twelve digits as the account.
 const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
 
 /// Profiles `shop` and `billing` for the two accounts.
@@ -40,7 +40,7 @@ async fn run_fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str])
     command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap()
 }
 
-/// The name of each DLQ of a region, what feeds it, how many messages wait, and what is wrong.
+/// The name, the sources, the number of messages and the problems of each DLQ in a region.
 fn fleet_rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
     let dlqs = fleet["dlqs"].as_array().unwrap().iter();
     let here = dlqs.filter(|dlq| dlq["account"] == account && dlq["region"] == region);
@@ -88,7 +88,7 @@ async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
     let others: Vec<_> = seen["queues"].as_array().unwrap().iter().map(other).collect();
     let codes = ["no_dlq", "short_visibility", "unreported_failures"];
     assert_eq!(others, ACCOUNTS.map(|account| json!([account, WRONG, "unprotected", codes])));
-    // Its age was set to 324 hours in the emulator, three minutes ago.
+    // The message's age was set to 324 hours in the emulator, three minutes ago.
     let oldest = seen["dlqs"][0]["oldest_seconds"].as_i64().unwrap();
     assert!((324 * 3600 + 180..324 * 3600 + 180 + 900).contains(&oldest), "{oldest}");
 

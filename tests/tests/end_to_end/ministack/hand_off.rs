@@ -1,4 +1,4 @@
-//! A send that is not confirmed: the record is reported as failed, and SQS moves it.
+//! Unconfirmed sends: the record is reported as failed, and SQS moves it.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{final_records, id, new_topology, test_message};
 
-/// Short: an unconfirmed send is tried again for as long as the invocation has time.
+/// Short: an unconfirmed send is retried for the rest of the invocation.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 fn assert_reported_and_redriven(running: &RunningTopology, target: &HttpTargetServer, sqs_id: &str) {
@@ -46,12 +46,12 @@ async fn a_hand_off_refused_with_500_is_reported_and_redriven() {
     topology.wait_until_settled(&running).await;
 
     assert_reported_and_redriven(&running, &target, &failing);
-    assert_eq!(target.requests_for(&id(1)).len(), 1, "its neighbour is done");
+    assert_eq!(target.requests_for(&id(1)).len(), 1, "the other message is processed");
     assert!(final_records(&topology).await.is_empty());
 }
 
 #[tokio::test]
-async fn a_re_send_that_fails_is_reported_and_made_when_the_queue_answers_again() {
+async fn a_failed_re_send_is_reported_and_repeated_once_the_queue_recovers() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let tap = Tap::start(&Ministack::shared().endpoint_url()).await;
     tap.fail_sends_to(&topology.source.url);

@@ -1,4 +1,4 @@
-//! What is not a message is dead-lettered with the reason, at once, and the target never sees it.
+//! Invalid messages are dead-lettered immediately, with the reason, and never reach the target.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use super::{final_records, id, new_topology, test_message};
 const FORMAT: &str = "INVALID_MESSAGE_FORMAT";
 const SCHEMA: &str = "INVALID_MESSAGE_SCHEMA";
 
-/// Body, error type, and what the details must contain.
+/// Body, error type, and a part of the details.
 type InvalidCase = (String, &'static str, &'static str);
 
 fn metadata(members: &str) -> String {
@@ -83,7 +83,7 @@ async fn invalid_messages_are_dead_lettered_without_reaching_the_target() {
 }
 
 #[tokio::test]
-async fn an_invalid_record_leaves_valid_records_of_its_batch_alone() {
+async fn an_invalid_record_does_not_affect_the_rest_of_its_batch() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let [first, third] = [test_message(0, &json!({})), test_message(1, &json!({}))];
     topology.send_batch([first, "poison".to_owned(), third]).await;

@@ -1,4 +1,5 @@
-//! One language for all commands, on a real endpoint: a queue is named in three ways, and a missing one is reported.
+//! The commands share one language, on a real endpoint: a queue can be named in three ways, and a missing one is
+//! reported.
 
 use std::process::Stdio;
 
@@ -10,7 +11,7 @@ use tokio::process::Command;
 
 use super::{id, new_topology, test_message};
 
-/// Exit code, standard output and standard error.
+/// Runs the program and returns the exit code, the standard output and the standard error.
 async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
@@ -33,9 +34,9 @@ async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
         let status: Value = serde_json::from_str(&stdout).unwrap_or_else(|_| panic!("{stderr}"));
         assert_eq!((&status["queues"][0]["name"], &status["deployment"]), (&json!(name), &json!(null)));
     }
-    let (code, _, stderr) = run_redeliver(&["audit", "--queue", "nobodys-queue"]).await;
+    let (code, _, stderr) = run_redeliver(&["audit", "--queue", "absent-queue"]).await;
     assert_eq!(code, Some(1));
-    let expected = format!("error: there is no queue nobodys-queue in this account and region ({REGION}); ");
+    let expected = format!("error: there is no queue absent-queue in this account and region ({REGION}); ");
     assert!(stderr.starts_with(&expected), "{stderr}");
 }
 

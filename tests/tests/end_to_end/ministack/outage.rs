@@ -1,4 +1,4 @@
-//! The target is down: its messages are held, not called, and spend nothing.
+//! During an outage of the target, messages are held without a call and spend no attempts.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::{final_records, id, new_topology, test_message};
 
 const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
 
-/// Calls that fail before the circuit opens: ten in a row open it.
+/// The number of failed calls before the last one that opens the circuit: ten in a row open it.
 const BEFORE: u32 = 9;
 const OPENING: u32 = 10;
 const HELD: u32 = 11;
@@ -30,7 +30,7 @@ async fn a_message_held_during_an_outage_keeps_its_attempts() {
     while target.request_count() < before.len() {
         sleep(Duration::from_millis(20)).await;
     }
-    // One batch: the first one opens the circuit.
+    // One batch: its first message opens the circuit.
     topology.send_batch([OPENING, HELD].map(|n| test_message(n, &json!({ "n": n })))).await;
     topology.wait_until_settled(&running).await;
 
@@ -51,7 +51,10 @@ async fn a_message_held_during_an_outage_keeps_its_attempts() {
         assert_eq!(target.requests_for(&id(failing)).len(), 2, "{}", running.full_log());
         let again = metadata(failing, 1);
         let attempts = u32::from(failing <= BEFORE);
-        assert_eq!(again["retry_attempt"], attempts, "the call that opens it spends none: {again}");
+        assert_eq!(
+            again["retry_attempt"], attempts,
+            "the call that opens the circuit spends no attempt: {again}"
+        );
         assert_eq!(again["retry_history"][0]["error_type"], "HttpStatus.500");
     }
     assert!(final_records(&topology).await.is_empty());

@@ -1,4 +1,4 @@
-//! What the target answers decides what becomes of a message.
+//! The target's response decides the result of a message.
 
 use redeliver_tests::http_target::{HttpTargetServer, Reply, TargetRequest};
 use redeliver_tests::topology::TopologySetup;
@@ -74,7 +74,7 @@ async fn an_exhausted_message_is_dead_lettered_with_retries_and_last_error() {
     assert_eq!(record.error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(record.error_details.starts_with("Max retry attempts 2 exceeded"), "{}", record.error_details);
     assert!(record.error_details.contains("HttpStatus.500"), "{}", record.error_details);
-    assert_eq!(record.body["metadata"]["retry_attempt"], 2, "retries really made");
+    assert_eq!(record.body["metadata"]["retry_attempt"], 2, "retries actually made");
     assert_eq!(record.attribute_names(), ["DeadLetter", "ErrorDetails", "ErrorType"]);
     let dead_letter = &record.dead_letter;
     assert_eq!(dead_letter["stage"], "failed-message-processor");
@@ -100,7 +100,7 @@ async fn a_permanent_failure_is_dead_lettered_without_a_retry() {
     let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.error_type, "NON_RETRYABLE_ERROR");
     assert!(record.error_details.contains("HttpStatus.410"), "{}", record.error_details);
-    assert_eq!(record.text, sent, "the body as it was received");
+    assert_eq!(record.text, sent, "the body as received");
     assert_eq!(record.dead_letter["attempts"], 0);
     assert_eq!(record.dead_letter["sqs_message_id"], sqs_id);
 }

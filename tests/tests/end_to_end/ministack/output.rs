@@ -1,4 +1,4 @@
-//! What the functions write: JSON lines with metrics, and nothing of anybody's data.
+//! The functions' output: JSON lines with metrics, without anyone's data.
 
 use std::collections::BTreeSet;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::{id, new_journal, new_topology, test_message};
 
-/// Stands in bodies, attributes, panics and error texts; must stand in no line of output.
+/// Occurs in bodies, attributes, panics and error messages, but must not occur in the output.
 const CANARY: &str = "canary-of-a-payload";
 
-/// All lines of all functions' standard output.
+/// All lines of the functions' standard output.
 fn lines(running: &RunningTopology) -> Vec<Value> {
     let output = running.mappings().into_iter().flat_map(|mapping| mapping.function().output_lines());
     let lines = output.filter(|line| !line.is_stderr);
@@ -38,7 +38,7 @@ async fn send_with_canary_attribute(topology: &TestTopology, body: String) {
     request.message_attributes("producer", canary).send().await.unwrap();
 }
 
-/// As loud as the functions and their dependencies can be made.
+/// The most verbose settings of the functions and their dependencies.
 fn loud(mut setup: TopologySetup) -> TopologySetup {
     for name in ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"] {
         setup.variables.push((name, "TRACE".to_owned()));
@@ -74,7 +74,7 @@ async fn log_lines_are_json_and_emf_without_payloads_at_trace_level() {
                 let name = metric["Name"].as_str().unwrap();
                 assert!(
                     line[name].is_number() || line[name].is_array(),
-                    "each metric that is announced has its value: {name} in {line}"
+                    "each announced metric has a value: {name} in {line}"
                 );
                 metrics.insert(name.to_owned());
             }
@@ -90,7 +90,7 @@ async fn log_lines_are_json_and_emf_without_payloads_at_trace_level() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_panic_and_of_an_error_is_not_written() {
+async fn panic_and_error_messages_are_not_logged() {
     let (topology, journal) = (new_topology().await, new_journal());
     for (n, action) in ["panic", "transient", "permanent"].into_iter().enumerate() {
         let body = test_message(u32::try_from(n).unwrap(), &json!({"script": [action], "text": CANARY}));

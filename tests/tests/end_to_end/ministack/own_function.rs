@@ -1,5 +1,5 @@
-//! The message-processor around a user's own function, as Lambda sees the two: as if the function were alone, in all that
-//! is not about its messages.
+//! The message-processor wrapped around a user's own function, from Lambda's point of view: apart from its messages,
+//! the function behaves as if it were alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,15 +15,15 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Variable = (&'static str, String);
 
-/// A function with the queues' variables, which its test does not need.
+/// A function with the queues' variables, whose values do not matter to its tests.
 fn function(program: LambdaProgram, more: impl IntoIterator<Item = Variable>) -> Arc<LambdaFunction> {
-    let of_queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
+    let queue_variables = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
         .map(|name| (name, "http://127.0.0.1:1/000000000000/unused".to_owned()));
-    let variables = program.variables.into_iter().chain(of_queues).chain(more);
+    let variables = program.variables.into_iter().chain(queue_variables).chain(more);
     LambdaFunction::new("orders", program.path, variables.map(|(name, value)| (name.to_owned(), value)))
 }
 
-/// The same with a journal.
+/// A scripted function with a journal.
 fn scripted_function(
     language: Language,
     journal: &std::path::Path,
@@ -36,46 +36,46 @@ fn scripted_function(
 in_language!(
     python,
     Language::Python,
-    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    a_non_sqs_events_response_or_error_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
-    a_termination_reaches_the_handler_and_ends_both_processes,
-    a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt,
-    ten_megabytes_of_a_handlers_output_pass_through,
+    a_sigterm_reaches_the_handler_and_ends_both_processes,
+    a_message_that_times_out_during_a_restart_spends_no_attempt,
+    ten_megabytes_of_handler_output_pass_through,
 );
 in_language!(
     node,
     Language::Node,
-    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    a_non_sqs_events_response_or_error_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
-    a_termination_reaches_the_handler_and_ends_both_processes,
-    ten_megabytes_of_a_handlers_output_pass_through,
+    a_sigterm_reaches_the_handler_and_ends_both_processes,
+    ten_megabytes_of_handler_output_pass_through,
 );
 in_language!(
     os_only,
     Language::OsOnly,
-    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    a_non_sqs_events_response_or_error_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
-    ten_megabytes_of_a_handlers_output_pass_through,
+    ten_megabytes_of_handler_output_pass_through,
 );
 in_language!(
     java,
     Language::Java,
-    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    a_non_sqs_events_response_or_error_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
-    a_termination_reaches_the_handler_and_ends_both_processes,
-    a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt,
-    ten_megabytes_of_a_handlers_output_pass_through,
+    a_sigterm_reaches_the_handler_and_ends_both_processes,
+    a_message_that_times_out_during_a_restart_spends_no_attempt,
+    ten_megabytes_of_handler_output_pass_through,
 );
 in_language!(
     go,
     Language::Go,
-    an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer,
+    a_non_sqs_events_response_or_error_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
-    a_termination_reaches_the_handler_and_ends_both_processes,
-    ten_megabytes_of_a_handlers_output_pass_through,
+    a_sigterm_reaches_the_handler_and_ends_both_processes,
+    ten_megabytes_of_handler_output_pass_through,
 );
 
-async fn an_event_that_is_none_of_sqss_is_the_handlers_own_and_so_is_its_answer(language: Language) {
+async fn a_non_sqs_events_response_or_error_comes_from_the_handler(language: Language) {
     let function = scripted_function(language, &new_journal(), &[]);
     let event = json!({ "source": "aws.events", "detail": { "größe": 1.5, "list": [null, "\u{1f980}"] } });
     let outcome = function.invoke(&event, TIMEOUT).await;
@@ -138,9 +138,9 @@ async fn assert_native_error(program: LambdaProgram, error_type: &str) {
     assert_eq!(with_us, alone);
 }
 
-/// An error at the start, without what differs from time to time.
+/// An error during the start, without the parts that vary.
 fn start_error(outcome: InvocationOutcome) -> Value {
-    let InvocationOutcome::Error(mut error) = outcome else { panic!("it starts: {outcome:?}") };
+    let InvocationOutcome::Error(mut error) = outcome else { panic!("the function starts: {outcome:?}") };
     for name in ["stackTrace", "trace"] {
         error.as_object_mut().unwrap().remove(name);
     }
@@ -155,32 +155,32 @@ async fn another_wrapper_script_still_runs_and_its_variables_reach_the_handler(l
     assert_eq!(outcome, InvocationOutcome::Response(expected), "{:?}", function.output_lines());
 }
 
-async fn a_termination_reaches_the_handler_and_ends_both_processes(language: Language) {
+async fn a_sigterm_reaches_the_handler_and_ends_both_processes(language: Language) {
     let journal = new_journal();
     let function = scripted_function(language, &journal, &[]);
     assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, InvocationOutcome::Response(_)));
     let ended = tokio::time::timeout(TIMEOUT, function.terminate_process()).await;
     assert_eq!(ended, Ok(Some(0)));
     let [process] = journal_processes(&journal)[..] else { panic!("one process") };
-    is_gone(process).await;
-    let said = std::fs::read_to_string(&journal).unwrap();
-    assert_eq!(said, format!("process {process}\nSIGTERM\n"), "it may end in its own way");
+    wait_until_gone(process).await;
+    let journal_text = std::fs::read_to_string(&journal).unwrap();
+    assert_eq!(journal_text, format!("process {process}\nSIGTERM\n"), "the function can shut down cleanly");
 }
 
 #[tokio::test]
-async fn a_function_that_ignores_termination_is_killed() {
+async fn a_function_that_ignores_sigterm_is_killed() {
     let journal = new_journal();
-    // In another environment this runtime heeds no signal while it waits.
+    // With this execution environment, the runtime ignores signals while it waits.
     let deaf = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.11".to_owned());
     let function = scripted_function(Language::Python, &journal, &[deaf]);
     assert!(matches!(function.invoke(&json!({}), TIMEOUT).await, InvocationOutcome::Response(_)));
     let ended = tokio::time::timeout(TIMEOUT, function.terminate_process()).await;
     assert_eq!(ended, Ok(Some(0)));
-    is_gone(journal_processes(&journal)[0]).await;
+    wait_until_gone(journal_processes(&journal)[0]).await;
 }
 
-/// Whoever has ended it: the system may take a moment to forget it.
-async fn is_gone(process: i32) {
+/// Waits until the process has ended: the kernel can take a moment to remove it.
+async fn wait_until_gone(process: i32) {
     let forgotten = async {
         while is_alive(process) {
             tokio::time::sleep(Duration::from_millis(20)).await;
@@ -189,10 +189,10 @@ async fn is_gone(process: i32) {
     assert!(tokio::time::timeout(TIMEOUT, forgotten).await.is_ok(), "{process} is still there");
 }
 
-async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_attempt(language: Language) {
+async fn a_message_that_times_out_during_a_restart_spends_no_attempt(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(0, &["exit"]), scripted_message(1, &[])]).await;
-    // Longer than an invocation has for its calls, which is the half.
+    // A restart takes longer than half of the timeout, which is the time for the calls of an invocation.
     let (timeout, restart_seconds) = if language == Language::Java { (8, 10) } else { (4, 3) };
     let timeout = Duration::from_secs(timeout);
     let mut setup = TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) };
@@ -209,7 +209,7 @@ async fn a_message_whose_time_is_up_while_the_function_starts_again_spends_no_at
     let [first, again] = &journal_calls(&journal, 0)[..] else { panic!("twice: {}", running.full_log()) };
     assert_eq!(first, "0 0 exit -");
     assert!(again.starts_with("1 "), "{again}");
-    assert_eq!(journal_processes(&journal).len(), 2, "what is starting is not started again");
+    assert_eq!(journal_processes(&journal).len(), 2, "a starting process is not restarted");
 }
 
 #[tokio::test]
@@ -222,24 +222,33 @@ async fn snapstart_restore_hooks_run_before_the_first_invocation() {
     let running = topology.start_functions(&setup);
     topology.wait_until_settled(&running).await;
 
-    let said = std::fs::read_to_string(&journal).unwrap();
-    let [first, second] = journal_processes(&journal)[..] else { panic!("{said}\n{}", running.full_log()) };
+    let journal_text = std::fs::read_to_string(&journal).unwrap();
+    let [first, second] = journal_processes(&journal)[..] else {
+        panic!("{journal_text}\n{}", running.full_log())
+    };
     let began = |process| format!("process {process}\nbefore snapshot\nafter restore\n");
     let [failed, done] = ["0 0 exit -", "1 0 ok Runtime.Exited"].map(|call| format!("{} {call}\n", id(1)));
-    // The process that replaces it has no snapshot to come from, but its hooks make what it needs.
-    assert_eq!(said, [began(first), failed, began(second), done].concat(), "{}", running.full_log());
+    // The replacement process has no snapshot to restore, but its hooks create what it needs.
+    assert_eq!(journal_text, [began(first), failed, began(second), done].concat(), "{}", running.full_log());
 }
 
-async fn ten_megabytes_of_a_handlers_output_pass_through(language: Language) {
+async fn ten_megabytes_of_handler_output_pass_through(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(1, &["loud"])]).await;
     let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
     topology.wait_until_settled(&running).await;
     assert_eq!(journal_calls(&journal, 1), ["0 0 loud -"]);
     let line = "x".repeat(999);
-    let is_its = |text: &str| text.ends_with(&line);
-    let lines =
-        || running.processor.function().output_lines().into_iter().filter(|each| is_its(&each.text)).count();
+    let is_printed_line = |text: &str| text.ends_with(&line);
+    let lines = || {
+        running
+            .processor
+            .function()
+            .output_lines()
+            .into_iter()
+            .filter(|each| is_printed_line(&each.text))
+            .count()
+    };
     let all_came = async {
         while lines() < 10_000 {
             tokio::time::sleep(Duration::from_millis(20)).await;

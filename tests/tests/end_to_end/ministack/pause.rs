@@ -1,4 +1,4 @@
-//! `redeliver pause`, `resume` and `preflight`, with an event source mapping of an emulator's Lambda.
+//! `redeliver pause`, `resume` and `preflight`, with an event source mapping in an emulator's Lambda.
 
 use std::process::Stdio;
 
@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 use super::status::boto3;
 
-/// The output, with the exit code.
+/// Runs the program and returns the exit code and the report.
 async fn redeliver(emulator: &Ministack, arguments: &[&str]) -> (i32, Value) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).args(["--prefix", "orders", "--format", "json"]).env_clear();
@@ -33,7 +33,7 @@ async fn a_deployment_is_paused_and_resumed_and_a_preflight_reports_its_state() 
         let (exit_code, done) = redeliver(&emulator, &[command, "--apply"]).await;
         assert_eq!(exit_code, 0, "{done}");
         let mappings = done["mappings"].as_array().unwrap().iter();
-        let change = |of: &Value| json!([of["queue"], of["from"], of["to"], of["error"]]);
+        let change = |entry: &Value| json!([entry["queue"], entry["from"], entry["to"], entry["error"]]);
         mappings.map(change).collect::<Vec<_>>()
     };
     let resumed = |queue: &str| json!([format!("orders-prod-{queue}"), "Disabled", "Enabled", null]);

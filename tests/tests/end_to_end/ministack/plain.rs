@@ -35,9 +35,9 @@ async fn a_plain_message_is_retried_unchanged_and_explained_at_the_end() {
     assert_eq!((record.text.as_str(), record.error_type.as_str()), (refused, "NON_RETRYABLE_ERROR"));
     assert_eq!(record.dead_letter["cause"]["type"], "HttpStatus.400");
     let redeliver: Value = serde_json::from_str(&message_attribute(&record.message, "Redeliver")).unwrap();
-    // UUID version 5 of the key, by another program.
+    // UUID version 5 of the key, computed with another program.
     let id = "1c107150-ab9d-5322-ada1-836c58030255";
     assert_eq!(redeliver, json!({ "message_id": id, "idempotency_key": "/shop e1" }));
-    // Keys are the producer's: no log has them.
+    // Keys belong to the producer and are never logged.
     assert!(!running.full_log().contains("/shop e1") && !running.full_log().contains("o-17"));
 }

@@ -1,4 +1,4 @@
-//! Functions that are written with Powertools for AWS Lambda (Python) stay as they are.
+//! Functions written with Powertools for AWS Lambda (Python) need no changes.
 
 use std::path::Path;
 
@@ -13,9 +13,10 @@ use super::{final_records, id, journal_calls, new_journal, new_topology, test_me
 fn setup(handler: &str, journal: &Path) -> TopologySetup {
     let LambdaProgram { path, variables } = python_program(&runtimes_folder(), handler).with_layer();
     let journal = ("SCRIPT_JOURNAL", journal.display().to_string());
-    let of_powertools = [("POWERTOOLS_SERVICE_NAME", "orders"), ("POWERTOOLS_METRICS_NAMESPACE", "orders")];
-    let of_powertools = of_powertools.map(|(name, value)| (name, value.to_owned()));
-    let processor_variables = variables.into_iter().chain([journal]).chain(of_powertools).collect();
+    let powertools_variables =
+        [("POWERTOOLS_SERVICE_NAME", "orders"), ("POWERTOOLS_METRICS_NAMESPACE", "orders")];
+    let powertools_variables = powertools_variables.map(|(name, value)| (name, value.to_owned()));
+    let processor_variables = variables.into_iter().chain([journal]).chain(powertools_variables).collect();
     TopologySetup { processor: path, processor_variables, ..TopologySetup::for_http_target("") }
 }
 
@@ -54,7 +55,7 @@ async fn powertools_parser_accepts_the_event_and_its_error_explains_refusals() {
     assert_eq!(journal_calls(&journal, 1), ["0 order-1 -"], "{}", running.full_log());
     assert_eq!(journal_calls(&journal, 2), ["0 order-2 -", "1 order-2 ConnectionError"]);
     let [record] = &final_records(&topology).await[..] else {
-        panic!("one is refused: {}", running.full_log())
+        panic!("one refused message: {}", running.full_log())
     };
     assert_eq!(
         (&record.body["metadata"]["message_id"], record.error_type.as_str()),
@@ -91,12 +92,12 @@ async fn powertools_idempotency_prevents_a_second_effect() {
     assert_eq!(
         journal_calls(&journal, 3),
         ["0 order-3 -", "1 order-3 ConnectionError"],
-        "without an effect it is called again"
+        "a failed call has no effect and is repeated"
     );
     assert!(final_records(&topology).await.is_empty(), "{}", running.full_log());
 }
 
-/// As Powertools documents it.
+/// The table as documented by Powertools.
 async fn create_table(name: &str) {
     let table = json!({
         "TableName": name,
@@ -108,7 +109,7 @@ async fn create_table(name: &str) {
         .post(Ministack::shared().endpoint_url())
         .header("content-type", "application/x-amz-json-1.0")
         .header("x-amz-target", "DynamoDB_20120810.CreateTable")
-        // The emulator knows by it which service is meant.
+        // The emulator derives the service from this header.
         .header("authorization", "AWS4-HMAC-SHA256 Credential=test/20260101/eu-west-1/dynamodb/aws4_request")
         .body(table.to_string());
     let response = request.send().await.unwrap();

@@ -1,4 +1,4 @@
-//! `redeliver redrive` with the real program on a real endpoint: what is interrupted is finished, and nothing is lost.
+//! `redeliver redrive` with the real program on a real endpoint: interrupted runs are finished, and nothing is lost.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use tokio::time::sleep;
 
 use super::{id, new_topology};
 
-/// Puts dead letters into the final DLQ, as the annotator would.
+/// Fills the final DLQ with dead letters like the annotator's.
 async fn put_dead_letters(topology: &TestTopology, count: u32) {
     let text = |value: &str| {
         MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
@@ -48,7 +48,7 @@ fn redrive_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Co
     redrive_from(&["--queue", from], to, journal, more)
 }
 
-/// The dead letters of a queue or a file.
+/// A redrive of the dead letters from a queue or a file.
 pub(super) fn redrive_from(from: &[&str], to: &str, journal: &PathBuf, more: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(["redrive", "--format", "json"]);
@@ -72,7 +72,7 @@ pub(super) fn journal() -> PathBuf {
     path
 }
 
-/// The entries of a journal by kind.
+/// The number of entries of each kind in a journal.
 fn entries(journal: &PathBuf) -> BTreeMap<String, u32> {
     let mut kinds = BTreeMap::new();
     for line in std::fs::read_to_string(journal).unwrap_or_default().lines() {
@@ -82,15 +82,15 @@ fn entries(journal: &PathBuf) -> BTreeMap<String, u32> {
     kinds
 }
 
-/// Waits until a running redrive has sent something, but not everything.
-async fn under_way(child: &mut Child, journal: &PathBuf) {
+/// Waits until a running redrive has sent some messages, but not all.
+async fn wait_until_under_way(child: &mut Child, journal: &PathBuf) {
     while entries(journal).get("sent").is_none_or(|sent| *sent < 20) {
         assert!(child.try_wait().unwrap().is_none(), "it ended too early");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// How often each message is in the source queue; they stay in flight there.
+/// The number of copies of each message in the source queue; they stay in flight there.
 async fn sent_back(topology: &TestTopology) -> BTreeMap<String, (u32, Message)> {
     let mut found: BTreeMap<String, (u32, Message)> = BTreeMap::new();
     loop {
@@ -141,16 +141,16 @@ async fn the_next_redrive_finishes_a_killed_one() {
     let journal = journal();
 
     let mut child = redrive(&topology, &journal, &["--apply", "--rate", "200"]).spawn().unwrap();
-    under_way(&mut child, &journal).await;
+    wait_until_under_way(&mut child, &journal).await;
     child.kill().await.unwrap();
     let left = entries(&journal);
     let unsure = left["intent"] - left["sent"];
     let [visible, held, _] = topology.final_dlq.message_counts(&topology.client).await;
     assert!(visible > 0 && left["sent"] < COUNT, "killed in the middle: {visible} {left:?}");
 
-    // What the killed one held comes back in two minutes; all else goes now.
+    // Messages held by the killed run come back in two minutes; all others are sent now.
     let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
-    assert_eq!(code, Some(4), "not all was seen, and it says so: {done}");
+    assert_eq!(code, Some(4), "the report says that the queue was not read completely: {done}");
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, held, 0]);
     let sent = sent_back(&topology).await;
     let copies = sent.values().map(|(count, _)| count - 1).sum::<u32>();
@@ -172,7 +172,7 @@ async fn ctrl_c_ends_a_redrive_between_rounds_and_returns_messages() {
     let journal = journal();
 
     let mut child = redrive(&topology, &journal, &["--apply", "--rate", "100"]).spawn().unwrap();
-    under_way(&mut child, &journal).await;
+    wait_until_under_way(&mut child, &journal).await;
     let pid = child.id().unwrap().to_string();
     assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
     let output = child.wait_with_output().await.unwrap();
@@ -216,9 +216,9 @@ async fn wrong_redrive_arguments_are_reported_and_change_nothing() {
         let mut command = redrive_between(from, to, &journal, more);
         command.arg("--apply");
         let output = command.output().await.unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(code), "{more:?}: {said}");
-        assert!(said.contains(sentence), "{more:?}: {said}");
+        let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{more:?}: {reported}");
+        assert!(reported.contains(sentence), "{more:?}: {reported}");
     }
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [10, 0, 0]);
     assert_eq!(entries(&journal).get("sent"), None);
@@ -230,7 +230,7 @@ async fn a_foreign_journal_stops_a_redrive_before_any_send_or_delete() {
     let topology = new_topology().await;
     let journal = journal();
     let (code, _) = report(redrive(&topology, &journal, &["--apply"])).await;
-    assert_eq!(code, Some(0), "nothing was there; the journal has its first lines");
+    assert_eq!(code, Some(0), "the queue was empty; the journal has its first lines");
     put_dead_letters(&topology, 4).await;
     let request = topology.client.receive_message().queue_url(&topology.final_dlq.url);
     let received = request.max_number_of_messages(10).visibility_timeout(0).send().await.unwrap();
@@ -242,11 +242,11 @@ async fn a_foreign_journal_stops_a_redrive_before_any_send_or_delete() {
     std::fs::write(&journal, &forged).unwrap();
     std::fs::set_permissions(&journal, std::fs::Permissions::from_mode(0o666)).unwrap();
     let output = redrive(&topology, &journal, &["--apply"]).output().await.unwrap();
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let reported = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{reported}");
     assert!(
-        said.contains("other users can write to it (mode 666), so its content is not trusted: name"),
-        "{said}"
+        reported.contains("other users can write to it (mode 666), so its content is not trusted: name"),
+        "{reported}"
     );
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [4, 0, 0]);
     assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 0]);

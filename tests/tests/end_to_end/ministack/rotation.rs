@@ -1,4 +1,4 @@
-//! The target's key is rotated in the middle of traffic: no attempt is spent, in Lambda and where `redeliver work` runs.
+//! The target's key is rotated during traffic: no attempt is spent, neither in Lambda nor with `redeliver work`.
 
 use redeliver_tests::fake_aws::FakeAws;
 use redeliver_tests::http_target::HttpTargetServer;
@@ -10,7 +10,7 @@ use super::{final_records, id, new_topology, test_message};
 const ARN: &str = "arn:aws:secretsmanager:eu-west-1:000000000000:secret:headers";
 const MESSAGES: u32 = 60;
 
-/// A target that takes one key at a time, and the secret that holds it.
+/// A target that accepts one key at a time, and the secret with that key.
 pub(super) struct Rotation {
     pub(super) target: HttpTargetServer,
     aws: FakeAws,
@@ -30,8 +30,8 @@ impl Rotation {
         ]
     }
 
-    /// Sends messages all the time, and rotates the key when half of them are sent and some are handled.
-    pub(super) async fn in_the_middle_of_traffic(&self, topology: &TestTopology) {
+    /// Sends messages continuously, and rotates the key once half of them are sent and some are handled.
+    pub(super) async fn rotate_during_traffic(&self, topology: &TestTopology) {
         for first in (0..MESSAGES).step_by(10) {
             if first == MESSAGES / 2 {
                 while self.target.request_count() == 0 {
@@ -45,7 +45,7 @@ impl Rotation {
         }
     }
 
-    /// All are handled: every call was a first attempt, and a refused one was made again with the new key.
+    /// Checks that every call was a first attempt, and that each refused call was repeated with the new key.
     pub(super) async fn assert_no_attempt_was_spent(&self, topology: &TestTopology, log: &str) {
         let mut refused = 0;
         for n in 0..MESSAGES {
@@ -81,7 +81,7 @@ async fn a_key_rotated_during_lambda_traffic_spends_no_attempt() {
     let mut setup = TopologySetup::for_http_target(rotation.target.url());
     setup.processor_variables.extend(rotation.variables());
     let running = topology.start_functions(&setup);
-    rotation.in_the_middle_of_traffic(&topology).await;
+    rotation.rotate_during_traffic(&topology).await;
     topology.wait_until_settled(&running).await;
     rotation.assert_no_attempt_was_spent(&topology, &running.full_log()).await;
 }

@@ -1,5 +1,5 @@
-//! The same handler in each language, under the same blows: a record that breaks spends its own attempt, nobody else's; a
-//! process that breaks spends none; and nothing is lost.
+//! The same scenarios for a handler in each language: a failing record spends only its own attempt, a failing
+//! process spends none, and nothing is lost.
 
 use std::path::Path;
 use std::time::Duration;
@@ -25,125 +25,125 @@ const BATCH_POLICY: &str = r#"{
 in_language!(
     rust,
     Language::Rust,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
-    a_killed_process_in_mid_batch_loses_nothing,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
+    a_process_killed_mid_batch_loses_nothing,
     a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
-    a_message_with_ten_attributes_whose_call_fails_is_called_again,
-    a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
+    a_failed_message_with_ten_attributes_is_called_again,
+    a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
     python,
     Language::Python,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other,
-    a_message_with_ten_attributes_whose_call_fails_is_called_again,
-    a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
+    a_process_killed_mid_batch_loses_nothing,
+    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    a_failed_message_with_ten_attributes_is_called_again,
+    a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
     node,
     Language::Node,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other,
-    a_message_with_ten_attributes_whose_call_fails_is_called_again,
-    a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
+    a_process_killed_mid_batch_loses_nothing,
+    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    a_failed_message_with_ten_attributes_is_called_again,
+    a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
     os_only,
     Language::OsOnly,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other,
-    a_message_with_ten_attributes_whose_call_fails_is_called_again,
-    a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive,
+    a_process_killed_mid_batch_loses_nothing,
+    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    a_failed_message_with_ten_attributes_is_called_again,
+    a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
     python_batch,
     Language::PythonBatch,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_batch_that_hangs_is_cut_off_as_a_whole,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_batch_whose_process_ends_comes_back_as_a_whole,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hanging_batch_is_cut_off_as_a_whole,
+    a_process_killed_mid_batch_loses_nothing,
+    a_batch_whose_process_exits_is_retried_as_a_whole,
 );
 in_language!(
     node_batch,
     Language::NodeBatch,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_batch_that_hangs_is_cut_off_as_a_whole,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_batch_whose_process_ends_comes_back_as_a_whole,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hanging_batch_is_cut_off_as_a_whole,
+    a_process_killed_mid_batch_loses_nothing,
+    a_batch_whose_process_exits_is_retried_as_a_whole,
 );
 
 in_language!(
     java,
     Language::Java,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other,
-    a_handler_without_memory_costs_its_own_message_an_attempt_and_no_other,
+    a_process_killed_mid_batch_loses_nothing,
+    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    running_out_of_memory_costs_only_its_own_message_an_attempt,
 );
-in_language!(java_pojo, Language::JavaPojo, ten_messages_of_one_batch_have_ten_outcomes);
+in_language!(java_pojo, Language::JavaPojo, each_message_of_a_batch_has_its_own_outcome);
 in_language!(
     java_batch,
     Language::JavaBatch,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_batch_that_hangs_is_cut_off_as_a_whole,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hanging_batch_is_cut_off_as_a_whole,
 );
 in_language!(
     go,
     Language::Go,
-    ten_messages_of_one_batch_have_ten_outcomes,
-    a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt,
+    each_message_of_a_batch_has_its_own_outcome,
+    a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
-    a_killed_process_in_mid_batch_loses_nothing,
-    a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other,
-    a_handler_without_memory_costs_its_own_message_an_attempt_and_no_other,
+    a_process_killed_mid_batch_loses_nothing,
+    a_handler_process_exit_costs_only_its_own_message_an_attempt,
+    running_out_of_memory_costs_only_its_own_message_an_attempt,
 );
 
-/// The name in each language of an error that is not raised on purpose.
+/// Each language's name for an unexpected error.
 fn unexpected_error(language: Language) -> &'static str {
     match language {
         Language::Rust => "Panic",
-        // As `lambda_runtime` says it of whatever panic.
+        // `lambda_runtime`'s name for every panic.
         Language::OsOnly => "&alloc::boxed::Box<dyn core::any::Any + core::marker::Send>",
         Language::Node | Language::NodeBatch => "RangeError",
         Language::Python | Language::PythonBatch => "RecursionError",
         Language::Java | Language::JavaPojo => "java.lang.IllegalStateException",
-        // Lambda's own class for a failed record has no place for a reason.
+        // Lambda's class for a failed record has no field for a reason.
         Language::JavaBatch => UNNAMED,
         Language::Go => "errorString",
     }
 }
 
-/// The error of a record that is named without a reason.
+/// The error of a record that was reported as failed without a reason.
 const UNNAMED: &str = "BatchItemFailure";
 
-/// The function of this language, with time enough for what must be cut off.
-fn short(language: Language, journal: &Path) -> TopologySetup {
-    // The first call of a JVM loads its classes.
+/// The function of this language, with a short timeout for calls that hang.
+fn short_timeout_setup(language: Language, journal: &Path) -> TopologySetup {
+    // A JVM loads its classes during the first call.
     let seconds = if [Language::Java, Language::JavaBatch].contains(&language) { 10 } else { 4 };
     let mut setup = TopologySetup {
         timeout: Duration::from_secs(seconds),
         ..TopologySetup::for_script(language, journal)
     };
     if language == Language::Rust {
-        // A user's own function gets its records one at a time in any case.
+        // A user's own function gets one record at a time anyway.
         setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
     }
     setup
 }
 
-async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
+async fn each_message_of_a_batch_has_its_own_outcome(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     let panic = unexpected_error(language);
     let names_reasons = panic != UNNAMED;
@@ -152,7 +152,7 @@ async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
         1 => &["transient"][..],
         2 => &["permanent"],
         3 => &["panic"],
-        // A partial batch response cannot say it of one record.
+        // A partial batch response cannot express a snooze.
         4 if language.is_batch() => &[],
         4 => &["snooze"],
         5 => &["transient", "transient", "transient"],
@@ -163,7 +163,7 @@ async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
     topology.send_all(&messages).await;
     let mut setup = TopologySetup::for_script(language, &journal);
     if language.is_batch() {
-        // It says that an error is permanent by its type alone.
+        // A batch handler can mark an error as permanent only by its type.
         setup.policy = BATCH_POLICY;
     }
     let running = topology.start_functions(&setup);
@@ -209,20 +209,20 @@ async fn ten_messages_of_one_batch_have_ten_outcomes(language: Language) {
     assert_eq!(died, expected);
 }
 
-async fn a_hung_record_is_cut_off_at_the_deadline_and_those_not_started_spend_no_attempt(language: Language) {
-    is_cut_off(language, "hang").await;
+async fn a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt(language: Language) {
+    assert_cut_off(language, "hang").await;
 }
 
 async fn a_handler_that_blocks_its_thread_is_cut_off_like_any_other(language: Language) {
-    is_cut_off(language, "block").await;
+    assert_cut_off(language, "block").await;
 }
 
-async fn is_cut_off(language: Language, action: &str) {
+async fn assert_cut_off(language: Language, action: &str) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology
         .send_batch([scripted_message(0, &[action]), scripted_message(1, &[]), scripted_message(2, &[])])
         .await;
-    let running = topology.start_functions(&short(language, &journal));
+    let running = topology.start_functions(&short_timeout_setup(language, &journal));
     topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
@@ -247,25 +247,26 @@ async fn is_cut_off(language: Language, action: &str) {
     }
 }
 
-/// The call that went well, at this attempt. A machine may be so busy that there was no time for it at first.
+/// Checks that the call succeeded at this attempt, after this error. On a busy machine it may not have started the
+/// first time.
 fn assert_called_after(last: &str, attempt: u32, call: &str) {
     let words: Vec<_> = call.split(' ').collect();
     let [at, _, "ok", error] = words[..] else { panic!("{call}") };
     assert!(at == attempt.to_string() && [last, "NotStarted"].contains(&error), "{call}");
 }
 
-/// One process is in the other's place.
+/// Checks that a second process has replaced the first.
 fn assert_replaced(journal: &Path) {
     let processes = journal_processes(journal);
     assert_eq!(processes.len(), 2, "{processes:?}");
-    // It was killed seconds ago, by the time that its message has come back.
-    assert!(!is_alive(processes[0]), "what hung is gone");
+    // The first process was killed seconds ago, before its message came back.
+    assert!(!is_alive(processes[0]), "the hung process is gone");
 }
 
-async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
+async fn a_hanging_batch_is_cut_off_as_a_whole(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(0, &[]), scripted_message(1, &["hang"])]).await;
-    let running = topology.start_functions(&short(language, &journal));
+    let running = topology.start_functions(&short_timeout_setup(language, &journal));
     topology.wait_until_settled(&running).await;
 
     let first = &running.processor.invocations()[0];
@@ -275,7 +276,7 @@ async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
         "{}",
         running.full_log()
     );
-    // There is no evidence that the first one was done.
+    // There is no evidence that the first record was processed.
     for (n, action) in [(0, "ok"), (1, "hang")] {
         let [first, again] = &journal_calls(&journal, n)[..] else {
             panic!("message {n}, twice: {}", running.full_log())
@@ -286,12 +287,12 @@ async fn a_batch_that_hangs_is_cut_off_as_a_whole(language: Language) {
     assert_replaced(&journal);
 }
 
-async fn a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_other(language: Language) {
+async fn a_handler_process_exit_costs_only_its_own_message_an_attempt(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     let scripts = [&["exit"][..], &[], &["signal"], &[], &["exit", "exit", "exit"], &[]];
     let messages: Vec<_> = (0..).zip(scripts).map(|(n, script)| scripted_message(n, script)).collect();
     topology.send_all(&messages).await;
-    // A busy machine takes seconds for each of three new processes.
+    // A busy machine needs seconds to start each of three new processes.
     let timeout = Duration::from_secs(120);
     let running =
         topology.start_functions(&TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) });
@@ -317,11 +318,11 @@ async fn a_handler_whose_process_ends_costs_its_own_message_an_attempt_and_no_ot
         (record.error_type.as_str(), &record.dead_letter["cause"]),
         ("RETRY_ATTEMPT_EXCEEDED", &cause)
     );
-    // The first of all, and one after each of five ends but the last.
+    // The first process, and a new one after each of the five exits except the last.
     assert_eq!(journal_processes(&journal).len(), 5, "{}", running.full_log());
 }
 
-async fn a_handler_without_memory_costs_its_own_message_an_attempt_and_no_other(language: Language) {
+async fn running_out_of_memory_costs_only_its_own_message_an_attempt(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology
         .send_batch([scripted_message(0, &[]), scripted_message(1, &["memory"]), scripted_message(2, &[])])
@@ -344,11 +345,11 @@ async fn a_handler_without_memory_costs_its_own_message_an_attempt_and_no_other(
     for n in [0, 2] {
         assert_eq!(journal_calls(&journal, n), ["0 0 ok -"], "message {n}");
     }
-    // AWS's runtime for Java ends its process after such an error, too.
+    // AWS's runtime for Java exits after such an error, too.
     assert_eq!(journal_processes(&journal).len(), 2, "{}", running.full_log());
 }
 
-async fn a_batch_whose_process_ends_comes_back_as_a_whole(language: Language) {
+async fn a_batch_whose_process_exits_is_retried_as_a_whole(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(0, &[]), scripted_message(1, &["exit"])]).await;
     let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
@@ -359,9 +360,9 @@ async fn a_batch_whose_process_ends_comes_back_as_a_whole(language: Language) {
     assert_eq!(journal_processes(&journal).len(), 2);
 }
 
-async fn a_killed_process_in_mid_batch_loses_nothing(language: Language) {
+async fn a_process_killed_mid_batch_loses_nothing(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
-    // The last one: each that a function of one's own is called for waits for the one before it.
+    // The last record hangs: a user's own function is called with one record at a time.
     let script = |n: u32| if n == 9 { &["hang"][..] } else { &[] };
     topology.send_all(&(0..10).map(|n| scripted_message(n, script(n))).collect::<Vec<_>>()).await;
     let running = topology.start_functions(&TopologySetup::for_script(language, &journal));
@@ -379,7 +380,7 @@ async fn a_killed_process_in_mid_batch_loses_nothing(language: Language) {
     assert_eq!((first.records.len(), first.failed.len(), &first.outcome), (10, 10, &InvocationOutcome::Died));
     assert_eq!(journal_calls(&journal, 9), ["0 0 hang -", "0 0 ok Redrive"], "{}", running.full_log());
     for n in 0..9 {
-        // At least once: what was done before the death, but not acknowledged, is done again.
+        // Delivery is at least once: records processed but not acknowledged before the death are processed again.
         assert_eq!(journal_calls(&journal, n), ["0 0 ok -", "0 0 ok Redrive"], "message {n}");
     }
     assert!(final_records(&topology).await.is_empty());
@@ -403,7 +404,7 @@ async fn a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing(la
     assert!(final_records(&topology).await.is_empty());
 }
 
-async fn a_message_with_ten_attributes_whose_call_fails_is_called_again(language: Language) {
+async fn a_failed_message_with_ten_attributes_is_called_again(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     let attribute = MessageAttributeValue::builder().data_type("String").string_value("x").build().unwrap();
     let ten = (0..10).map(|n| (format!("a{n}"), attribute.clone())).collect();
@@ -418,10 +419,10 @@ async fn a_message_with_ten_attributes_whose_call_fails_is_called_again(language
     assert!(final_records(&topology).await.is_empty());
 }
 
-async fn a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive(language: Language) {
+async fn a_refused_hand_off_is_reported_and_arrives_by_redrive(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(1, &["transient"]), scripted_message(2, &[])]).await;
-    // Short: a send that is refused is tried again for as long as the invocation has time.
+    // Short: a refused send is retried for the rest of the invocation.
     let mut setup =
         TopologySetup { timeout: Duration::from_secs(4), ..TopologySetup::for_script(language, &journal) };
     setup.processor_variables.push(("INTERMEDIATE_DLQ_URL", format!("{}-gone", topology.intermediate.url)));
@@ -430,6 +431,6 @@ async fn a_hand_off_that_is_refused_is_reported_and_arrives_by_redrive(language:
     let first = &running.processor.invocations()[0];
     assert_eq!((first.records.len(), first.failed.len()), (2, 1), "{}", running.full_log());
     assert_eq!(journal_calls(&journal, 1), ["0 0 transient -", "0 0 ok Redrive"]);
-    assert_eq!(journal_calls(&journal, 2), ["0 0 ok -"], "its neighbour is done");
+    assert_eq!(journal_calls(&journal, 2), ["0 0 ok -"], "the other message is processed");
     assert!(final_records(&topology).await.is_empty());
 }

@@ -1,5 +1,5 @@
-//! What is secret stays where it belongs, at the loudest log level: payloads and attributes in the queues, a target's error
-//! text in the queues, a target's answers and all credentials nowhere.
+//! Secrets do not leak, even at the most verbose log level: payloads, attributes and a target's error messages stay in
+//! the queues, and a target's responses and all credentials appear nowhere.
 
 mod command_line;
 mod starts;
@@ -20,27 +20,27 @@ use serde_json::{Value, json};
 
 use super::{id, new_topology};
 
-/// A producer's.
+/// Canaries in a producer's data.
 const BODY: &str = "Wq7bodyK2vXt9Lm3";
 const MEMBER_NAME: &str = "Hd8memberT5rNz1Cq";
 const METADATA: &str = "Gf4metaR7yJw2Kp6x";
 const ATTRIBUTE: &str = "Lk9attributeV3sBn5";
 const BYTES: &str = "Xp2bytesM8tQh4Rd7";
 const GROUP: &str = "Nc6groupF1zUe5Wj9";
-/// The operator's.
+/// Canaries in the operator's settings.
 const KEY_ID: &str = "AKIACANARYB5K8KEYID1";
 const ACCESS_KEY: &str = "Sv3accessD7wLg2Pt";
 const TOKEN: &str = "Bm5sessionY4hXr8Zk";
 const HEADER: &str = "Qj1headerC6nTs9Vf";
 const QUERY: &str = "Rw8queryJ3pGk5Hy2";
-/// The target's.
+/// Canaries in the target's data.
 const ERROR_TYPE: &str = "Eu7errorTypeA2mSx";
 const ERROR_TEXT: &str = "Pd4errorTextW9cNb";
 const LAMBDA_ANSWER: &str = "Kt6answerZ1vRq8Fh";
 const LAMBDA_LOG: &str = "Vy2logResultL5jDw";
 const LAMBDA_REFUSAL: &str = "Mx9refusedG3kTc7Bp";
 
-/// Never in logs, metrics or reports to Lambda.
+/// Secrets that must not appear in logs, metrics or reports to Lambda.
 fn secrets() -> Canaries {
     Canaries::new([
         BODY,
@@ -64,8 +64,8 @@ fn secrets() -> Canaries {
     ])
 }
 
-/// Not in the queues either.
-fn kept_from_queues() -> Canaries {
+/// Secrets that must not appear in the queues either.
+fn queue_canaries() -> Canaries {
     Canaries::new([
         KEY_ID,
         ACCESS_KEY,
@@ -80,7 +80,7 @@ fn kept_from_queues() -> Canaries {
     ])
 }
 
-/// The n-th message, with canaries wherever a producer may write.
+/// The n-th message, with canaries in every place that a producer can set.
 fn message(n: u32, more: &Value) -> String {
     let mut body = json!({
         "metadata": { "message_id": id(n), "note": METADATA },
@@ -104,7 +104,8 @@ async fn send(topology: &TestTopology, bodies: impl IntoIterator<Item = String>)
     }
 }
 
-/// As loud as the functions and their dependencies can be made, with the operator's canaries, through a tap.
+/// The most verbose settings of the functions and their dependencies, with the operator's canaries, through a proxy
+/// that records the requests.
 fn loud(mut setup: TopologySetup, tap: &Tap) -> TopologySetup {
     setup.variables.extend(loud_variables());
     setup.endpoint_url = Some(tap.endpoint_url().to_owned());
@@ -126,7 +127,7 @@ fn loud_variables() -> [(&'static str, String); 8] {
     .map(|(name, value)| (name, value.to_owned()))
 }
 
-/// Searches all output, all outcomes that Lambda received, and all that was sent to the inner queues and the final DLQ.
+/// Searches all output, all outcomes received by Lambda, and all messages sent to the inner queues and the final DLQ.
 fn assert_nothing_leaked(running: &RunningTopology, topology: &TestTopology, tap: &Tap) {
     let log = running.full_log();
     assert!(
@@ -137,7 +138,7 @@ fn assert_nothing_leaked(running: &RunningTopology, topology: &TestTopology, tap
     let mut sent = 0;
     for queue in [&topology.source, &topology.intermediate, &topology.annotation, &topology.final_dlq] {
         for entry in tap.sent_to(&queue.url) {
-            kept_from_queues().assert_absent("what was sent to a queue", &entry.to_string());
+            queue_canaries().assert_absent("an entry sent to a queue", &entry.to_string());
             sent += 1;
         }
     }
@@ -145,7 +146,7 @@ fn assert_nothing_leaked(running: &RunningTopology, topology: &TestTopology, tap
 }
 
 #[tokio::test]
-async fn a_planted_leak_of_a_program_is_found() {
+async fn a_leak_planted_in_a_program_is_found() {
     let probe = LambdaFunction::new("probe", PathBuf::from(env!("CARGO_BIN_EXE_probe-function")), []);
     let body = json!({ "do": BODY }).to_string();
     let outcome = probe.invoke(&json!({ "Records": [{ "body": body }] }), Duration::from_secs(20)).await;
@@ -161,9 +162,9 @@ async fn a_planted_leak_of_a_program_is_found() {
     assert_eq!(secrets().found_in(&format!("{outcome:?}")), [METADATA]);
 }
 
-/// What no event source mapping sends, and what it sends when something is wrong.
+/// Events that no event source mapping sends, or only when something is wrong.
 #[tokio::test]
-async fn an_event_that_cannot_be_read_is_reported_without_its_text() {
+async fn an_unreadable_event_is_reported_without_its_text() {
     let topology = new_topology().await;
     let record =
         json!({ "messageId": "m-1", "body": BODY, "eventSourceARN": topology.source.arn, "attributes": {} });

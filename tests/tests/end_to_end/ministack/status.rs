@@ -1,4 +1,4 @@
-//! `redeliver status` and an emulator's CloudWatch, which boto3 has written to.
+//! `redeliver status` with an emulator's CloudWatch, filled by boto3.
 
 use std::process::Stdio;
 
@@ -9,7 +9,7 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// What it says of the target of the queue `orders`.
+/// The reported state of the target of the queue `orders`.
 async fn target(emulator: &Ministack) -> Value {
     status(emulator, "orders").await["target"].take()
 }
@@ -37,9 +37,9 @@ async fn status_reports_a_down_target_with_its_start() {
     let emulator = Ministack::with_all_services();
     let function = "orders-prod-message-processor";
     boto3(&emulator, &["read", "orders", function]).await;
-    boto3(&emulator, &["circuit-open", "of-somebody-else", "3"]).await;
+    boto3(&emulator, &["circuit-open", "another-function", "3"]).await;
     boto3(&emulator, &["circuit-open", function, "100", "95"]).await;
-    assert_eq!(target(&emulator).await, json!({ "state": "no_outage_seen" }), "what was down is back");
+    assert_eq!(target(&emulator).await, json!({ "state": "no_outage_seen" }), "the target is back");
 
     boto3(&emulator, &["circuit-open", function, "62", "50", "40", "30", "18", "6"]).await;
     let seen = target(&emulator).await;
@@ -47,15 +47,15 @@ async fn status_reports_a_down_target_with_its_start() {
     let moment = |name: &str| seen[name].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
     let (since, last_sign) = (moment("down_since"), moment("last_sign"));
     assert_eq!((since.timestamp() % 300, last_sign.timestamp() % 300), (0, 0), "{seen}");
-    // From 62 minutes ago to 6 minutes ago, each in the five minutes that it is in.
+    // From 62 minutes ago to 6 minutes ago, each rounded down to its period of five minutes.
     assert!([55, 60].contains(&(last_sign - since).num_minutes()), "{seen}");
     let seconds = seen["seconds"].as_i64().unwrap();
-    // Since the beginning of that period, and for as long as this test takes.
+    // Since the start of that period, with a margin for this test's duration.
     assert!((62 * 60..62 * 60 + 300 + 600).contains(&seconds), "{seen}");
 }
 
 #[tokio::test]
-async fn a_queue_that_something_polls_without_an_event_source_mapping_is_read() {
+async fn a_queue_polled_without_a_mapping_is_reported_as_read() {
     let emulator = Ministack::with_all_services();
     boto3(&emulator, &["polls", "unread", "60"]).await;
     boto3(&emulator, &["polls", "polled", "3", "5", "60"]).await;

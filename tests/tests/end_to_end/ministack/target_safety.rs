@@ -1,4 +1,4 @@
-//! Where the real message-processor goes with a message, and where nothing can send it.
+//! The destinations that the real message-processor sends a message to, and those it never does.
 
 use std::time::Duration;
 
@@ -28,12 +28,12 @@ async fn a_proxy_variable_applies_to_the_sdk_and_not_to_messages() {
 
     assert_eq!(target.requests_for(&id(0)).len(), 1, "{}", running.full_log());
     let actions: Vec<_> = proxy.observed_requests().into_iter().map(|request| request.action).collect();
-    // Hand-off, verdict and final record: the SDK does take the proxy, so the variables were in force.
+    // Hand-off, verdict and final record: the SDK uses the proxy, so the variables were effective.
     assert_eq!(actions, ["SendMessageBatch"; 3], "{}", running.full_log());
 }
 
-/// The call of one message, and what became of it: the hand-off's reason, if there was one.
-async fn called(target: &str, variables: &[(&str, String)]) -> Option<Value> {
+/// Calls the target with one message, and returns the reason of the hand-off, if any.
+async fn hand_off_reason(target: &str, variables: &[(&str, String)]) -> Option<Value> {
     let topology = new_topology().await;
     let queues = [
         ("TARGET", target.to_owned()),
@@ -68,20 +68,20 @@ async fn a_target_with_an_invalid_certificate_gets_no_message() {
     let authority = TestAuthority::new();
     let trust = [("SSL_CERT_FILE", authority.file.display().to_string())];
     let good = TlsTarget::start(&authority, Certificate::Good).await;
-    assert_eq!(called(&good.url, &trust).await, None, "the authority is trusted");
+    assert_eq!(hand_off_reason(&good.url, &trust).await, None, "the authority is trusted");
     assert_eq!(good.requests(), 1);
-    for (certificate, what) in [
+    for (certificate, reason) in [
         (Certificate::OtherName, "certificate of another name"),
         (Certificate::Expired, "expired certificate"),
         (Certificate::SelfSigned, "unknown issuer"),
     ] {
         let target = TlsTarget::start(&authority, certificate).await;
-        // What is allowed for http:// allows nothing for https://.
+        // The setting that allows http:// must not affect https://.
         let variables = [&trust[..], &[("TARGET_ALLOW_HTTP", "true".to_owned())]].concat();
-        let failure = called(&target.url, &variables).await.expect("a hand-off");
+        let failure = hand_off_reason(&target.url, &variables).await.expect("a hand-off");
         assert_eq!(
             (&failure["type"], &failure["details"], &failure["kind"]),
-            (&json!("Http.Tls"), &json!(format!("no TLS connection: {what}")), &json!("held")),
+            (&json!("Http.Tls"), &json!(format!("no TLS connection: {reason}")), &json!("held")),
             "{certificate:?}"
         );
         assert_eq!(target.requests(), 0, "{certificate:?}");
@@ -91,7 +91,7 @@ async fn a_target_with_an_invalid_certificate_gets_no_message() {
 #[tokio::test]
 async fn a_target_without_a_trusted_authority_gets_no_message() {
     let target = TlsTarget::start(&TestAuthority::new(), Certificate::Good).await;
-    let failure = called(&target.url, &[]).await.expect("a hand-off");
+    let failure = hand_off_reason(&target.url, &[]).await.expect("a hand-off");
     assert_eq!(failure["details"], "no TLS connection: unknown issuer");
     assert_eq!(target.requests(), 0);
 }
@@ -99,7 +99,8 @@ async fn a_target_without_a_trusted_authority_gets_no_message() {
 #[tokio::test]
 async fn https_targets_never_fall_back_to_http() {
     let target = HttpTargetServer::start().await;
-    let failure = called(&target.url().replace("http://", "https://"), &[]).await.expect("a hand-off");
+    let failure =
+        hand_off_reason(&target.url().replace("http://", "https://"), &[]).await.expect("a hand-off");
     assert_eq!(failure["details"], "no TLS connection: the target does not speak TLS");
     assert_eq!(target.request_count(), 0);
 }

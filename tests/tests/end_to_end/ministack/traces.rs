@@ -1,4 +1,4 @@
-//! Attempts as a collector receives them, and as OpenTelemetry's own SDKs continue them.
+//! Spans of attempts, as received by a collector and continued by OpenTelemetry's own SDKs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 const CLIENT: &str = "SPAN_KIND_CLIENT";
 const CONSUMER: &str = "SPAN_KIND_CONSUMER";
 
-/// Sends a message with the attribute `traceparent`; its SQS message id.
+/// Sends a message with the attribute `traceparent` and returns its SQS message id.
 async fn send(topology: &TestTopology) -> String {
     let parent = MessageAttributeValue::builder().data_type("String");
     let parent = parent.string_value(format!("00-{TRACE}-{SPAN}-01")).build().unwrap();
@@ -36,15 +36,15 @@ async fn send(topology: &TestTopology) -> String {
 
 #[tokio::test]
 async fn attempt_traces_link_to_producer_and_previous_attempt() {
-    a_message_that_fails_three_times(false).await;
+    assert_three_attempts_are_traced(false).await;
 }
 
 #[tokio::test]
 async fn all_attempts_are_in_the_producers_trace_if_it_is_continued() {
-    a_message_that_fails_three_times(true).await;
+    assert_three_attempts_are_traced(true).await;
 }
 
-async fn a_message_that_fails_three_times(continues: bool) {
+async fn assert_three_attempts_are_traced(continues: bool) {
     let (topology, target, receiver) =
         (new_topology().await, HttpTargetServer::start().await, SpanReceiver::start().await);
     target.script_replies(&id(0), [Reply::Status(500), Reply::Status(500), Reply::Status(500)]);
@@ -55,7 +55,8 @@ async fn a_message_that_fails_three_times(continues: bool) {
     let running = topology.start_functions(&setup);
     topology.wait_until_settled(&running).await;
 
-    // For each attempt its batch, itself, its call, the hand-off, the decision and what it sends; and the dead letter.
+    // For each attempt: its batch, the attempt, its call, the hand-off, the decision and the send; and finally the dead
+    // letter.
     let received = MessageSpans(receiver.at_least(3 * 6 + 2).await);
     let ids: BTreeSet<_> = received.0.iter().map(|span| &span.span_id).collect();
     assert_eq!((received.0.len(), ids.len()), (20, 20), "each span once, with its own id: {received:#?}");
@@ -75,7 +76,10 @@ async fn a_message_that_fails_three_times(continues: bool) {
             (batch.name.clone(), batch.kind, &batch.parent_span_id),
             (format!("receive {source}"), CLIENT, &String::new())
         );
-        attributes(batch, on(source, "receive", json!({ "messaging.batch.message_count": 1 })));
+        assert_attributes(
+            batch,
+            message_attributes(source, "receive", json!({ "messaging.batch.message_count": 1 })),
+        );
         let mut links = vec![format!("receive {}-{}", batch.trace_id, batch.span_id)];
         links.extend(last_attempt.replace(format!("last_attempt {}-{}", attempt.trace_id, attempt.span_id)));
         if continues {
@@ -88,9 +92,9 @@ async fn a_message_that_fails_three_times(continues: bool) {
         traces.push(attempt.trace_id.clone());
         links.sort();
         assert_eq!(describe_links(attempt), links);
-        attributes(
+        assert_attributes(
             attempt,
-            on(
+            message_attributes(
                 source,
                 "process",
                 json!({
@@ -106,7 +110,7 @@ async fn a_message_that_fails_three_times(continues: bool) {
         assert!(attempt.is_error);
 
         let call = received.child(attempt, "POST", CLIENT, "message-processor");
-        attributes(
+        assert_attributes(
             call,
             json!({
                 "http.request.method": "POST",
@@ -119,7 +123,7 @@ async fn a_message_that_fails_three_times(continues: bool) {
         assert_eq!(requests[n].headers["traceparent"], format!("00-{}-{}-01", call.trace_id, call.span_id));
         assert!(call.is_error);
 
-        let hand_off = received.send(attempt, intermediate, "hand-off", 0, "message-processor");
+        let hand_off = received.sent_message_id(attempt, intermediate, "hand-off", 0, "message-processor");
         let decision =
             received.child(attempt, &format!("process {intermediate}"), CONSUMER, "failed-message-processor");
         let is_last = n == 2;
@@ -128,9 +132,9 @@ async fn a_message_that_fails_three_times(continues: bool) {
             "messaging.message.conversation_id": id(0),
             "redeliver.decision": if is_last { "RETRY_ATTEMPT_EXCEEDED" } else { "resend" },
         });
-        attributes(decision, on(intermediate, "process", decided));
+        assert_attributes(decision, message_attributes(intermediate, "process", decided));
         let (queue, name, delay) = if is_last { (annotation, "verdict", 0) } else { (source, "re-send", 1) };
-        sqs_message_id = received.send(decision, queue, name, delay, "failed-message-processor");
+        sqs_message_id = received.sent_message_id(decision, queue, name, delay, "failed-message-processor");
     }
 
     let last = received.attempt(2);
@@ -140,8 +144,8 @@ async fn a_message_that_fails_three_times(continues: bool) {
         "messaging.message.conversation_id": id(0),
         "redeliver.dead_letter": "RETRY_ATTEMPT_EXCEEDED",
     });
-    attributes(dead, on(annotation, "process", died));
-    let final_id = received.send(dead, final_dlq, "final record", 0, "final-dlq-annotator");
+    assert_attributes(dead, message_attributes(annotation, "process", died));
+    let final_id = received.sent_message_id(dead, final_dlq, "final record", 0, "final-dlq-annotator");
     let [record] = &final_records(&topology).await[..] else { panic!("one record\n{}", running.full_log()) };
     assert_eq!(record.message.message_id(), Some(final_id.as_str()));
     let traceparent = format!("00-{}-{}-01", last.trace_id, last.span_id);
@@ -149,7 +153,7 @@ async fn a_message_that_fails_three_times(continues: bool) {
     assert_eq!(
         super::message_attribute(&record.message, "traceparent"),
         format!("00-{TRACE}-{SPAN}-01"),
-        "as it came"
+        "unchanged"
     );
 }
 
@@ -158,37 +162,44 @@ async fn a_message_that_fails_three_times(continues: bool) {
 struct MessageSpans(Vec<ReceivedSpan>);
 
 impl MessageSpans {
-    fn one(&self, is_it: impl Fn(&ReceivedSpan) -> bool) -> &ReceivedSpan {
-        let found: Vec<_> = self.0.iter().filter(|span| is_it(span)).collect();
+    fn only(&self, matches: impl Fn(&ReceivedSpan) -> bool) -> &ReceivedSpan {
+        let found: Vec<_> = self.0.iter().filter(|span| matches(span)).collect();
         let [one] = found[..] else { panic!("{found:#?} in {self:#?}") };
         one
     }
 
     fn attempt(&self, n: usize) -> &ReceivedSpan {
-        self.one(|span| span.attributes.get("redeliver.retry_attempt") == Some(&json!(n)))
+        self.only(|span| span.attributes.get("redeliver.retry_attempt") == Some(&json!(n)))
     }
 
     fn linked(&self, span: &ReceivedSpan, role: &str) -> &ReceivedSpan {
         let link = span.links.iter().find(|link| link.attributes["redeliver.link"] == role).unwrap();
-        self.one(|span| (&span.trace_id, &span.span_id) == (&link.trace_id, &link.span_id))
+        self.only(|span| (&span.trace_id, &span.span_id) == (&link.trace_id, &link.span_id))
     }
 
     fn child(&self, parent: &ReceivedSpan, name: &str, kind: &str, service: &str) -> &ReceivedSpan {
-        let child = self.one(|span| span.parent_span_id == parent.span_id && span.name == name);
-        let of = (child.trace_id.as_str(), child.kind, child.service.as_str());
-        assert_eq!(of, (parent.trace_id.as_str(), kind, service), "{child:?}");
+        let child = self.only(|span| span.parent_span_id == parent.span_id && span.name == name);
+        let identity = (child.trace_id.as_str(), child.kind, child.service.as_str());
+        assert_eq!(identity, (parent.trace_id.as_str(), kind, service), "{child:?}");
         child
     }
 
-    /// The SQS message id of what was sent.
-    fn send(&self, parent: &ReceivedSpan, queue: &str, name: &str, delay: u32, service: &str) -> String {
+    /// The SQS message id of the sent message.
+    fn sent_message_id(
+        &self,
+        parent: &ReceivedSpan,
+        queue: &str,
+        name: &str,
+        delay: u32,
+        service: &str,
+    ) -> String {
         let send = self.child(parent, &format!("send {queue}"), CLIENT, service);
         let sqs_message_id = send.attributes["messaging.message.id"].as_str().unwrap();
         let mut expected = json!({ "messaging.message.id": sqs_message_id, "redeliver.send": name });
         if delay > 0 {
             expected["redeliver.delay_seconds"] = delay.into();
         }
-        attributes(send, on(queue, "send", expected));
+        assert_attributes(send, message_attributes(queue, "send", expected));
         assert!(!send.is_error);
         sqs_message_id.to_owned()
     }
@@ -205,14 +216,14 @@ fn describe_links(span: &ReceivedSpan) -> Vec<String> {
     links
 }
 
-/// All attributes of a span.
-fn attributes(span: &ReceivedSpan, expected: Value) {
+/// Checks all attributes of a span.
+fn assert_attributes(span: &ReceivedSpan, expected: Value) {
     let expected: BTreeMap<String, Value> = serde_json::from_value(expected).unwrap();
     assert_eq!(span.attributes, expected, "{}", span.name);
 }
 
-/// With what every span of a message has.
-fn on(queue: &str, operation: &str, more: Value) -> Value {
+/// Adds the attributes that every span of a message has.
+fn message_attributes(queue: &str, operation: &str, more: Value) -> Value {
     let Value::Object(mut attributes) = more else { panic!("an object") };
     for (name, value) in [
         ("system", "aws_sqs"),
@@ -226,9 +237,9 @@ fn on(queue: &str, operation: &str, more: Value) -> Value {
 }
 
 #[tokio::test]
-async fn a_broken_collector_costs_no_message_and_is_named_once() {
+async fn a_broken_collector_costs_no_message_and_warns_once() {
     let gone = format!("http://{}", free_address());
-    // Connections are accepted, and never read.
+    // Accepts connections, but never reads from them.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = (format!("http://{}", silent.local_addr().unwrap()), silent);
     let refuses = Router::new().fallback(async || StatusCode::SERVICE_UNAVAILABLE);
@@ -239,10 +250,10 @@ async fn a_broken_collector_costs_no_message_and_is_named_once() {
         (&silent.0, "warning: OpenTelemetry: spans are lost: the collector did not answer within 10s"),
         (&refusing, "warning: OpenTelemetry: spans are lost: the collector answered HTTP 503; check its log"),
     ];
-    join_all(warnings.map(|(endpoint, warning)| without_a_collector(endpoint, warning))).await;
+    join_all(warnings.map(|(endpoint, warning)| assert_spans_lost_with_warning(endpoint, warning))).await;
 }
 
-async fn without_a_collector(endpoint: &str, warning: &str) {
+async fn assert_spans_lost_with_warning(endpoint: &str, warning: &str) {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500), Reply::Status(410)]);
     let mut setup = TopologySetup::for_http_target(target.url());
@@ -260,24 +271,24 @@ async fn without_a_collector(endpoint: &str, warning: &str) {
             assert_eq!(invocation.outcome, all_kept, "{}", running.full_log());
         }
         let output = mapping.function().output_lines();
-        let said: Vec<_> =
+        let reported: Vec<_> =
             output.iter().filter(|line| line.is_stderr).map(|line| line.text.as_str()).collect();
-        assert!(said.is_empty() || said == [warning], "{said:?}");
+        assert!(reported.is_empty() || reported == [warning], "{reported:?}");
     }
 }
 
 #[tokio::test]
-async fn opentelemetrys_sdk_for_python_continues_the_trace_of_the_call() {
-    a_function_continues(|| python_program(&runtimes_folder(), "traced.handler")).await;
+async fn the_opentelemetry_python_sdk_continues_the_calls_trace() {
+    assert_trace_continues(|| python_program(&runtimes_folder(), "traced.handler")).await;
 }
 
 #[tokio::test]
-async fn opentelemetrys_sdk_for_node_continues_the_trace_of_the_call() {
-    a_function_continues(|| node_program(&runtimes_folder(), "traced.handler")).await;
+async fn the_opentelemetry_node_sdk_continues_the_calls_trace() {
+    assert_trace_continues(|| node_program(&runtimes_folder(), "traced.handler")).await;
 }
 
-/// A function that knows nothing of redeliver, with redeliver's spans and without them.
-async fn a_function_continues(function: impl Fn() -> LambdaProgram) {
+/// Checks a function that is unaware of redeliver, with redeliver's spans and without them.
+async fn assert_trace_continues(function: impl Fn() -> LambdaProgram) {
     for writes_spans in [true, false] {
         let (topology, receiver) = (new_topology().await, SpanReceiver::start().await);
         let LambdaProgram { path, variables } = function().with_layer();
@@ -294,14 +305,14 @@ async fn a_function_continues(function: impl Fn() -> LambdaProgram) {
         let running = topology.start_functions(&setup);
         topology.wait_until_settled(&running).await;
 
-        // The batch, the attempt and the call; and the function's own.
+        // The batch, the attempt and the call; and the function's own span.
         let count = if writes_spans { 4 } else { 1 };
         let received = MessageSpans(receiver.at_least(count).await);
         assert_eq!(received.0.len(), count, "{received:#?}");
-        let own = received.one(|span| span.name == "charge");
+        let own = received.only(|span| span.name == "charge");
         assert_eq!(own.kind, CONSUMER, "{}", running.full_log());
         let (trace, parent) = if writes_spans {
-            let call = received.one(|span| span.parent_span_id == received.attempt(0).span_id);
+            let call = received.only(|span| span.parent_span_id == received.attempt(0).span_id);
             (call.trace_id.as_str(), call.span_id.as_str())
         } else {
             (TRACE, SPAN)

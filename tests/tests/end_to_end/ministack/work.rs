@@ -1,4 +1,4 @@
-//! `redeliver work` with the real program: the whole loop in one process, its health, and its end.
+//! `redeliver work` with the real program: the complete loop in one process, its health endpoint, and its shutdown.
 
 mod image;
 mod manifests;
@@ -32,7 +32,7 @@ fn command(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command
     command
 }
 
-/// Without an endpoint, which may be the environment's.
+/// Without `--endpoint-url`, so the environment can set the endpoint.
 fn command_by_environment(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("work").args(arguments).env_clear();
@@ -40,7 +40,7 @@ fn command_by_environment(topology: &TestTopology, target: &str, arguments: &[&s
     command
 }
 
-/// Queues, policy, target; and that it can be listened to.
+/// Sets the queues, the policy and the target, and pipes the output.
 fn set_up(command: &mut Command, topology: &TestTopology, target: &str) {
     command.env("SOURCE_QUEUE_URL", &topology.source.url);
     command.env("INTERMEDIATE_DLQ_URL", &topology.intermediate.url);
@@ -50,7 +50,7 @@ fn set_up(command: &mut Command, topology: &TestTopology, target: &str) {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
 }
 
-/// A process that works.
+/// A running worker.
 struct Working {
     process: Child,
     stderr: Lines<BufReader<ChildStderr>>,
@@ -58,7 +58,7 @@ struct Working {
 }
 
 impl Working {
-    /// Starts it and waits until it polls.
+    /// Starts a worker and waits until it polls.
     async fn start(mut command: Command) -> Self {
         let mut process = command.args(["--health", "127.0.0.1:0"]).spawn().unwrap();
         let mut stderr = BufReader::new(process.stderr.take().unwrap()).lines();
@@ -77,7 +77,7 @@ impl Working {
         reqwest::get(format!("{}/metrics", self.health)).await.unwrap().text().await.unwrap()
     }
 
-    /// Sends a signal, and waits until the process has acknowledged it.
+    /// Sends a signal, and waits until the worker has acknowledged it.
     async fn signal(&mut self, name: &str, reported: &str) {
         let process = self.process.id().unwrap().to_string();
         let kill = Command::new("sh").args(["-c", &format!("kill -{name} {process}")]).status().await;
@@ -85,10 +85,10 @@ impl Working {
         assert_eq!(next_line(&mut self.stderr).await["event"], reported);
     }
 
-    /// How it ended, and the events that it wrote.
+    /// Waits for the end, and returns the exit code and the remaining events.
     async fn end(self) -> (Option<i32>, Vec<Value>) {
         let ended = tokio::time::timeout(PATIENCE, self.process.wait_with_output());
-        let output = ended.await.expect("it ends").unwrap();
+        let output = ended.await.expect("the program ends").unwrap();
         let lines = String::from_utf8(output.stdout).unwrap();
         (output.status.code(), lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect())
     }
@@ -100,7 +100,7 @@ async fn next_line(stderr: &mut Lines<BufReader<ChildStderr>>) -> Value {
 }
 
 /// Waits until the three inner queues have been empty for a while.
-async fn settle(topology: &TestTopology) {
+async fn wait_until_settled(topology: &TestTopology) {
     let (give_up, mut quiet) = (Instant::now() + PATIENCE, 0);
     while quiet < 3 {
         let mut waiting = 0;
@@ -113,7 +113,7 @@ async fn settle(topology: &TestTopology) {
     }
 }
 
-async fn until_called(target: &HttpTargetServer) {
+async fn wait_until_called(target: &HttpTargetServer) {
     let give_up = Instant::now() + PATIENCE;
     while target.request_count() == 0 {
         assert!(Instant::now() < give_up, "the target is not called");
@@ -134,7 +134,7 @@ async fn a_worker_settles_every_message_and_stops_on_sigterm() {
     .await;
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
     topology.send_batch(["nonsense".to_owned()]).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
 
     let (status, report) = working.get("/healthz").await;
     assert_eq!((status, &report["healthy"]), (200, &json!(true)), "{report}");
@@ -170,12 +170,12 @@ async fn a_worker_settles_every_message_and_stops_on_sigterm() {
     assert_eq!(count(ALL[0], "handed_off"), 2, "{events:?}");
     assert_eq!(count(ALL[1], "retry_scheduled"), 1, "{events:?}");
     assert_eq!(count(ALL[2], "dead_lettered"), 2, "{events:?}");
-    let of_messages = events.iter().filter(|line| line["event"] != "batch").count();
-    assert_eq!(of_messages, 9, "and given up twice: {events:?}");
+    let message_events = events.iter().filter(|line| line["event"] != "batch").count();
+    assert_eq!(message_events, 9, "with two messages given up: {events:?}");
 }
 
 #[tokio::test]
-async fn an_own_function_in_a_container_ends_with_its_worker() {
+async fn a_function_in_a_container_ends_with_its_worker() {
     const APP: &str = r#"
 import json, os
 def handler(event, context):
@@ -197,7 +197,7 @@ def handler(event, context):
     command.current_dir(folder.path());
     let mut working = Working::start(command).await;
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
 
@@ -207,7 +207,7 @@ def handler(event, context):
     let calls = fs::read_to_string(folder.path().join("calls")).unwrap();
     let mut called: Vec<_> = calls.lines().map(|line| line.split_once(' ').unwrap()).collect();
     let processes: BTreeSet<_> = called.iter().map(|(process, _)| *process).collect();
-    assert_eq!(processes.len(), 2, "one that ended, and one after it: {calls}");
+    assert_eq!(processes.len(), 2, "one that exited, and its replacement: {calls}");
     assert!(processes.iter().all(|process| !Path::new("/proc").join(process).exists()), "{calls}");
     called.sort_by_key(|(_, call)| *call);
     let called: Vec<_> = called.into_iter().map(|(_, call)| call).collect();
@@ -218,14 +218,14 @@ def handler(event, context):
 }
 
 #[tokio::test]
-async fn a_signal_in_the_middle_of_a_call_lets_the_batch_end() {
+async fn a_signal_during_a_call_lets_the_batch_finish() {
     for (signal, ends_with) in [("TERM", 0), ("INT", 130)] {
         let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
         target.script_replies(&id(0), [Reply::Hang]);
         topology.send_batch([test_message(0, &json!({}))]).await;
         let arguments = ["message-processor", "--wait", "1s", "--invocation", "9s"];
         let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
-        until_called(&target).await;
+        wait_until_called(&target).await;
         working.signal(signal, "stopping").await;
         assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
         assert_eq!(working.get("/readyz").await, (503, json!({ "ready": false })));
@@ -244,14 +244,14 @@ async fn a_signal_in_the_middle_of_a_call_lets_the_batch_end() {
 }
 
 #[tokio::test]
-async fn a_second_signal_or_the_grace_period_ends_a_worker_at_once() {
+async fn a_second_signal_or_the_grace_period_ends_a_worker_immediately() {
     for (more, reason) in [(&["--shutdown", "1s"][..], None), (&[], Some("INT"))] {
         let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
         target.script_replies(&id(0), [Reply::Hang]);
         topology.send_batch([test_message(0, &json!({}))]).await;
         let arguments = [&["message-processor", "--wait", "1s"], more].concat();
         let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
-        until_called(&target).await;
+        wait_until_called(&target).await;
         working.signal("TERM", "stopping").await;
         match reason {
             Some(second) => working.signal(second, "broken_off").await,
@@ -265,7 +265,7 @@ async fn a_second_signal_or_the_grace_period_ends_a_worker_at_once() {
 }
 
 #[tokio::test]
-async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused() {
+async fn a_queue_with_too_short_a_visibility_timeout_is_refused() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     topology.send_batch([test_message(0, &json!({}))]).await;
     let arguments = [&ALL[..], &["--invocation", "31s"]].concat();
@@ -281,15 +281,16 @@ async fn a_queue_that_would_show_a_message_again_while_it_is_handled_is_refused(
     assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
-/// What went round the annotator would be in the final DLQ without a reason; what came out of the final DLQ would be called again.
+/// A message that bypasses the annotator would be in the final DLQ without a reason; a message received from the final
+/// DLQ would be called again.
 #[tokio::test]
-async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received() {
+async fn miswired_queues_are_refused_before_any_receive() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     topology.send_batch([test_message(0, &json!({}))]).await;
     let (source, last) = (&topology.source.url, &topology.final_dlq.url);
     let same = format!("- SOURCE_QUEUE_URL and FINAL_DLQ_URL name the same queue ({source})");
     let another = format!("which is not the queue of INTERMEDIATE_DLQ_URL ({last}-2)");
-    for (variable, value, said) in
+    for (variable, value, expected) in
         [("FINAL_DLQ_URL", source.clone(), same), ("INTERMEDIATE_DLQ_URL", format!("{last}-2"), another)]
     {
         let mut command = command(&topology, target.url(), &["message-processor"]);
@@ -298,12 +299,12 @@ async fn queues_that_are_wired_wrongly_are_refused_before_anything_is_received()
         assert_eq!(output.status.code(), Some(1), "{error}");
         let line: Value = serde_json::from_str(&error).expect("one JSON line");
         assert_eq!((&line["level"], &line["event"]), (&json!("ERROR"), &json!("not_started")));
-        assert!(line["error"].as_str().unwrap().contains(&said), "{error}");
+        assert!(line["error"].as_str().unwrap().contains(&expected), "{error}");
     }
     assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
-/// A log collector drops a line that is no JSON, or the whole batch with it.
+/// A log collector drops lines that are not JSON, or even the complete batch.
 #[tokio::test]
 async fn worker_warnings_are_json_lines() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
@@ -328,8 +329,8 @@ async fn a_key_rotated_during_worker_traffic_spends_no_attempt() {
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     command.envs(rotation.variables());
     let mut working = Working::start(command).await;
-    rotation.in_the_middle_of_traffic(&topology).await;
-    settle(&topology).await;
+    rotation.rotate_during_traffic(&topology).await;
+    wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     let (code, events) = working.end().await;
 

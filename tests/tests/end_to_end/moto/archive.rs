@@ -1,4 +1,4 @@
-//! The rights of the archive and of notices: they are enough, each is needed, and without one nothing is lost.
+//! The rights of the archive and of notices: they suffice, each is needed, and nothing is lost without one.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,17 +20,17 @@ const ROLE: &str = "FinalDlqAnnotator";
 /// One action on one resource.
 type ResourceRight = (&'static str, String);
 
-/// A deployment with an archive and notices, of which only the final-dlq-annotator is there.
+/// A deployment with an archive and notices, of which only the final-dlq-annotator exists.
 struct ArchiveDeployment {
     account: MotoAccount,
     key: Credentials,
-    /// Its name is no other account's.
+    /// Unique among all accounts.
     bucket: String,
     final_dlq_url: String,
     notify: String,
 }
 
-/// The events of a function.
+/// The recorded events of a function.
 #[derive(Clone, Default)]
 struct FunctionEvents(Arc<Mutex<Vec<Event>>>);
 
@@ -58,7 +58,7 @@ impl ArchiveDeployment {
         case
     }
 
-    /// All that the role may do.
+    /// All rights of the role.
     fn rights(&self) -> Vec<ResourceRight> {
         let bucket = &self.bucket;
         let publish = if self.notify.contains(":sns:") { "sns:Publish" } else { "events:PutEvents" };
@@ -74,7 +74,7 @@ impl ArchiveDeployment {
         let statement = |(action, on)| {
             let mut statement = json!({ "Effect": "Allow", "Action": action, "Resource": on });
             if action == "events:PutEvents" {
-                // As infra/lib/notify.ts has it.
+                // The condition of infra/lib/notify.ts.
                 let only =
                     json!({ "events:source": "redeliver", "events:detail-type": "Redeliver Cause Appeared" });
                 statement["Condition"] = json!({ "ForAllValues:StringEquals": only });
@@ -84,7 +84,8 @@ impl ArchiveDeployment {
         self.account.set_user_policy(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
     }
 
-    /// Gives the same record to a new environment. Returns true if it is done, and the events of archive and notices.
+    /// Delivers the same record to a new environment. Returns true if it was processed, and the events of archive and
+    /// notices.
     async fn receive(&self) -> (bool, Vec<String>) {
         let recorder = FunctionEvents::default();
         let settings = FinalDlqAnnotatorSettings {
@@ -136,11 +137,11 @@ fn to_strings(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_rights_of_an_archive_with_notices_are_enough_and_all_used() {
+async fn the_rights_of_an_archive_with_notices_suffice_and_are_all_used() {
     for service in ["sns", "events"] {
         let case = ArchiveDeployment::new(service).await;
         assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
-        // The record is received again, in another environment: its object is no second one.
+        // The record is received again, in another environment; it adds no second object.
         assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
         assert_eq!(case.archived().await, ["prod/dead-letters"]);
         let decisions = case.account.decisions();
@@ -152,7 +153,7 @@ async fn the_rights_of_an_archive_with_notices_are_enough_and_all_used() {
 }
 
 #[tokio::test]
-async fn a_record_that_the_archive_refuses_waits_until_the_right_is_back() {
+async fn a_record_refused_by_the_archive_waits_until_the_right_is_restored() {
     let case = ArchiveDeployment::new("sns").await;
     case.allow_all_but(Some("s3:PutObject")).await;
     assert_eq!(case.receive().await, (false, to_strings(&["archive refused: AccessDenied"])));
@@ -166,7 +167,7 @@ async fn a_record_that_the_archive_refuses_waits_until_the_right_is_back() {
 #[tokio::test]
 async fn a_record_whose_notice_is_refused_arrives() {
     for (service, action, notice) in [
-        // moto's refusal has not the shape of SNS's, so the SDK finds no code in it.
+        // moto's refusal has a different form from SNS's, so the SDK finds no code in it.
         ("sns", "sns:Publish", "notice refused: HTTP 403"),
         ("events", "events:PutEvents", "notice refused: AccessDeniedException"),
     ] {

@@ -1,4 +1,4 @@
-//! Dead letters of an archive are saved and sent back, with exactly the rights that docs/deploy/permissions.md names.
+//! Archived dead letters are saved and sent back with exactly the rights in docs/deploy/permissions.md.
 
 use std::process::Output;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const DEAD_LETTERS: u32 = 25;
 
-/// An archive with a dead letter of yesterday and older ones, an empty queue, and one who may send back.
+/// An archive with one dead letter from yesterday and older ones, an empty queue, and an operator's access key.
 struct ArchiveRedriveCase {
     account: MotoAccount,
     key: Credentials,
@@ -58,7 +58,7 @@ impl ArchiveRedriveCase {
         }
     }
 
-    /// The rights to read the archive and to send.
+    /// Grants the rights to read the archive and to send.
     async fn allow_documented_rights(&self) {
         let bucket = format!("arn:aws:s3:::{}", self.bucket);
         let source = format!("arn:aws:sqs:{REGION}:{}:orders", self.account.id);
@@ -67,7 +67,8 @@ impl ArchiveRedriveCase {
             json!({ "Effect": "Allow", "Action": "s3:GetObject", "Resource": format!("{bucket}/prod/*") }),
             json!({ "Effect": "Allow", "Action": ["sqs:GetQueueUrl", "sqs:GetQueueAttributes", "sqs:SendMessage"],
                     "Resource": source }),
-            // Needs no right at AWS ("GetCallerIdentity", AWS Security Token Service API Reference); moto wants one.
+            // Needs no right at AWS ("GetCallerIdentity", AWS Security Token Service API Reference), but moto requires
+            // one.
             json!({ "Effect": "Allow", "Action": "sts:GetCallerIdentity", "Resource": "*" }),
         ];
         self.account.set_user_policy("Operator", &statements).await;
@@ -78,7 +79,7 @@ impl ArchiveRedriveCase {
         command.args(arguments).current_dir(folder.path()).output().await.unwrap()
     }
 
-    async fn in_queue(&self) -> u32 {
+    async fn queue_depth(&self) -> u32 {
         let request = json!({ "QueueUrl": self.source_url, "AttributeNames": ["All"] });
         let answer = self.account.request_sqs("GetQueueAttributes", &request).await;
         let count: &Value = &answer["Attributes"]["ApproximateNumberOfMessages"];
@@ -86,8 +87,8 @@ impl ArchiveRedriveCase {
     }
 }
 
-/// Asserts the exit code, and returns what was printed.
-fn ended(output: &Output, code: i32) -> String {
+/// Checks the exit code and returns the output.
+fn checked_output(output: &Output, code: i32) -> String {
     let text = printed_text(output);
     assert_eq!(output.status.code(), Some(code), "{text}");
     text
@@ -106,15 +107,15 @@ async fn an_archive_is_saved_and_sent_back_once_with_the_documented_rights() {
     let (before, folder) = (case.account.decisions().len(), tempfile::tempdir().unwrap());
 
     let audit = ["audit", &format!("s3://{}/prod", case.bucket), "--save", "saved.jsonl"];
-    let saved = ended(&case.run(&folder, &audit).await, 3);
+    let saved = checked_output(&case.run(&folder, &audit).await, 3);
     assert!(saved.contains("1 dead letter of the last 14 days saved"), "{saved}");
 
     let redrive = ["redrive", "saved.jsonl", "--to", "orders", "--into-paused", "--apply"];
-    let applied = ended(&case.run(&folder, &redrive).await, 0);
+    let applied = checked_output(&case.run(&folder, &redrive).await, 0);
     assert_eq!(count(&applied, "sent back"), Some(DEAD_LETTERS), "{applied}");
-    let again = ended(&case.run(&folder, &redrive).await, 0);
+    let again = checked_output(&case.run(&folder, &redrive).await, 0);
     assert_eq!(count(&again, "sent before"), Some(DEAD_LETTERS), "{again}");
-    assert_eq!(case.in_queue().await, DEAD_LETTERS);
+    assert_eq!(case.queue_depth().await, DEAD_LETTERS);
 
     let decisions = case.account.decisions().split_off(before);
     let denied = |action: &str| decisions.iter().any(|one| !one.allowed && one.action.starts_with(action));

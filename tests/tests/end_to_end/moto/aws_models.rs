@@ -1,5 +1,5 @@
-//! Policies with only what exists in IAM, and the judges of policies and of requests (`tests/support/aws_models.py`), which
-//! find what is planted.
+//! Policies contain only elements that exist in IAM, and the checkers of policies and requests
+//! (`tests/support/aws_models.py`) find planted faults.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -28,7 +28,7 @@ async fn assert_passes(script: &str) {
 }
 
 #[tokio::test]
-async fn faults_planted_in_requests_are_found_with_their_place_and_rule() {
+async fn planted_request_faults_are_found_with_location_and_rule() {
     assert_passes("aws_models_test.py").await;
 }
 
@@ -70,25 +70,25 @@ async fn permissions() -> Map<String, Value> {
     policies
 }
 
-/// Pages and templates of users' own policies.
-fn published() -> Vec<PathBuf> {
+/// Pages and templates with users' own policies.
+fn published_policies() -> Vec<PathBuf> {
     let pages = ["docs/producers.md", "docs/deploy/upgrade.md", "examples/ecs.yaml", "examples/queues.yaml"];
     pages.iter().map(|path| workspace_root().join(path)).collect()
 }
 
-/// An action that IAM does not know grants nothing, and so does a condition on a key that a request never has: an
-/// emulator sees neither.
+/// An action unknown to IAM grants nothing, nor does a condition on a key that a request never has. An emulator notices
+/// neither.
 #[tokio::test]
-async fn every_policy_has_only_actions_resources_and_condition_keys_that_exist() {
+async fn policies_use_only_existing_actions_resources_and_condition_keys() {
     let mut policies = permissions().await;
-    let of_templates =
+    let template_policies =
         TEMPLATES.iter().map(|(name, text)| (name.clone(), serde_json::from_str(text).unwrap()));
-    policies.extend(of_templates);
+    policies.extend(template_policies);
     let folder = super::templates_directory();
     let with_parameters =
         ["parameters.yaml", "own-function.yaml", "ordered.yaml"].map(|name| folder.join(name));
     let mut judge = python("policies.py");
-    judge.args(published()).args(with_parameters);
+    judge.args(published_policies()).args(with_parameters);
     let mut judge =
         judge.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let text = serde_json::to_vec(&policies).unwrap();

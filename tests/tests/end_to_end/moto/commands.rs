@@ -1,5 +1,5 @@
-//! The rights of the operator's commands: each works with exactly the policy that `redeliver permissions` prints, uses all of
-//! it that moto enforces, and names each right that is missing.
+//! The rights of the operator's commands: each command works with exactly the policy printed by `redeliver
+//! permissions`, uses every right in it that moto enforces, and names each missing right.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 use super::CASES_AT_ONCE;
 
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
-/// It stays in the DLQ, so a command that has received it gives it back.
+/// Stays in the DLQ, so the command makes it visible again after receiving it.
 const OTHER_ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
 
-/// A deployment of two messages in its final DLQ, and one who has an access key and no rights yet.
+/// A deployment with two messages in its final DLQ, and an access key without rights.
 struct CommandCase {
     account: MotoAccount,
     key: Credentials,
@@ -24,7 +24,7 @@ struct CommandCase {
 }
 
 impl CommandCase {
-    /// For this command.
+    /// The case for this command.
     async fn new(command: &str) -> Self {
         let case = Self::with_dead_letters(if command == "unblock" { "source.fifo" } else { "source" }).await;
         if command == "unblock" {
@@ -33,7 +33,7 @@ impl CommandCase {
         case
     }
 
-    /// A hidden message, and its notice.
+    /// Adds a hidden message and its notice.
     async fn block_a_group(&self) {
         let url =
             |name: &str| format!("{}/{}/orders-test-{name}", self.account.endpoint_url(), self.account.id);
@@ -50,7 +50,7 @@ impl CommandCase {
             "verdict": "MESSAGE_EXPIRED",
         });
         let failure = json!({ "Failure": { "DataType": "String", "StringValue": failure.to_string() } });
-        // That of group b stays, so it is given back.
+        // The notice of group b stays, so the command makes it visible again.
         for group in ["a", "b"] {
             let notice = json!({
                 "QueueUrl": url("blocked"), "MessageBody": "x", "MessageGroupId": group, "MessageAttributes": failure,
@@ -89,7 +89,7 @@ impl CommandCase {
         command.output().await.unwrap()
     }
 
-    /// The statements that the program prints, run with all rights.
+    /// The statements printed by the program when run with all rights.
     async fn statements(&self, command: &str) -> Vec<Value> {
         self.account
             .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
@@ -101,7 +101,7 @@ impl CommandCase {
     }
 }
 
-/// As in a policy: each action with each resource.
+/// The rights of a policy: each action with each resource.
 fn list_rights(statements: &[Value]) -> Vec<(String, String)> {
     let pairs = statements.iter().flat_map(super::rights::pairs);
     pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
@@ -116,7 +116,7 @@ fn without_right(statements: &[Value], (action, resource): &(String, String)) ->
     left
 }
 
-/// moto does not check rights to CloudWatch, and of Lambda's requests only the one to invoke.
+/// moto does not check rights for CloudWatch, and of Lambda's requests it checks only invocations.
 fn is_enforced((action, _): &(String, String)) -> bool {
     !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
 }
@@ -135,7 +135,7 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
     let used: BTreeSet<_> = decisions.iter().map(|one| one.action.as_str()).collect();
     let granted: Vec<_> = list_rights(&statements).into_iter().filter(is_enforced).collect();
     let unused: Vec<_> = granted.iter().filter(|(action, _)| !used.contains(action.as_str())).collect();
-    assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted and not used");
+    assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted but not used");
 
     let cases = granted.iter().map(async |right| {
         let case = CommandCase::new(command).await;
@@ -186,7 +186,7 @@ async fn unblock_works_with_its_policy_and_names_each_missing_right() {
     each_right_is_needed_and_enough("unblock", &take_out, 0).await;
 }
 
-/// moto does not answer for event source mappings and metrics.
+/// moto does not implement event source mappings and metrics.
 #[tokio::test]
 async fn status_shows_blocked_groups() {
     let case = CommandCase::new("unblock").await;

@@ -1,15 +1,15 @@
-//! What is known of each right: who uses it, and what is in the log of a function that misses it.
+//! The expectations for each right: whether it is used, and the log of a function without it.
 
 use serde_json::Value;
 
-use super::rights::{RoleRight, is_of_lambda};
+use super::rights::{RoleRight, is_lambda_action};
 use super::stack::MotoStack;
 
-/// What a run with all rights has shown.
+/// The results of a run with all rights.
 pub(super) struct UsedRights {
     /// Rights that messages depend on.
     pub(super) used: Vec<RoleRight>,
-    /// Neither used nor explained; or explained and used all the same.
+    /// Rights that are unused without an explanation, or used despite one.
     pub(super) unexplained: Vec<String>,
     pub(super) denied: Vec<String>,
 }
@@ -23,11 +23,11 @@ impl UsedRights {
                 decision.allowed
                     && decision.user.split('@').next() == Some(&right.role)
                     && decision.action == right.action
-                    && is_on(&right.resource, &decision.resource)
+                    && covers(&right.resource, &decision.resource)
             });
-            if is_used != unused(stack, &right).is_none() {
+            if is_used != unused_reason(stack, &right).is_none() {
                 found.unexplained.push(format!("{right:?}: used: {is_used}"));
-            } else if is_used && !is_of_lambda(&right.action) && !right.role.contains("Setter") {
+            } else if is_used && !is_lambda_action(&right.action) && !right.role.contains("Setter") {
                 found.used.push(right);
             }
         }
@@ -42,53 +42,53 @@ impl UsedRights {
     }
 }
 
-/// A statement names a log group by all that is in it.
-fn is_on(of_statement: &str, resource: &str) -> bool {
-    match of_statement.strip_suffix('*') {
-        Some(start) => resource.starts_with(start) || of_statement == "*",
-        None => of_statement == resource,
+/// A statement names a log group with a wildcard for its contents.
+fn covers(pattern: &str, resource: &str) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(start) => resource.starts_with(start) || pattern == "*",
+        None => pattern == resource,
     }
 }
 
 /// The source queue's own key in the variant `existing-queue-with-keys`.
 const KEY_OF_EXISTING_QUEUE: &str = "-000000000002";
 
-/// The reason why it is unused: most of them come with the CDK's own grants.
-pub(super) fn unused(stack: &MotoStack, right: &RoleRight) -> Option<&'static str> {
+/// The reason why a right is unused. Most unused rights are part of the CDK's own grants.
+pub(super) fn unused_reason(stack: &MotoStack, right: &RoleRight) -> Option<&'static str> {
     let handler = stack.handler_of(&right.role);
     match right.action.as_str() {
         "sqs:GetQueueUrl" => Some("grantConsumeMessages; the URL is in the settings"),
         "sqs:ChangeMessageVisibility" if !stack.hides_messages() || handler != "message-processor" => {
-            Some("grantConsumeMessages; Lambda leaves what failed to the visibility timeout")
+            Some("grantConsumeMessages; Lambda leaves failed messages until their visibility timeout ends")
         }
         "sqs:SendMessage"
             if handler == "message-processor"
-                && stack.sends_again_itself()
+                && stack.resends_directly()
                 && right.resource.ends_with("-intermediate-dlq") =>
         {
-            Some("only with long delays does it begin hops; the statement is of both strategies")
+            Some("it starts hops only with long delays; both strategies share the statement")
         }
         "sqs:SendMessage"
             if handler == "message-processor"
                 && stack.has_strategy("delayed-resend")
                 && stack.is_own_queue(right) =>
         {
-            Some("only while the target is down does it send back what it did not call")
+            Some("it sends uncalled messages back only while the target is down")
         }
         "kms:GenerateDataKey"
             if handler == "message-processor" && right.resource.ends_with(KEY_OF_EXISTING_QUEUE) =>
         {
-            Some("the key of the source queue, with the right before")
+            Some("the key of the source queue, needed only for the right above")
         }
         "secretsmanager:DescribeSecret" => Some("grantRead; the ARN is in the settings"),
         _ => None,
     }
 }
 
-/// What must be in the log of the function that misses it; `None`: Lambda misses it, and the function is not asked.
-pub(super) fn said_in_the_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<String>> {
+/// The expected log lines of a function without this right; `None` if Lambda itself uses it, so no function reports it.
+pub(super) fn expected_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<String>> {
     let handler = stack.handler_of(&right.role);
-    // Without a function of ours there is no log of ours.
+    // Without one of our functions there is no log to check.
     stack.mappings.iter().find(|mapping| mapping.role == right.role)?;
     let is_own_queue = stack.is_own_queue(right);
     let queue = right.resource.rsplit(':').next().unwrap_or_default();
@@ -122,7 +122,7 @@ pub(super) fn said_in_the_log(stack: &MotoStack, right: &RoleRight) -> Option<Ve
 }
 
 impl MotoStack {
-    /// Around a function of a user's own it is the message-processor as well.
+    /// A wrapped user's own function counts as the message-processor.
     fn handler_of(&self, role: &str) -> &str {
         let mapping = self.mappings.iter().find(|mapping| mapping.role == role);
         let handler = mapping.map_or("", |mapping| &mapping.handler);
@@ -133,17 +133,17 @@ impl MotoStack {
         if is_users { "message-processor" } else { handler }
     }
 
-    /// True if the role's function reads the queue of the right.
+    /// Returns true if the role's function reads the queue of the right.
     fn is_own_queue(&self, right: &RoleRight) -> bool {
-        let mut of_role = self.mappings.iter().filter(|mapping| mapping.role == right.role);
-        of_role.any(|mapping| mapping.queue_arn == right.resource)
+        let mut mappings = self.mappings.iter().filter(|mapping| mapping.role == right.role);
+        mappings.any(|mapping| mapping.queue_arn == right.resource)
     }
 
     fn hides_messages(&self) -> bool {
         self.has_strategy("visibility") || self.has_strategy("ordered")
     }
 
-    fn sends_again_itself(&self) -> bool {
+    fn resends_directly(&self) -> bool {
         self.has_strategy("direct-resend")
     }
 

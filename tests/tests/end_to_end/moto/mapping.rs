@@ -1,4 +1,4 @@
-//! An event source mapping, as Lambda works for it: with the rights of the function's role.
+//! An event source mapping with the rights of the function's role, like Lambda's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::runtime_api::LambdaFunction;
 use serde_json::json;
 
-use super::rights::unless_denied;
+use super::rights::ok_unless_denied;
 
-/// A refusal ends a send at once, so no function comes near it.
+/// A refusal ends a send immediately, so no function comes close to this timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 pub(super) struct MotoMapping {
     pub(super) role: String,
-    /// The function's, or the user's function's logical id.
+    /// The handler, or the logical id of a user's own function.
     pub(super) handler: String,
     pub(super) queue_url: String,
     pub(super) queue_arn: String,
     pub(super) function: Arc<LambdaFunction>,
-    /// Signs as Lambda at work with the role.
+    /// A client that signs as Lambda with the function's role.
     pub(super) lambda: Client,
 }
 
 impl MotoMapping {
-    /// True if a batch came. "Using Lambda with Amazon SQS" lists the three rights.
+    /// Polls once. Returns true if a batch was received. "Using Lambda with Amazon SQS" lists the three rights.
     pub(super) async fn poll(&self, account: &MotoAccount) -> bool {
         let attributes = self.lambda.get_queue_attributes().queue_url(&self.queue_url);
-        if unless_denied(attributes.send().await).is_none() {
+        if ok_unless_denied(attributes.send().await).is_none() {
             return false;
         }
         let messages = self.receive().await;
@@ -46,7 +46,7 @@ impl MotoMapping {
             messages.iter().partition(|message| failed.contains(id(message)));
         let kept = self.delete(&done).await;
         for message in failures.into_iter().chain(done.into_iter().filter(|done| kept.contains(id(done)))) {
-            self.time_passes_for(message, account).await;
+            self.make_visible_again(message, account).await;
         }
         true
     }
@@ -55,10 +55,10 @@ impl MotoMapping {
         let request = self.lambda.receive_message().queue_url(&self.queue_url).max_number_of_messages(10);
         let request = request.message_attribute_names("All");
         let request = request.message_system_attribute_names(MessageSystemAttributeName::All);
-        unless_denied(request.send().await).and_then(|answer| answer.messages).unwrap_or_default()
+        ok_unless_denied(request.send().await).and_then(|answer| answer.messages).unwrap_or_default()
     }
 
-    /// The ids of those that are still there.
+    /// Deletes messages, and returns the ids of those that could not be deleted.
     async fn delete(&self, messages: &[&Message]) -> BTreeSet<String> {
         if messages.is_empty() {
             return BTreeSet::new();
@@ -68,7 +68,7 @@ impl MotoMapping {
             entry.receipt_handle(handle(message)).build().unwrap()
         });
         let request = self.lambda.delete_message_batch().queue_url(&self.queue_url);
-        match unless_denied(request.set_entries(Some(entries.collect())).send().await) {
+        match ok_unless_denied(request.set_entries(Some(entries.collect())).send().await) {
             Some(deleted) => {
                 assert!(deleted.failed.is_empty(), "not deleted: {:?}", deleted.failed);
                 BTreeSet::new()
@@ -77,8 +77,8 @@ impl MotoMapping {
         }
     }
 
-    /// Until it is visible again.
-    async fn time_passes_for(&self, message: &Message, account: &MotoAccount) {
+    /// Makes a message visible, as if its visibility timeout had ended.
+    async fn make_visible_again(&self, message: &Message, account: &MotoAccount) {
         let request =
             json!({ "QueueUrl": self.queue_url, "ReceiptHandle": handle(message), "VisibilityTimeout": 0 });
         account.request_sqs("ChangeMessageVisibility", &request).await;

@@ -1,4 +1,4 @@
-//! Messages that go every way, and where they must end.
+//! Messages with every possible path, and their expected results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -9,10 +9,10 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
 use super::queues::set;
-use super::rights::{lambda_session, unless_denied};
+use super::rights::{lambda_user, ok_unless_denied};
 use super::stack::MotoStack;
 
-/// What of the messages is where the target of the variant is.
+/// The target of the variant.
 enum VariantTarget<'a> {
     Http(&'a HttpTargetServer),
     Lambda,
@@ -28,12 +28,12 @@ pub(super) struct MotoMessages<'a> {
 }
 
 struct SentMessage {
-    /// What finds it again.
+    /// A string that identifies the message.
     id: String,
     body: String,
-    /// How often the target fails.
+    /// The number of calls that fail.
     failures: usize,
-    /// SQS takes it from the source queue after a receive, as if the function had died.
+    /// True if SQS moves it from the source queue after a receive, as if the function had died.
     is_moved: bool,
     end: MessageEnd,
 }
@@ -42,11 +42,11 @@ struct SentMessage {
 enum MessageEnd {
     Processed,
     Final(&'static str),
-    /// For its next hop, on the intermediate DLQ; a failed invocation on the retry queue.
+    /// Waits for its next hop on the intermediate DLQ, or for its next invocation on the retry queue.
     Waiting,
 }
 
-const FOR_EVER: usize = 1000;
+const ALWAYS_FAILS: usize = 1000;
 /// More than one hop, and longer than any test.
 pub(super) const LONG: u32 = 7200;
 
@@ -76,13 +76,13 @@ impl<'a> MotoMessages<'a> {
         let permanent = MessageEnd::Final("NON_RETRYABLE_ERROR");
         self.add_message(stack, MessageEnd::Processed, 0, false);
         self.add_message(stack, MessageEnd::Processed, 1, false);
-        self.add_message(stack, exhausted, FOR_EVER, false);
+        self.add_message(stack, exhausted, ALWAYS_FAILS, false);
         if matches!(self.target, VariantTarget::Http(_) | VariantTarget::Function) {
-            self.add_message(stack, permanent, FOR_EVER, false);
+            self.add_message(stack, permanent, ALWAYS_FAILS, false);
         }
         let is_resent = stack.queue("intermediate-dlq").is_some();
         if is_resent && stack.has_long_delays() {
-            self.add_message(stack, MessageEnd::Waiting, FOR_EVER, false);
+            self.add_message(stack, MessageEnd::Waiting, ALWAYS_FAILS, false);
         }
         if is_resent {
             self.add_message(stack, MessageEnd::Processed, 0, true);
@@ -110,16 +110,16 @@ impl<'a> MotoMessages<'a> {
         self.sent.push(SentMessage { id, body, failures, is_moved, end });
     }
 
-    /// Of each function, by both names that a record may have for it; and of one that is not in the list. All have been
-    /// retried once already, except the one that waits for its first retry.
+    /// Adds failed invocations of each function, under both names that a record can have for it, and of a function that
+    /// is not in the list. All have been retried once, except the one that waits for its first retry.
     fn write_invocations(&mut self, stack: &MotoStack) {
         let prefix = format!("arn:aws:lambda:{REGION}:{}:function:", stack.account.id);
         let functions = users_functions(stack).into_iter();
         let named = functions.flat_map(|name| [format!("{prefix}{name}"), format!("{prefix}{name}:$LATEST")]);
         let mut invocations: Vec<_> = named.map(|arn| (arn, 3, MessageEnd::Processed)).collect();
         let first = invocations[0].0.clone();
-        invocations.push((first.clone(), FOR_EVER, MessageEnd::Final("RETRY_ATTEMPT_EXCEEDED")));
-        invocations.push((first, FOR_EVER, MessageEnd::Waiting));
+        invocations.push((first.clone(), ALWAYS_FAILS, MessageEnd::Final("RETRY_ATTEMPT_EXCEEDED")));
+        invocations.push((first, ALWAYS_FAILS, MessageEnd::Waiting));
         invocations.push((format!("{prefix}payments"), 1, MessageEnd::Final("NON_RETRYABLE_ERROR")));
         for (number, (arn, failures, end)) in invocations.into_iter().enumerate() {
             let id = format!("{arn} {number}");
@@ -129,7 +129,7 @@ impl<'a> MotoMessages<'a> {
     }
 
     fn add_invalid(&mut self, stack: &MotoStack, is_moved: bool) {
-        // Where plain messages are taken, too, only what is nearly an envelope is invalid.
+        // Where plain messages are accepted, too, only an almost valid envelope is invalid.
         let message_id = format!("{}-0000-4000-8000-{:012}", &stack.account.id[4..], self.sent.len());
         let metadata = json!({ "message_id": message_id, "retry_attempt": format!("once {is_moved}") });
         let body = json!({ "metadata": metadata, "data": {} }).to_string();
@@ -149,16 +149,16 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// As a producer, or as Lambda where a function has failed.
+    /// Sends the messages like a producer, or like Lambda for failed invocations.
     pub(super) async fn send_messages(&self, stack: &MotoStack) {
-        // First those that SQS moves: the others must not be received before their function is there.
+        // Messages that SQS moves come first: the others must not be received before their function exists.
         let (moved, others): (Vec<_>, Vec<_>) = self.sent.iter().partition(|sent| sent.is_moved);
         for sent in moved.into_iter().chain(others) {
             if matches!(self.target, VariantTarget::Invocations) {
                 let payload = if sent.end == MessageEnd::Waiting {
                     sent.body.clone()
                 } else {
-                    retried_once(&sent.body)
+                    first_retry_payload(&sent.body)
                 };
                 send_record(stack, sent.id.split(' ').next().unwrap(), &payload).await;
                 continue;
@@ -166,7 +166,7 @@ impl<'a> MotoMessages<'a> {
             let url = &stack.source().queue_url;
             let mut message = json!({ "QueueUrl": url, "MessageBody": sent.body });
             if url.ends_with(".fifo") {
-                // A group each: none waits for another.
+                // A separate group for each message, so that none waits for another.
                 let id = sent.id.replace(' ', "-");
                 (message["MessageGroupId"], message["MessageDeduplicationId"]) = (json!(id), json!(id));
             }
@@ -174,9 +174,9 @@ impl<'a> MotoMessages<'a> {
             if sent.is_moved {
                 let request = json!({ "QueueUrl": url, "MaxNumberOfMessages": 10, "VisibilityTimeout": 0 });
                 let received = stack.account.request_sqs("ReceiveMessage", &request).await;
-                assert!(received["Messages"].is_array(), "a message to die with");
+                assert!(received["Messages"].is_array(), "the message is received");
                 if let Some(dlq) = stack.queue("-source-dlq.fifo") {
-                    // After its last receive, of a thousand.
+                    // SQS moves the message after its last receive, the thousandth.
                     let arn = format!(
                         "arn:aws:sqs:{REGION}:{}:{}",
                         stack.account.id,
@@ -192,7 +192,8 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// Lambda drops the record of a failed invocation that its function's role may not send: that is out of our hands.
+    /// Sends the messages again if Lambda dropped records for lack of its function's rights, which redeliver cannot
+    /// prevent.
     pub(super) async fn resend_refused(&self, stack: &MotoStack) {
         let refused = stack
             .account
@@ -204,7 +205,8 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// Every message is where it belongs and nowhere else; `exactly` also says why.
+    /// Checks that every message has its expected result and is nowhere else; with `exactly`, also for the expected
+    /// reason.
     pub(super) async fn assert_ended(&self, stack: &MotoStack, exactly: bool) {
         let finals = final_records(stack).await;
         let mut waiting = 0;
@@ -280,8 +282,8 @@ fn calls_lambda((_, function): (&str, Value)) -> bool {
     function["Environment"]["Variables"]["TARGET"].as_str().is_some_and(|target| target.starts_with("arn:"))
 }
 
-/// What the function was invoked with by its first retry.
-fn retried_once(payload: &str) -> String {
+/// The payload of a function's first retry.
+fn first_retry_payload(payload: &str) -> String {
     let now = epoch_millis() / 1000;
     format!(
         r#"{{"_retry_metadata":{{"attempt":1,"initial_timestamp":{now}}},"_original_payload":{payload}}}"#
@@ -293,8 +295,9 @@ fn attempt_number(payload: &Value) -> usize {
     usize::try_from(attempt).unwrap()
 }
 
-/// Asynchronous invocations that failed: Lambda sends their records to the function's destination. Whether there were any.
-pub(super) async fn failed_invocations_are_recorded(stack: &MotoStack) -> bool {
+/// Sends the records of failed asynchronous invocations to the function's destination, like Lambda. Returns true if
+/// there were new invocations.
+pub(super) async fn record_failed_invocations(stack: &MotoStack) -> bool {
     if stack.source().handler != "async-retry-handler" {
         return false;
     }
@@ -307,30 +310,30 @@ pub(super) async fn failed_invocations_are_recorded(stack: &MotoStack) -> bool {
     !new.is_empty()
 }
 
-/// Lambda does so with the function's own role, and drops what it may not send.
+/// Lambda sends the record with the function's own role, and drops it if that is refused.
 async fn send_record(stack: &MotoStack, function_arn: &str, payload: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let body = failed_now(function_arn, payload, COUNT.fetch_add(1, Ordering::Relaxed));
     let function = function_arn.split(':').nth(6).unwrap();
     let role = stack.role_of(function).or_else(|| stack.role_of(&users_functions(stack)[0])).unwrap();
-    let send = stack.client(&lambda_session(&role)).send_message().queue_url(stack.queue("-retry").unwrap());
-    let _dropped = unless_denied(send.message_body(body).send().await);
+    let send = stack.client(&lambda_user(&role)).send_message().queue_url(stack.queue("-retry").unwrap());
+    let _dropped = ok_unless_denied(send.message_body(body).send().await);
 }
 
 fn failure_count(payload: &Value) -> usize {
     usize::try_from(payload["fails"].as_u64().unwrap_or(0)).unwrap()
 }
 
-/// The names of the functions whose failed invocations come back.
+/// The names of the functions whose failed invocations are retried.
 fn users_functions(stack: &MotoStack) -> Vec<String> {
     let functions = stack.template.resources_by_type("AWS::Lambda::Function");
     functions
-        .filter(|(_, of)| !of["Runtime"].as_str().unwrap().starts_with("provided"))
+        .filter(|(_, properties)| !properties["Runtime"].as_str().unwrap().starts_with("provided"))
         .map(|(id, _)| id.to_owned())
         .collect()
 }
 
-/// Body and reason of each.
+/// The body and the reason of each final record.
 async fn final_records(stack: &MotoStack) -> Vec<(String, String)> {
     let url = stack.queue("final-dlq").unwrap();
     let mut records = Vec::new();

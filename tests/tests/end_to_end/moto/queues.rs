@@ -1,4 +1,4 @@
-//! The queues of a template, with their policies, in an account.
+//! Creates a template's queues and their policies in an account.
 
 use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::template::Template;
@@ -32,8 +32,9 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
             set(account, url, "Policy", &policy["PolicyDocument"]).await;
         }
     }
-    for (_, setter) in
-        template.resources_by_type("Custom::RedeliverSourceQueue").filter(|(_, of)| of["Step"] == "set")
+    for (_, setter) in template
+        .resources_by_type("Custom::RedeliverSourceQueue")
+        .filter(|(_, properties)| properties["Step"] == "set")
     {
         let name = text(&setter["QueueArn"]).rsplit(':').next().unwrap().to_owned();
         let mut attributes = account_key(template, &setter);
@@ -46,7 +47,7 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
     }
 }
 
-/// The key that only the setter's queue has.
+/// The encryption key of an existing queue, which only its setter mentions.
 fn account_key(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});

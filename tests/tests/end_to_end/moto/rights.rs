@@ -1,4 +1,4 @@
-//! What the roles of a template may do, one right at a time.
+//! The rights of a template's roles, one action and resource at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -9,50 +9,50 @@ use serde_json::Value;
 
 use super::stack::text;
 
-/// Services whose actions Lambda itself takes with the role, and no function.
+/// Services that only Lambda itself calls with the role.
 const OF_LAMBDA: [&str; 3] = ["logs:", "xray:", "ec2:"];
 
-/// One action on one resource, of a role.
+/// One action on one resource, granted to a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RoleRight {
-    /// Logical id.
+    /// The role's logical id.
     pub(super) role: String,
     pub(super) action: String,
     pub(super) resource: String,
 }
 
-/// A right without what differs from account to account, and from name to name of a source queue.
-pub(super) fn kind(template: &Template, right: &RoleRight) -> String {
+/// The kind of a right: independent of the account and of the name of a source queue.
+pub(super) fn right_kind(template: &Template, right: &RoleRight) -> String {
     let mut functions = template.resources_by_type("AWS::Lambda::Function");
-    let of_role = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
-    let Some((id, function)) = of_role else { return format!("{right:?}") };
+    let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
+    let Some((id, function)) = found else { return format!("{right:?}") };
     let name = function["FunctionName"].as_str().unwrap_or(id);
     let mut mappings = template.resources_by_type("AWS::Lambda::EventSourceMapping");
     let own = mappings
         .find(|(_, mapping)| mapping["FunctionName"] == name)
-        .map(|(_, of)| of["EventSourceArn"].clone());
+        .map(|(_, properties)| properties["EventSourceArn"].clone());
     let is_own = own.is_some_and(|own| own == right.resource.as_str());
     let resource = if is_own { "its queue" } else { right.resource.rsplit(':').next().unwrap_or_default() };
     let strategy = &function["Environment"]["Variables"]["STRATEGY"];
     format!("{} {strategy} {} {resource}", function["Handler"], right.action)
 }
 
-/// True if only Lambda itself does this with a role.
-pub(super) fn is_of_lambda(action: &str) -> bool {
+/// Returns true if only Lambda itself uses this action of a role.
+pub(super) fn is_lambda_action(action: &str) -> bool {
     OF_LAMBDA.iter().any(|service| action.starts_with(service))
 }
 
-pub(super) fn is_account(part: &str) -> bool {
+pub(super) fn is_account_id(part: &str) -> bool {
     part.len() == 12 && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A secret's ARN ends with what Secrets Manager drew.
+/// A secret's ARN ends with random characters.
 pub(super) fn same_resource(one: &str, other: &str) -> bool {
     one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
 }
 
-/// Lambda at work with a role.
-pub(super) fn lambda_session(role: &str) -> String {
+/// The user for Lambda with a role.
+pub(super) fn lambda_user(role: &str) -> String {
     format!("{role}@lambda")
 }
 
@@ -79,7 +79,7 @@ pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<RoleRight
     rights
 }
 
-/// Inline statements by role; AWS's own policies of users' functions are none of ours.
+/// The inline statements by role. AWS's own policies on users' functions do not count.
 pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
     let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (id, role) in template.resources_by_type("AWS::IAM::Role") {
@@ -97,8 +97,8 @@ pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
     roles
 }
 
-/// The answer; `None` if IAM refuses. All else that goes wrong is no answer to what a right is for.
-pub(super) fn unless_denied<T, E, R>(answer: Result<T, SdkError<E, R>>) -> Option<T>
+/// Returns the answer, or `None` if IAM refuses. Panics on any other error.
+pub(super) fn ok_unless_denied<T, E, R>(answer: Result<T, SdkError<E, R>>) -> Option<T>
 where
     E: ProvideErrorMetadata + Debug,
     R: Debug,

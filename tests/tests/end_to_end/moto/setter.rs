@@ -22,16 +22,19 @@ index.handler(json.load(sys.stdin), None)
 "#;
 
 #[tokio::test]
-async fn the_queue_setter_changes_nothing_without_its_rights() {
+async fn the_queue_setter_changes_nothing_without_permission() {
     let target = HttpTargetServer::start().await;
     let (stack, wanted) = with_a_bare_queue(&target).await;
     assert_eq!(set(&stack, &target, &wanted).await["Status"], "SUCCESS");
-    assert_eq!(parsed(&attribute(&stack, "RedrivePolicy").await), parsed(&wanted["RedrivePolicy"]));
+    assert_eq!(
+        parse_policy(&attribute(&stack, "RedrivePolicy").await),
+        parse_policy(&wanted["RedrivePolicy"])
+    );
     assert_eq!(attribute(&stack, "VisibilityTimeout").await, wanted["VisibilityTimeout"]);
 
     for right in rights(&stack) {
         let (stack, wanted) = with_a_bare_queue(&target).await;
-        stack.take_away(&stack.same_right(&right)).await;
+        stack.remove_right(&stack.same_right(&right)).await;
         let answer = set(&stack, &target, &wanted).await;
         assert_eq!(answer["Status"], "FAILED", "{right:?}: {answer}");
         assert!(text(&answer["Reason"]).contains("AccessDenied"), "{right:?}: {answer}");
@@ -39,7 +42,7 @@ async fn the_queue_setter_changes_nothing_without_its_rights() {
     }
 }
 
-fn parsed(policy: &Value) -> Value {
+fn parse_policy(policy: &Value) -> Value {
     serde_json::from_str(text(policy)).unwrap()
 }
 
@@ -64,15 +67,15 @@ async fn attribute(stack: &MotoStack, name: &str) -> Value {
     stack.account.request_sqs("GetQueueAttributes", &request).await["Attributes"][name].clone()
 }
 
-/// If the variant has one.
-pub(super) async fn has_worked(stack: &MotoStack, target: &HttpTargetServer) {
+/// Runs the setter if the variant has one.
+pub(super) async fn assert_setter_works(stack: &MotoStack, target: &HttpTargetServer) {
     let wanted: Vec<_> = stack.template.resources_by_type("Custom::RedeliverSourceQueue").collect();
     for (_, wanted) in wanted {
         assert_eq!(set(stack, target, &wanted).await["Status"], "SUCCESS");
     }
 }
 
-/// Runs it as Lambda does; its answer to CloudFormation.
+/// Runs the setter like Lambda, and returns its response to CloudFormation.
 async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Value {
     let role = stack.roles.keys().find(|role| role.contains("Setter")).unwrap();
     let key = stack.key(role);
@@ -98,7 +101,7 @@ async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Va
         .spawn()
         .unwrap();
     setter.stdin.take().unwrap().write_all(event.to_string().as_bytes()).await.unwrap();
-    assert!(setter.wait().await.unwrap().success(), "it answers whatever happens");
+    assert!(setter.wait().await.unwrap().success(), "it always responds");
     let answers = target.requests_with(&stack_id);
     serde_json::from_str(&answers.last().unwrap().body).unwrap()
 }

@@ -1,4 +1,4 @@
-//! A variant of the stack in an account of its own: queues with their policies, users with the roles' statements, functions.
+//! A variant of the stack in a separate account: queues with policies, users with the roles' statements, and functions.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -24,31 +24,31 @@ use tokio::time::{Instant, sleep};
 use super::mapping::MotoMapping;
 use super::messages::LONG;
 use super::rights::{
-    RoleRight, is_account, is_of_lambda, lambda_session, pairs, rights, roles, same_resource,
+    RoleRight, is_account_id, is_lambda_action, lambda_user, pairs, rights, roles, same_resource,
 };
 use super::{TEMPLATES, queues};
 
-/// A round is one poll of each queue; no run takes a tenth of them.
+/// A round polls each queue once; no run needs a tenth of them.
 const ROUNDS_MAX: u32 = 2000;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// What the templates name.
+/// The secret in the templates.
 const SECRET: &str = "arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf";
 
 pub(super) struct MotoStack {
     pub(super) account: MotoAccount,
     pub(super) template: Template,
-    /// Statements by role.
+    /// The statements by role.
     pub(super) roles: BTreeMap<String, Vec<Value>>,
     pub(super) mappings: Vec<MotoMapping>,
-    /// What a handler in a user's own function writes.
+    /// The journal of a user's own function.
     pub(super) journal: PathBuf,
     keys: BTreeMap<String, Credentials>,
-    /// Invocations that were looked at.
+    /// The number of invocations returned by [`Self::new_invocations`] so far.
     recorded: AtomicUsize,
 }
 
 impl MotoStack {
-    /// All of it, with all rights.
+    /// Deploys a variant, with all rights.
     pub(super) async fn deploy(variant: &str, target: &HttpTargetServer) -> Self {
         let account = MotoAccount::new();
         let secret = account.create_secret("headers", r#"{"Authorization":"Bearer of-the-secret"}"#).await;
@@ -61,7 +61,7 @@ impl MotoStack {
         let (mappings, keys, recorded) = (Vec::new(), BTreeMap::new(), AtomicUsize::new(0));
         let mut stack = Self { account, template, roles, mappings, journal, keys, recorded };
         stack.create_users().await;
-        stack.give_back().await;
+        stack.restore_rights().await;
         stack.create_mappings(target);
         stack
     }
@@ -69,14 +69,13 @@ impl MotoStack {
     async fn create_users(&mut self) {
         let functions: Vec<_> = self.template.resources_by_type("AWS::Lambda::Function").collect();
         for role in self.roles.keys() {
-            let of_role =
+            let has_role =
                 |(_, function): &&(&str, Value)| text(&function["Role"]).ends_with(&format!("/{role}"));
             let name = functions
                 .iter()
-                .find(of_role)
+                .find(has_role)
                 .map_or("", |(id, function)| function["FunctionName"].as_str().unwrap_or(id));
-            for (user, path) in [(role.clone(), format!("/{name}/")), (lambda_session(role), "/".to_owned())]
-            {
+            for (user, path) in [(role.clone(), format!("/{name}/")), (lambda_user(role), "/".to_owned())] {
                 let key = self.account.create_user(&user, &path).await;
                 self.keys.insert(user, key);
             }
@@ -99,7 +98,7 @@ impl MotoStack {
             let queue_url = self.template.queue_url(queue_arn.rsplit(':').next().unwrap());
             let is_ours = text(&function["Runtime"]).starts_with("provided");
             let handler = if is_ours { text(&function["Handler"]) } else { id }.to_owned();
-            let lambda = self.client(&lambda_session(&role));
+            let lambda = self.client(&lambda_user(&role));
             let function = self.function(&handler, is_ours, &role, function, target);
             mappings.push(MotoMapping { role, handler, queue_url, queue_arn, function, lambda });
         }
@@ -118,13 +117,13 @@ impl MotoStack {
         let program = if is_ours {
             bundle_path(handler)
         } else {
-            let LambdaProgram { path, variables: of_runtime } = Language::Python.scripted_program();
-            variables.extend(of_runtime.into_iter().map(|(name, value)| (name.to_owned(), value)));
+            let LambdaProgram { path, variables: runtime_variables } = Language::Python.scripted_program();
+            variables.extend(runtime_variables.into_iter().map(|(name, value)| (name.to_owned(), value)));
             path
         };
         for (name, value) in properties["Environment"]["Variables"].as_object().into_iter().flatten() {
             let value = match name.as_str() {
-                "RETRY_POLICY" => quick(text(value), handler),
+                "RETRY_POLICY" => quick_policy(text(value), handler),
                 "AWS_LAMBDA_EXEC_WRAPPER" => bundle_path("message-processor").display().to_string(),
                 "TARGET" if text(value).starts_with("https:") => target.url().to_owned(),
                 _ => text(value).to_owned(),
@@ -132,10 +131,10 @@ impl MotoStack {
             variables.insert(name.clone(), value);
         }
         if is_ours && handler != "final-dlq-annotator" {
-            variables.entry("RETRY_POLICY".to_owned()).or_insert_with(|| quick("{}", handler));
+            variables.entry("RETRY_POLICY".to_owned()).or_insert_with(|| quick_policy("{}", handler));
         }
         let key = &self.keys[role];
-        let of_tests = [
+        let test_variables = [
             ("AWS_ENDPOINT_URL", self.account.endpoint_url()),
             ("AWS_ACCESS_KEY_ID", key.access_key_id().to_owned()),
             ("AWS_SECRET_ACCESS_KEY", key.secret_access_key().to_owned()),
@@ -143,31 +142,31 @@ impl MotoStack {
             ("LOG_LEVEL", "INFO".to_owned()),
             ("SCRIPT_JOURNAL", self.journal.display().to_string()),
         ];
-        variables.extend(of_tests.map(|(name, value)| (name.to_owned(), value)));
+        variables.extend(test_variables.map(|(name, value)| (name.to_owned(), value)));
         LambdaFunction::new(handler, program, variables)
     }
 
-    /// A client that signs as a role's function, or as Lambda at work with it.
+    /// A client that signs as a role's function, or as Lambda with the role.
     pub(super) fn client(&self, user: &str) -> Client {
         self.account.signed_client(self.keys[user].clone())
     }
 
-    /// Its access key.
+    /// The user's access key.
     pub(super) fn key(&self, user: &str) -> &Credentials {
         &self.keys[user]
     }
 
-    /// Gives every role what the template says.
-    pub(super) async fn give_back(&self) {
+    /// Grants every role the template's statements.
+    pub(super) async fn restore_rights(&self) {
         for (role, statements) in &self.roles {
-            for user in [role.clone(), lambda_session(role)] {
+            for user in [role.clone(), lambda_user(role)] {
                 self.account.set_user_policy(&user, statements).await;
             }
         }
     }
 
-    /// Takes one right from its role.
-    pub(super) async fn take_away(&self, right: &RoleRight) {
+    /// Removes one right from its role.
+    pub(super) async fn remove_right(&self, right: &RoleRight) {
         let mut left = Vec::new();
         for statement in &self.roles[&right.role] {
             if statement["Effect"] == "Deny" {
@@ -179,7 +178,7 @@ impl MotoStack {
                 |(action, resource)| json!({ "Effect": "Allow", "Action": action, "Resource": resource }),
             ));
         }
-        for user in [right.role.clone(), lambda_session(&right.role)] {
+        for user in [right.role.clone(), lambda_user(&right.role)] {
             self.account.set_user_policy(&user, &left).await;
         }
     }
@@ -189,40 +188,40 @@ impl MotoStack {
         rights(&self.roles)
     }
 
-    /// The right of another account's stack, in this one.
+    /// The right in this account that corresponds to another account's.
     pub(super) fn same_right(&self, other: &RoleRight) -> RoleRight {
         let here = |right: &RoleRight| {
-            right.resource.split(':').filter(|part| !is_account(part)).collect::<String>()
+            right.resource.split(':').filter(|part| !is_account_id(part)).collect::<String>()
         };
-        let of_role = self
+        let candidates = self
             .rights()
             .into_iter()
             .filter(|right| (&right.role, &right.action) == (&other.role, &other.action));
-        let mut same: Vec<_> = of_role.filter(|right| same_resource(&here(right), &here(other))).collect();
+        let mut same: Vec<_> = candidates.filter(|right| same_resource(&here(right), &here(other))).collect();
         assert_eq!(same.len(), 1, "{other:?}: {same:?}");
         same.remove(0)
     }
 
-    /// Polls each queue until nothing comes any more, or until `is_enough`.
+    /// Polls each queue until nothing more arrives, or until `is_enough` returns true.
     pub(super) async fn poll_until_idle(&self, is_enough: &dyn Fn() -> bool) {
         for _ in 0..ROUNDS_MAX {
             if is_enough() || !self.poll_queues_once().await {
                 return;
             }
         }
-        panic!("the queues never become empty\n{}", self.log());
+        panic!("the queues do not become empty\n{}", self.log());
     }
 
-    /// Polls each queue once; whether anything came.
+    /// Polls each queue once. Returns true if anything arrived.
     pub(super) async fn poll_queues_once(&self) -> bool {
         let mut came = false;
         for mapping in &self.mappings {
             came |= mapping.poll(&self.account).await;
         }
-        super::messages::failed_invocations_are_recorded(self).await || came
+        super::messages::record_failed_invocations(self).await || came
     }
 
-    /// True if this right was missed.
+    /// Returns true if this right was denied to its role.
     pub(super) fn is_denied(&self, right: &RoleRight) -> bool {
         self.account.decisions().iter().any(|decision| {
             let role = decision.user.split('@').next();
@@ -240,21 +239,22 @@ impl MotoStack {
         invoked.into_iter().skip(seen).collect()
     }
 
-    /// The role of a function, by its name.
+    /// The role of a function, by the function's name.
     pub(super) fn role_of(&self, function: &str) -> Option<String> {
         let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
-        let found = functions.find(|(id, of)| of["FunctionName"].as_str().unwrap_or(id) == function);
-        found.map(|(_, of)| text(&of["Role"]).rsplit('/').next().unwrap().to_owned())
+        let found =
+            functions.find(|(id, properties)| properties["FunctionName"].as_str().unwrap_or(id) == function);
+        found.map(|(_, properties)| text(&properties["Role"]).rsplit('/').next().unwrap().to_owned())
     }
 
-    /// Log, traces, network interfaces.
-    pub(super) async fn lambda_works_with_its_roles(&self) {
+    /// Makes Lambda's own requests with each role: logs, traces, network interfaces.
+    pub(super) async fn exercise_lambda_rights(&self) {
         let mut lines = Vec::new();
         for role in self.roles.keys() {
             let rights = self.rights().into_iter().filter(|right| right.role == *role);
             let actions: Vec<_> =
-                rights.map(|right| right.action).filter(|action| is_of_lambda(action)).collect();
-            for user in [lambda_session(role), role.clone()] {
+                rights.map(|right| right.action).filter(|action| is_lambda_action(action)).collect();
+            for user in [lambda_user(role), role.clone()] {
                 let key = &self.keys[&user];
                 let client = json!({
                     "endpoint_url": self.account.endpoint_url(),
@@ -262,7 +262,7 @@ impl MotoStack {
                     "aws_access_key_id": key.access_key_id(),
                     "aws_secret_access_key": key.secret_access_key(),
                 });
-                // The function itself may not touch its network.
+                // The function itself must not have access to its network interfaces.
                 let is_tried = |action: &&String| user != *role || action.starts_with("ec2:");
                 let actions: Vec<_> = actions.iter().filter(is_tried).collect();
                 let log_group = self.log_group(role);
@@ -284,32 +284,32 @@ impl MotoStack {
         let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
         let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(role));
         found
-            .and_then(|(_, of)| of["LoggingConfig"]["LogGroup"].as_str().map(str::to_owned))
+            .and_then(|(_, properties)| properties["LoggingConfig"]["LogGroup"].as_str().map(str::to_owned))
             .unwrap_or_default()
     }
 
-    /// What a process writes at its end may come a moment later.
+    /// Waits until the log has these words: the last output of a process can be delayed.
     pub(super) async fn assert_reported(&self, right: &RoleRight, words: &[String]) {
-        let is_told = || words.iter().all(|word| self.log_of(&right.role).contains(word));
+        let is_logged = || words.iter().all(|word| self.role_log(&right.role).contains(word));
         let give_up = Instant::now() + PATIENCE;
-        while !is_told() {
-            assert!(Instant::now() < give_up, "{right:?}: no {words:?} in\n{}", self.log_of(&right.role));
+        while !is_logged() {
+            assert!(Instant::now() < give_up, "{right:?}: no {words:?} in\n{}", self.role_log(&right.role));
             sleep(POLL_INTERVAL).await;
         }
     }
 
-    fn log_of(&self, role: &str) -> String {
-        let of_role = self.mappings.iter().filter(|mapping| mapping.role == role);
-        of_role.flat_map(|mapping| mapping.function.output_lines()).map(|line| line.text + "\n").collect()
+    fn role_log(&self, role: &str) -> String {
+        let mappings = self.mappings.iter().filter(|mapping| mapping.role == role);
+        mappings.flat_map(|mapping| mapping.function.output_lines()).map(|line| line.text + "\n").collect()
     }
 
     pub(super) fn log(&self) -> String {
         let denied = self.account.decisions().into_iter().filter(|decision| !decision.allowed);
         let denied: String = denied.map(|decision| format!("{decision:?}\n")).collect();
-        self.mappings.iter().map(|mapping| self.log_of(&mapping.role)).collect::<String>() + &denied
+        self.mappings.iter().map(|mapping| self.role_log(&mapping.role)).collect::<String>() + &denied
     }
 
-    /// A queue of the variant by the end of its name.
+    /// The queue of the variant whose name has this suffix.
     pub(super) fn queue(&self, end: &str) -> Option<String> {
         let mut names = self
             .template
@@ -318,7 +318,7 @@ impl MotoStack {
         names.find(|name| name.ends_with(end)).map(|name| self.template.queue_url(&name))
     }
 
-    /// The queue that producers send to.
+    /// The queue of the producers.
     pub(super) fn source(&self) -> &MotoMapping {
         let is_first = |mapping: &&MotoMapping| {
             !["failed-message-processor", "final-dlq-annotator"].contains(&mapping.handler.as_str())
@@ -327,8 +327,8 @@ impl MotoStack {
     }
 }
 
-/// No delays and few attempts; the breaker has no rights of its own.
-fn quick(policy: &str, handler: &str) -> String {
+/// A policy with no delays and few attempts; the circuit breaker needs no rights of its own.
+fn quick_policy(policy: &str, handler: &str) -> String {
     let policy: Value = serde_json::from_str(policy).unwrap();
     let backoff = json!({ "kind": "fixed", "delay_seconds": 0, "jitter": "none" });
     let mut quick = json!({ "max_attempts": 3, "backoff": backoff, "circuit_breaker": false });
@@ -336,14 +336,13 @@ fn quick(policy: &str, handler: &str) -> String {
         quick["long_delays"] = value.clone();
     }
     if handler == "async-retry-handler" {
-        quick.as_object_mut().unwrap().remove("circuit_breaker"); // it has none
-        // Whoever fails for the first time waits on the function's own queue until after the test, whatever the machine
-        // does meanwhile.
+        quick.as_object_mut().unwrap().remove("circuit_breaker"); // not supported by this handler
+        // A first failure waits on the function's own queue until after the test, even on a slow machine.
         quick["backoff"] = json!({ "kind": "schedule", "delays_seconds": [LONG, 0], "jitter": "none" });
     }
     quick.to_string()
 }
 
 pub(super) fn text(value: &Value) -> &str {
-    value.as_str().unwrap_or_else(|| panic!("a text: {value}"))
+    value.as_str().unwrap_or_else(|| panic!("not a string: {value}"))
 }

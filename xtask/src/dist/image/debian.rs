@@ -1,5 +1,5 @@
-//! The files that the program needs from the machine's Debian (or Ubuntu): the C library and the CA certificates, each
-//! with its package's version and licence.
+//! The files that the program needs from the machine's Debian or Ubuntu: the C library and the CA certificates, with
+//! the versions and licences of their packages.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -13,20 +13,20 @@ use super::super::archive::File;
 use super::super::{file_failure, read_file};
 use crate::tools::{TaskFailure, command_output};
 
-/// Mozilla's, as the package has them: without what this machine's administrator has added.
+/// Mozilla's certificates from the package, without any that this machine's administrator has added.
 const AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
-/// Where Debian's programs, and ours, look for them.
+/// The file in which Debian's programs and `redeliver` look for the certificates.
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
-/// A package's `copyright` refers to texts in this folder.
+/// The folder with the licence texts to which a package's `copyright` refers.
 const COMMON_LICENCES: &str = "/usr/share/common-licenses/";
 
-/// Files for the image, and where they come from.
-pub(super) struct Taken {
+/// Files for the image, with the packages that they come from.
+pub(super) struct SystemFiles {
     pub(super) files: Vec<File>,
     pub(super) packages: Vec<DebianPackage>,
 }
 
-/// A package that is installed here.
+/// A package installed on this machine.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct DebianPackage {
     name: String,
@@ -36,11 +36,11 @@ pub(super) struct DebianPackage {
     distribution: String,
 }
 
-/// The libraries of a program, the certificates, and the licences of both.
+/// Collects the libraries of a program, the certificates, and the licences of both.
 ///
 /// # Errors
-/// This machine is not Debian, or a package or its licence is not there.
-pub(super) fn take_system_files(program: &Path) -> Result<Taken, TaskFailure> {
+/// This machine does not run Debian or Ubuntu, or a package or its licence is missing.
+pub(super) fn take_system_files(program: &Path) -> Result<SystemFiles, TaskFailure> {
     let distribution = read_distribution()?;
     let mut owners = BTreeSet::from(["ca-certificates".to_owned()]);
     let mut files = vec![File::text(BUNDLE, read_authorities()?)];
@@ -52,10 +52,10 @@ pub(super) fn take_system_files(program: &Path) -> Result<Taken, TaskFailure> {
     let packages: Result<Vec<_>, _> = owners.iter().map(|name| read_package(name, &distribution)).collect();
     let packages = packages?;
     files.extend(licence_files(&packages)?);
-    Ok(Taken { files, packages })
+    Ok(SystemFiles { files, packages })
 }
 
-/// `ID=` of `os-release`.
+/// Reads `ID=` from `os-release`.
 fn read_distribution() -> Result<String, TaskFailure> {
     let path = Path::new("/etc/os-release");
     let text = fs::read_to_string(path).map_err(|error| file_failure(path, &error))?;
@@ -63,7 +63,7 @@ fn read_distribution() -> Result<String, TaskFailure> {
     id.map(|id| id.trim_matches('"').to_owned()).ok_or_else(|| file_failure(path, &"has no ID="))
 }
 
-/// The libraries that `ldd` lists, and the loader.
+/// Returns the paths of the libraries that `ldd` lists, including the loader.
 fn parse_libraries(ldd: &str) -> Result<Vec<PathBuf>, TaskFailure> {
     if let Some(missing) = ldd.lines().find(|line| line.ends_with("not found")) {
         return Err(TaskFailure(format!("the program's library is not on this machine: {}", missing.trim())));
@@ -72,19 +72,19 @@ fn parse_libraries(ldd: &str) -> Result<Vec<PathBuf>, TaskFailure> {
     Ok(ldd.lines().filter_map(path).collect())
 }
 
-/// The package that a library is of, as `libc6:amd64`.
+/// Returns the package that a library belongs to, such as `libc6:amd64`.
 fn owning_package(library: &Path) -> Result<String, TaskFailure> {
-    // `/lib64/ld-linux…` and `/lib/…` are links to where the package has it, or the other way round.
+    // `/lib64/ld-linux…` and `/lib/…` can be links to the package's path, or the other way round.
     let real = fs::canonicalize(library).map_err(|error| file_failure(library, &error))?;
     let file = real.file_name().unwrap_or_default().to_string_lossy();
     let folder = real.parent().and_then(Path::file_name).unwrap_or_default().to_string_lossy();
     let said = command_output(Command::new("dpkg-query").args(["--search", &format!("*/{folder}/{file}")]))
         .map_err(|TaskFailure(error)| {
-        TaskFailure(format!("the image takes it from Debian's packages: {error}"))
+        TaskFailure(format!("the image needs this library from a Debian package: {error}"))
     })?;
     let owner =
         said.lines().filter(|line| !line.starts_with("diversion ")).find_map(|line| line.split_once(": "));
-    owner.map(|(owner, _)| owner.to_owned()).ok_or_else(|| file_failure(library, &"is of no package"))
+    owner.map(|(owner, _)| owner.to_owned()).ok_or_else(|| file_failure(library, &"belongs to no package"))
 }
 
 fn read_package(name: &str, distribution: &str) -> Result<DebianPackage, TaskFailure> {
@@ -92,13 +92,13 @@ fn read_package(name: &str, distribution: &str) -> Result<DebianPackage, TaskFai
     let said = command_output(Command::new("dpkg-query").args(["--show", format, name]))
         .map_err(|TaskFailure(error)| TaskFailure(format!("install the package {name}: {error}")))?;
     let [name, version, architecture] = said.split(' ').collect::<Vec<_>>()[..] else {
-        return Err(TaskFailure(format!("dpkg-query says of {name}: {said}")));
+        return Err(TaskFailure(format!("unexpected output of dpkg-query for {name}: {said}")));
     };
     let (name, version, architecture) = (name.to_owned(), version.to_owned(), architecture.to_owned());
     Ok(DebianPackage { name, version, architecture, distribution: distribution.to_owned() })
 }
 
-/// All certificates in one file, in the order of their names.
+/// Concatenates all certificates, in the order of their file names.
 fn read_authorities() -> Result<Vec<u8>, TaskFailure> {
     let folder = Path::new(AUTHORITIES);
     let failure = |error: std::io::Error| {
@@ -116,7 +116,7 @@ fn read_authorities() -> Result<Vec<u8>, TaskFailure> {
     Ok(all)
 }
 
-/// Each package's, and the texts that they refer to.
+/// Returns the `copyright` of each package, and the licence texts that these refer to.
 fn licence_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     let (mut files, mut common) = (Vec::new(), BTreeSet::new());
     for DebianPackage { name, .. } in packages {
@@ -132,7 +132,7 @@ fn licence_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     Ok(files)
 }
 
-/// The paths of common licences in a `copyright`.
+/// Returns the paths of common licences in a `copyright`.
 fn referred_licences(copyright: &str) -> Vec<String> {
     let name = |rest: &str| {
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-.+".contains(letter)));
@@ -143,7 +143,7 @@ fn referred_licences(copyright: &str) -> Vec<String> {
 }
 
 impl DebianPackage {
-    /// As a bill of materials has it (CycloneDX 1.5); the licences are in its `copyright`.
+    /// Renders the package for a bill of materials (CycloneDX 1.5). Its licences are in its `copyright`.
     pub(super) fn to_component(&self) -> Value {
         let Self { name, version, architecture, distribution } = self;
         let version_in_purl = version.replace('+', "%2B").replace(':', "%3A").replace('~', "%7E");
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn the_texts_that_a_copyright_refers_to_go_with_it() {
+    fn licences_referred_to_by_a_copyright_are_included() {
         let copyright = "see `/usr/share/common-licenses/LGPL-2.1'.\nor /usr/share/common-licenses/GPL-2.\n";
         assert_eq!(
             referred_licences(copyright),

@@ -1,4 +1,4 @@
-//! An image as one file: the OCI image layout in a tar, and what `docker load` reads of it.
+//! An image as a single file: a tarball with the OCI image layout and the files that `docker load` reads.
 //! <https://github.com/opencontainers/image-spec/blob/main/image-layout.md>
 
 use serde_json::{Value, json};
@@ -9,19 +9,19 @@ use super::VERSION;
 use crate::bundle::LambdaArchitecture;
 use crate::tools::TaskFailure;
 
-/// The same files and configuration give the same bytes.
+/// A fixed creation time, so that the same files and configuration produce the same bytes.
 const CREATED: &str = "1980-01-01T00:00:00Z";
 
-/// Content that is known by its digest.
+/// Content addressed by its digest.
 struct Blob {
     digest: String,
     bytes: Vec<u8>,
 }
 
-/// An image of one layer.
+/// Packs an image with one layer.
 ///
 /// # Errors
-/// A path is longer than a tarball takes.
+/// A path exceeds the limit of a tarball.
 pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<u8>, TaskFailure> {
     let unpacked = pack_tarball(files)?;
     let mut configuration = configuration.clone();
@@ -29,7 +29,7 @@ pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<
     configuration["rootfs"] =
         json!({ "type": "layers", "diff_ids": [format!("sha256:{}", to_hex(&unpacked))] });
     configuration["history"] = json!([{ "created": CREATED, "created_by": "cargo xtask dist" }]);
-    let layer = Blob::of(compress_gzip(&unpacked)?);
+    let layer = Blob::new(compress_gzip(&unpacked)?);
     let configuration = Blob::from_json(&configuration);
 
     let manifest = Blob::from_json(&json!({
@@ -47,7 +47,7 @@ pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<
         "mediaType": "application/vnd.oci.image.index.v1+json",
         "manifests": [descriptor],
     });
-    // For `docker load` without containerd's image store, which reads nothing else.
+    // Without containerd's image store, `docker load` reads only this file.
     let for_docker = json!([{ "Config": configuration.path(), "RepoTags": [tag], "Layers": [layer.path()] }]);
     let mut files: Vec<File> = [layer, configuration, manifest].into_iter().map(Blob::into_file).collect();
     files.push(File::text("index.json", index.to_string()));
@@ -56,7 +56,7 @@ pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<
     pack_tarball(&files)
 }
 
-/// As Go, and so OCI, writes it.
+/// Returns this machine's architecture as named by Go and OCI.
 pub(super) fn oci_architecture() -> &'static str {
     match LambdaArchitecture::HOST {
         LambdaArchitecture::Arm64 => "arm64",
@@ -65,12 +65,12 @@ pub(super) fn oci_architecture() -> &'static str {
 }
 
 impl Blob {
-    fn of(bytes: Vec<u8>) -> Self {
+    fn new(bytes: Vec<u8>) -> Self {
         Self { digest: to_hex(&bytes), bytes }
     }
 
     fn from_json(value: &Value) -> Self {
-        Self::of(value.to_string().into_bytes())
+        Self::new(value.to_string().into_bytes())
     }
 
     fn to_descriptor(&self, media_type: &str) -> Value {

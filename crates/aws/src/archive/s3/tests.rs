@@ -1,4 +1,4 @@
-//! Tests against local servers that respond as S3 does.
+//! Tests against local servers that respond like S3.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -31,7 +31,7 @@ fn error<T>(fault: Fault, code: &str) -> Result<T, EntryError> {
     Err(EntryError::new(fault, code))
 }
 
-/// An error response from S3, whose text must not be repeated.
+/// An error response from S3, whose message must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>CANARY</Message></Error>"
@@ -44,20 +44,20 @@ fn etag(status: u16, etag: &str, body: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn an_object_is_created_if_there_is_none_with_a_checksum_and_for_its_owner() {
+async fn an_object_is_created_conditionally_with_a_checksum_and_the_expected_owner() {
     let server = Loopback::start([etag(200, "\"1\"", ""), etag(200, "\"1\"", "")]).await;
     assert_eq!(bucket(&server).create_object(KEY, b"abc".to_vec()).await, Ok(true));
     assert_eq!(bucket(&server).create_object("empty", Vec::new()).await, Ok(true));
-    let [whole, empty] = server.requests().try_into().unwrap();
-    assert_eq!(whole.line, format!("PUT /letters/{KEY_IN_PATH}?x-id=PutObject HTTP/1.1"));
-    assert_eq!(whole.body, b"abc");
+    let [full, empty] = server.requests().try_into().unwrap();
+    assert_eq!(full.line, format!("PUT /letters/{KEY_IN_PATH}?x-id=PutObject HTTP/1.1"));
+    assert_eq!(full.body, b"abc");
     for (header, value) in [
         ("if-none-match", "*"),
         ("x-amz-expected-bucket-owner", OWNER),
         ("x-amz-checksum-crc32", "NSRBwg=="),
         ("content-length", "3"),
     ] {
-        assert_eq!(whole.header(header), [value], "{header}");
+        assert_eq!(full.header(header), [value], "{header}");
     }
     // S3 rejects a write without a length, even for an empty object.
     assert_eq!((empty.header("content-length"), empty.body.len()), (vec!["0"], 0));
@@ -105,7 +105,7 @@ async fn a_bucket_with_object_lock_refuses_a_write_without_a_checksum() {
 }
 
 #[tokio::test]
-async fn a_bucket_of_another_account_gets_nothing_and_gives_nothing() {
+async fn a_bucket_of_another_account_is_neither_written_nor_read() {
     let server = locked_bucket("999999999999").await;
     let denied = EntryError::new(Fault::Sender, "AccessDenied");
     assert_eq!(bucket(&server).create_object(KEY, b"abc".to_vec()).await, Err(denied.clone()));
@@ -144,7 +144,7 @@ async fn an_object_is_read_or_absent() {
     assert_eq!(request.header("x-amz-expected-bucket-owner"), [OWNER]);
 }
 
-/// A refusal by S3, and its meaning for all operations.
+/// Refusals by S3 and the errors that they cause in all operations.
 fn refusals() -> Vec<(Answer, EntryError)> {
     let of = |status, code, fault| (refusal(status, code), EntryError::new(fault, code));
     let bare =
@@ -167,7 +167,7 @@ fn refusals() -> Vec<(Answer, EntryError)> {
 }
 
 #[tokio::test]
-async fn a_refusal_by_s3_has_its_code_and_its_fault_in_every_operation() {
+async fn an_s3_refusal_has_its_code_and_fault_in_every_operation() {
     let thrice = || refusals().into_iter().chain(refusals()).chain(refusals());
     let server = Loopback::start(thrice().map(|(answer, _)| answer)).await;
     let bucket = bucket(&server);
@@ -182,9 +182,9 @@ async fn a_refusal_by_s3_has_its_code_and_its_fault_in_every_operation() {
     }
 }
 
-/// The write is then repeated, and its condition shows whether the first one succeeded.
+/// The write is repeated, and its condition then shows whether the first write succeeded.
 #[tokio::test]
-async fn a_write_whose_answer_is_lost_may_be_done() {
+async fn a_write_with_a_lost_response_may_have_succeeded() {
     let server = Loopback::start([
         Answer::cut_off(200),
         Answer::closed(),
@@ -201,7 +201,7 @@ async fn a_write_whose_answer_is_lost_may_be_done() {
     assert_eq!(bucket.create_object(KEY, Vec::new()).await, Ok(false));
 }
 
-/// Like the environment of a function without a role.
+/// The provider in the environment of a function without a role.
 #[derive(Debug)]
 struct NoCredentials;
 
@@ -221,7 +221,7 @@ fn with_credentials(server: &Loopback, provider: impl ProvideCredentials + 'stat
 }
 
 #[tokio::test]
-async fn without_a_connection_or_credentials_nothing_is_sent() {
+async fn no_request_is_sent_without_a_connection_or_credentials() {
     let unreachable = S3Bucket::new(&sdk_config(REFUSED_URL), "letters", None);
     assert_eq!(unreachable.create_object(KEY, Vec::new()).await, error(Fault::NotSent, "Connect"));
     let server = Loopback::start([]).await;
@@ -268,9 +268,9 @@ async fn a_page_of_keys_and_folders_is_listed() {
     );
 }
 
-/// A listing that could not be read must not be mistaken for an empty one.
+/// An unreadable listing must not be mistaken for an empty one.
 #[tokio::test]
-async fn a_listing_that_cannot_be_read_is_an_error() {
+async fn an_unreadable_listing_is_an_error() {
     let unreadable = [
         "",
         "<html>",
@@ -285,7 +285,7 @@ async fn a_listing_that_cannot_be_read_is_an_error() {
     }
 }
 
-/// Records where requests would go.
+/// A connector that records the URIs of requests without sending them.
 #[derive(Clone, Debug, Default)]
 struct Uris(Arc<Mutex<Vec<String>>>);
 
@@ -296,18 +296,18 @@ impl HttpConnector for Uris {
     }
 }
 
-/// Settings of individual services, such as `AWS_ENDPOINT_URL_S3`.
+/// The setting of a single service's endpoint, such as `AWS_ENDPOINT_URL_S3`.
 #[derive(Debug)]
-struct OfService(&'static str);
+struct ServiceEndpoint(&'static str);
 
-impl LoadServiceConfig for OfService {
+impl LoadServiceConfig for ServiceEndpoint {
     fn load_config(&self, key: ServiceConfigKey<'_>) -> Option<String> {
         (key.env() == "AWS_ENDPOINT_URL" && key.service_id() == self.0)
             .then(|| "http://localhost:2/own/".to_owned())
     }
 }
 
-/// The location of an object in the bucket.
+/// Returns the URI of an object in the bucket.
 async fn uri(config: aws_types::sdk_config::Builder, bucket: &str) -> String {
     let uris = Uris::default();
     let connector = SharedHttpConnector::new(uris.clone());
@@ -324,7 +324,7 @@ async fn uri(config: aws_types::sdk_config::Builder, bucket: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_bucket_is_at_awss_host_of_its_partition() {
+async fn a_bucket_has_the_aws_host_of_its_partition() {
     for (region, fips, dual_stack, host) in [
         ("eu-central-1", false, false, "letters.s3.eu-central-1.amazonaws.com"),
         ("us-east-1", true, false, "letters.s3-fips.us-east-1.amazonaws.com"),
@@ -347,14 +347,14 @@ async fn a_bucket_is_at_awss_host_of_its_partition() {
 }
 
 #[tokio::test]
-async fn a_bucket_at_a_custom_endpoint_is_in_the_path() {
+async fn a_custom_endpoint_has_the_bucket_in_the_path() {
     let config = || SdkConfig::builder().region(Region::from_static("eu-central-1"));
     let custom = config().endpoint_url("http://localhost:1/");
     assert_eq!(uri(custom, "letters").await, "http://localhost:1/letters/a%3Db/c");
-    let of_s3 = config().service_config(OfService("S3"));
-    assert_eq!(uri(of_s3, "letters").await, "http://localhost:2/own/letters/a%3Db/c");
-    let of_sqs = config().service_config(OfService("SQS"));
-    assert_eq!(uri(of_sqs, "letters").await, "https://letters.s3.eu-central-1.amazonaws.com/a%3Db/c");
+    let for_s3 = config().service_config(ServiceEndpoint("S3"));
+    assert_eq!(uri(for_s3, "letters").await, "http://localhost:2/own/letters/a%3Db/c");
+    let for_sqs = config().service_config(ServiceEndpoint("SQS"));
+    assert_eq!(uri(for_sqs, "letters").await, "https://letters.s3.eu-central-1.amazonaws.com/a%3Db/c");
 }
 
 #[test]

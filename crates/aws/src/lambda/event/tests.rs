@@ -26,7 +26,7 @@ fn record(id: &str, body: &str) -> Value {
     })
 }
 
-/// A record with one member changed.
+/// Returns the record with one member changed.
 fn with(mut record: Value, pointer: &str, value: Value) -> Value {
     *record.pointer_mut(pointer).unwrap() = value;
     record
@@ -50,7 +50,7 @@ fn unreadable_ids(records: &Records) -> Vec<&str> {
 }
 
 /// Parses the record between two valid ones, which it must not affect.
-fn between_good_ones(record_in_between: Value) -> Records {
+fn parse_between_valid_records(record_in_between: Value) -> Records {
     let records = read(&[record("first", "{}"), record_in_between, record("last", "{}")]).unwrap();
     let good = read(&[record("first", "{}"), record("last", "{}")]).unwrap().readable;
     assert_eq!(records.readable.first(), good.first());
@@ -107,19 +107,19 @@ fn a_record_is_parsed_with_all_its_system_attributes() {
     let records = read(std::slice::from_ref(&full)).unwrap();
     assert_eq!(records.readable, std::slice::from_ref(&expected));
     assert_eq!(records.unreadable, []);
-    let beside_a_bad_one = read(&[record("bad", ""), full]).unwrap();
-    assert_eq!(beside_a_bad_one.readable, [expected]);
-    assert_eq!(unreadable_ids(&beside_a_bad_one), ["bad"]);
+    let with_unreadable_record = read(&[record("bad", ""), full]).unwrap();
+    assert_eq!(with_unreadable_record.readable, [expected]);
+    assert_eq!(unreadable_ids(&with_unreadable_record), ["bad"]);
 }
 
 #[test]
-fn records_stay_in_their_order() {
+fn records_keep_their_order() {
     let event: Vec<_> = (0..10).map(|index| record(&index.to_string(), "{}")).collect();
     assert_eq!(ids(&read(&event).unwrap()), ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"]);
 }
 
 #[test]
-fn a_body_stays_text_with_any_content() {
+fn a_body_remains_a_raw_string_regardless_of_its_content() {
     let deep = "[".repeat(100_000);
     let largest = "x".repeat(1_048_576);
     for body in [
@@ -133,21 +133,21 @@ fn a_body_stays_text_with_any_content() {
         &deep,
         &largest,
     ] {
-        let records = between_good_ones(record("poison", body));
+        let records = parse_between_valid_records(record("poison", body));
         assert_eq!(records.unreadable, []);
-        assert!(records.readable[1].body == body, "the body has changed");
+        assert!(records.readable[1].body == body, "the body was changed");
     }
 }
 
 #[test]
-fn escapes_in_the_event_are_the_bodys_characters() {
+fn escapes_in_the_event_are_decoded_in_the_body() {
     let event = r#"{"Records":[{"messageId":"a","body":"{\"d\":\"\u00e9\ud83d\ude00\\u00e9\/\"}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}]}"#;
     let records = parse_records(event).unwrap();
     assert_eq!(records.readable[0].body, "{\"d\":\"é😀\\u00e9/\"}");
 }
 
 #[test]
-fn members_that_we_do_not_know_do_not_matter() {
+fn unknown_members_are_ignored() {
     let deep = format!("{}{}", "[".repeat(1000), "]".repeat(1000));
     let event = format!(
         r#"{{"new":{deep},"Records":[{{"new":{deep},"messageId":"a","body":"{{}}","eventSourceARN":"arn","attributes":{{"SentTimestamp":"1","New":"x"}}}}]}}"#
@@ -158,7 +158,7 @@ fn members_that_we_do_not_know_do_not_matter() {
 }
 
 #[test]
-fn a_record_that_cannot_be_read_fails_alone() {
+fn an_unreadable_record_fails_alone() {
     let attribute = |value: Value| with(record("bad", "{}"), "/messageAttributes", json!({ "a": value }));
     let system = |value: Value| with(record("bad", "{}"), "/attributes", value);
     for bad in [
@@ -178,21 +178,21 @@ fn a_record_that_cannot_be_read_fails_alone() {
         system(json!(null)),
         without(record("bad", "{}"), "attributes"),
         without(record("bad", "{}"), "body"),
-        // Every message has one.
+        // Every SQS message has a body.
         record("bad", ""),
         without(record("bad", "{}"), "eventSourceARN"),
         with(record("bad", "{}"), "/body", json!(7)),
         with(record("bad", "{}"), "/body", json!({ "metadata": {} })),
         with(record("bad", "{}"), "/messageAttributes", json!([])),
     ] {
-        let records = between_good_ones(bad.clone());
+        let records = parse_between_valid_records(bad.clone());
         assert_eq!(unreadable_ids(&records), ["bad"], "{bad}");
         assert_eq!(ids(&records), ["first", "last"], "{bad}");
     }
 }
 
 #[test]
-fn an_unreadable_record_keeps_its_place_and_the_group_that_can_be_read() {
+fn an_unreadable_record_keeps_its_position_and_a_readable_group() {
     let bad = |attributes: Value| with(record("bad", ""), "/attributes", attributes);
     for (attributes, group) in [
         (json!({ "MessageGroupId": "a" }), Some("a")),
@@ -202,7 +202,7 @@ fn an_unreadable_record_keeps_its_place_and_the_group_that_can_be_read() {
         (json!(["a"]), None),
         (json!(null), None),
     ] {
-        let records = between_good_ones(bad(attributes.clone()));
+        let records = parse_between_valid_records(bad(attributes.clone()));
         let expected = UnreadableMessage {
             sqs_message_id: "bad".to_owned(),
             receipt_handle: String::new(),
@@ -214,7 +214,7 @@ fn an_unreadable_record_keeps_its_place_and_the_group_that_can_be_read() {
 }
 
 #[test]
-fn a_body_that_is_no_unicode_fails_alone() {
+fn only_the_record_whose_body_is_not_unicode_fails() {
     let event = r#"{"Records":[
         {"messageId":"bad","body":"\ud800","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}},
         {"messageId":"good","body":"{}","eventSourceARN":"arn","attributes":{"SentTimestamp":"1"}}
@@ -224,7 +224,7 @@ fn a_body_that_is_no_unicode_fails_alone() {
 }
 
 #[test]
-fn a_record_that_could_not_be_reported_fails_the_invocation() {
+fn a_record_that_cannot_be_reported_fails_the_invocation() {
     for unnamed in [
         without(record("CANARY", "CANARY"), "messageId"),
         with(record("CANARY", "CANARY"), "/messageId", json!("")),
@@ -233,7 +233,7 @@ fn a_record_that_could_not_be_reported_fails_the_invocation() {
         json!(null),
         json!("CANARY"),
         json!(["CANARY"]),
-        // The values of the members in order, without the names.
+        // The members' values in order, without their names.
         json!(["CANARY", "handle", "{}", null, null, { "SentTimestamp": "1" }, {}, SOURCE, "aws:sqs", "eu-central-1"]),
     ] {
         let error = read(&[record("good", "{}"), unnamed]).unwrap_err().to_string();
@@ -243,7 +243,7 @@ fn a_record_that_could_not_be_reported_fails_the_invocation() {
 }
 
 #[test]
-fn another_event_is_refused_without_its_content() {
+fn another_event_is_refused_without_quoting_its_content() {
     for event in [
         "{}",
         "null",
@@ -255,7 +255,7 @@ fn another_event_is_refused_without_its_content() {
         "{\"Records\":{\"CANARY\":1}}",
         "{\"Records\":\"CANARY\"}",
         "{\"records\":[]}",
-        // Not even if the list replaces the member.
+        // A list in place of the object with `Records`.
         "[[{\"messageId\":\"CANARY\"}]]",
         "{\"Records\":[{\"messageId\":\"CANARY\"",
         "{\"Records\":[{\"eventSource\":\"aws:s3\",\"s3\":\"CANARY\"}]}",
@@ -271,7 +271,7 @@ fn another_event_is_refused_without_its_content() {
 }
 
 #[test]
-fn an_event_without_records_is_nothing_to_do() {
+fn an_event_without_records_is_accepted() {
     let records = read(&[]).unwrap();
     assert!(records.readable.is_empty() && records.unreadable.is_empty());
 }

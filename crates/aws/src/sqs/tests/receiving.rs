@@ -71,7 +71,7 @@ async fn a_received_message_has_all_its_system_attributes() {
 }
 
 #[tokio::test]
-async fn a_receive_asks_for_its_own_visibility_where_it_has_one() {
+async fn a_receive_sends_its_visibility_timeout_if_set() {
     let server = Loopback::start([answer(&json!({}))]).await;
     let visibility = Some(seconds(0));
     let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility };
@@ -116,13 +116,13 @@ async fn an_unreadable_message_is_reported_and_the_others_are_delivered() {
         unreadable("no body", "handle", 2),
     ];
     assert_eq!(queue.clone().take_unreadable(), reported);
-    assert_eq!(queue.take_unreadable(), [], "each once");
-    // Nothing was deleted.
+    assert_eq!(queue.take_unreadable(), [], "each message is reported once");
+    // No message was deleted.
     assert_eq!(server.requests().len(), 1);
 }
 
 #[tokio::test]
-async fn a_failed_receive_has_its_reason_and_is_not_an_empty_queue() {
+async fn a_failed_receive_is_an_error_with_its_reason_not_an_empty_queue() {
     for (scripted, expected) in [
         (refusal(503, "ServiceUnavailable"), error(Fault::Throttled, "ServiceUnavailable")),
         (refusal(400, "OverLimit"), error(Fault::Throttled, "OverLimit")),
@@ -197,7 +197,7 @@ async fn a_failed_delete_or_visibility_change_fails_every_entry() {
 }
 
 #[tokio::test]
-async fn depth_is_all_three_counts() {
+async fn the_depth_has_all_three_counts() {
     let body = json!({ "Attributes": {
         "ApproximateNumberOfMessages": "1",
         "ApproximateNumberOfMessagesNotVisible": "20",

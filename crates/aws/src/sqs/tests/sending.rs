@@ -9,7 +9,7 @@ fn messages(count: usize) -> Vec<OutgoingMessage> {
 async fn send(server: &Loopback, timeout: Duration, count: usize) -> Vec<EntryOutcome<String>> {
     let messages = messages(count);
     let outcomes = queue(server, timeout).send_batch(pack_batches(&messages)[0]).await;
-    assert_eq!(outcomes.len(), count, "one outcome an entry");
+    assert_eq!(outcomes.len(), count, "one outcome per entry");
     outcomes
 }
 
@@ -17,13 +17,13 @@ async fn answered(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
     send(&Loopback::start([answer(&body)]).await, LONG, count).await
 }
 
-/// The error of a request with two entries.
+/// Returns the error of a request with two entries.
 async fn failed_request(scripted: Answer) -> EntryError {
     let server = Loopback::start([scripted]).await;
     only_error(send(&server, LONG, 2).await, &server)
 }
 
-/// The outcome of two entries if the server does not complete its response in time.
+/// Returns the error of a request with two entries if the server does not complete its response in time.
 async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
     let (outcomes, server) =
         Loopback::timed_out(scripted, async |server, timeout| send(server, timeout, 2).await).await;
@@ -31,7 +31,7 @@ async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
 }
 
 fn only_error(mut outcomes: Vec<EntryOutcome<String>>, server: &Loopback) -> EntryError {
-    assert_eq!(server.requests().len(), 1, "retrying is not the SDK's business");
+    assert_eq!(server.requests().len(), 1, "the SDK does not retry");
     assert_eq!(outcomes[0], outcomes[1]);
     let error = outcomes.remove(0).unwrap_err();
     assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
@@ -47,7 +47,7 @@ fn refused(id: &str, sender_fault: bool, code: &str) -> Value {
 }
 
 #[tokio::test]
-async fn outcomes_follow_entry_ids_in_any_order_of_the_response() {
+async fn outcomes_are_matched_by_entry_id_regardless_of_order() {
     let outcomes = answered(
         json!({
             "Successful": [confirmed("4"), confirmed("1"), confirmed("6")],
@@ -76,7 +76,7 @@ async fn outcomes_follow_entry_ids_in_any_order_of_the_response() {
 }
 
 #[tokio::test]
-async fn an_entry_that_the_answer_does_not_name_is_not_confirmed() {
+async fn an_entry_missing_from_the_response_is_unconfirmed() {
     let missing = || Err(error(Fault::NoAnswer, "EntryNotAnswered"));
     let outcomes = answered(json!({ "Successful": [confirmed("1")], "Failed": [] }), 3).await;
     assert_eq!(outcomes, [missing(), Ok("sqs-1".to_owned()), missing()]);
@@ -86,7 +86,7 @@ async fn an_entry_that_the_answer_does_not_name_is_not_confirmed() {
 }
 
 #[tokio::test]
-async fn confirmations_of_entries_that_were_not_sent_confirm_nothing() {
+async fn confirmations_of_unknown_entries_are_ignored() {
     let missing = || Err(error(Fault::NoAnswer, "EntryNotAnswered"));
     let unknown =
         [confirmed("2"), confirmed("00"), confirmed("-1"), confirmed(""), json!({ "MessageId": "x" })];
@@ -94,7 +94,7 @@ async fn confirmations_of_entries_that_were_not_sent_confirm_nothing() {
 }
 
 #[tokio::test]
-async fn an_entry_that_is_called_both_done_and_failed_is_not_confirmed() {
+async fn an_entry_that_both_succeeded_and_failed_is_unconfirmed() {
     let body = json!({
         "Successful": [confirmed("0"), confirmed("1")],
         "Failed": [refused("0", false, "InternalError")],
@@ -104,7 +104,7 @@ async fn an_entry_that_is_called_both_done_and_failed_is_not_confirmed() {
 }
 
 #[tokio::test]
-async fn a_request_that_sqs_refuses_confirms_nothing() {
+async fn a_refused_request_confirms_no_entry() {
     for (status, code, expected) in [
         (400, "RequestThrottled", Fault::Throttled),
         (400, "ThrottlingException", Fault::Throttled),
@@ -127,7 +127,7 @@ async fn a_request_that_sqs_refuses_confirms_nothing() {
 
 #[tokio::test]
 async fn an_error_keeps_the_code_of_the_query_protocol() {
-    // SQS sends the code for older clients in addition to the newer one.
+    // SQS sends the code for older clients in addition to the newer code.
     let headers = [
         ("content-type", "application/x-amz-json-1.0"),
         ("x-amzn-query-error", "AWS.SimpleQueueService.NonExistentQueue;Sender"),
@@ -138,7 +138,7 @@ async fn an_error_keeps_the_code_of_the_query_protocol() {
 }
 
 #[tokio::test]
-async fn an_error_without_a_readable_body_has_its_status_as_code() {
+async fn an_error_without_a_readable_body_is_classified_by_its_status() {
     for body in ["", "<html>CANARY</html>"] {
         let error_of = |status| failed_request(Answer::new(status, &[], body));
         assert_eq!(error_of(504).await.fault, Fault::Service);
@@ -149,7 +149,7 @@ async fn an_error_without_a_readable_body_has_its_status_as_code() {
 }
 
 #[tokio::test]
-async fn a_success_that_cannot_be_read_may_have_been_one_and_is_not_confirmed() {
+async fn an_unreadable_success_confirms_no_entry() {
     for garbage in ["CANARY", "[\"CANARY\"]", "{\"Successful\":[{\"Id\":\"0\",\"MessageId\":\"CANARY\"}"] {
         let error = failed_request(Answer::new(200, &[], garbage)).await;
         assert_eq!(error, super::error(Fault::NoAnswer, "UnreadableAnswer"), "{garbage}");
@@ -157,7 +157,7 @@ async fn a_success_that_cannot_be_read_may_have_been_one_and_is_not_confirmed() 
 }
 
 #[tokio::test]
-async fn a_lost_answer_is_no_answer() {
+async fn a_lost_response_counts_as_no_answer() {
     assert_eq!(failed_request(Answer::closed()).await, error(Fault::NoAnswer, "Connection"));
     assert_eq!(timed_out(Answer::hang).await, error(Fault::NoAnswer, "Timeout"));
     let unfinished = timed_out(|| Answer::unfinished(200, 10)).await;
@@ -167,17 +167,17 @@ async fn a_lost_answer_is_no_answer() {
 }
 
 #[tokio::test]
-async fn a_late_answer_is_better_than_none() {
+async fn only_connecting_has_a_timeout() {
     let server = Loopback::start([]).await;
     let client = crate::start::sqs_client(&server.sdk_config());
     let timeouts = client.config().timeout_config().unwrap();
     assert_eq!(timeouts.connect_timeout(), Some(CONNECT_TIMEOUT));
-    let of_answers =
+    let response_timeouts =
         (timeouts.read_timeout(), timeouts.operation_timeout(), timeouts.operation_attempt_timeout());
-    assert_eq!(of_answers, (None, None, None));
+    assert_eq!(response_timeouts, (None, None, None));
 }
 
-/// The error from a request to this address.
+/// Returns the outcome of a request to this address.
 async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
     let server = Loopback::start([]).await;
     let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
@@ -186,16 +186,16 @@ async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
 }
 
 #[tokio::test]
-async fn a_request_without_a_connection_counts_as_not_sent() {
+async fn connect_failure_counts_as_not_sent() {
     let not_sent = [Err(error(Fault::NotSent, "Connect"))];
     assert_eq!(sent_to(REFUSED_URL).await, not_sent, "refused");
-    assert_eq!(sent_to("http://queues.invalid").await, not_sent, "no such name");
+    assert_eq!(sent_to("http://queues.invalid").await, not_sent, "unknown host");
     let plain = Loopback::start([]).await;
     assert_eq!(sent_to(&plain.url().replace("http:", "https:")).await, not_sent, "no TLS");
 }
 
 #[tokio::test]
-async fn missing_credentials_are_not_mistaken_for_a_missing_answer() {
+async fn missing_credentials_are_distinguished_from_a_missing_response() {
     let server = Loopback::start([]).await;
     let broken = aws_credential_types::credential_fn::provide_credentials_fn(|| async {
         Err(aws_credential_types::provider::error::CredentialsError::not_loaded("none here"))
@@ -209,7 +209,7 @@ async fn missing_credentials_are_not_mistaken_for_a_missing_answer() {
 }
 
 #[tokio::test]
-async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attributes() {
+async fn a_message_is_sent_with_its_delay_attributes_and_system_attributes() {
     let attribute = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
     let full = Content {
         body: "{ \"n\":1e400,\"é\":\"\\u00e9😀\" }\r\n".to_owned(),
@@ -250,9 +250,9 @@ async fn a_message_is_sent_with_its_delay_its_attributes_and_its_system_attribut
                         "AWSTraceHeader": { "DataType": "String", "StringValue": "Root=1-5759e988" },
                     },
                 },
-                // A missing `DelaySeconds` would mean the queue's own delay.
+                // Without `DelaySeconds`, the queue's own delay would apply.
                 { "Id": "1", "MessageBody": "x", "DelaySeconds": 0 },
-                // A FIFO queue does not accept it.
+                // A FIFO queue does not accept `DelaySeconds`.
                 { "Id": "2", "MessageBody": "x", "MessageDeduplicationId": "once" },
             ],
         })

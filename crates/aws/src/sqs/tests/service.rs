@@ -12,7 +12,7 @@ async fn create(answers: [Answer; 2], settings: &QueueSettings) -> (Loopback, Re
 }
 
 #[tokio::test]
-async fn a_queue_is_created_with_its_settings_and_known_by_its_url_and_arn() {
+async fn a_queue_is_created_with_its_settings_and_has_its_url_and_arn() {
     let settings = QueueSettings {
         visibility: seconds(60),
         retention: Duration::from_secs(14 * 24 * 3600),
@@ -50,7 +50,7 @@ async fn a_queue_is_created_with_its_settings_and_known_by_its_url_and_arn() {
 }
 
 #[tokio::test]
-async fn a_queue_that_could_not_be_created_is_an_error() {
+async fn a_failed_creation_of_a_queue_is_an_error() {
     let settings = QueueSettings::default();
     let unreadable = || error(Fault::NoAnswer, "UnreadableAnswer");
     let (_, no_url) = create([answer(&json!({})), Answer::closed()], &settings).await;
@@ -76,7 +76,7 @@ async fn a_queue_is_deleted_by_its_url() {
 }
 
 #[tokio::test]
-async fn a_name_with_the_suffix_makes_a_fifo_queue() {
+async fn a_name_with_the_fifo_suffix_creates_a_fifo_queue() {
     let url = json!({ "QueueUrl": "http://127.0.0.1/1/orders.fifo" });
     let server = Loopback::start([answer(&url), answer(&json!({ "Attributes": { "QueueArn": ARN } }))]).await;
     let settings = QueueSettings::default();

@@ -18,7 +18,7 @@ fn not_now(code: &str) -> Result<(), NotInvoked> {
 }
 
 #[tokio::test]
-async fn the_event_is_queued_byte_for_byte_for_the_version_that_failed() {
+async fn the_event_is_queued_unchanged_for_the_version_that_failed() {
     let payload = "{ \"n\":1e400,\"é\":\"\\u00e9😀\",\"n\":0.10 }";
     let server = Loopback::start([Answer::new(202, &[], "")]).await;
     assert_eq!(invoke(&server, payload).await, Ok(()));
@@ -30,7 +30,7 @@ async fn the_event_is_queued_byte_for_byte_for_the_version_that_failed() {
 }
 
 #[tokio::test]
-async fn a_function_of_another_region_is_invoked_there() {
+async fn a_function_in_another_region_is_invoked_there() {
     // The scripted server's configuration is for eu-central-1.
     let server = Loopback::start([Answer::new(202, &[], "")]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
@@ -40,7 +40,7 @@ async fn a_function_of_another_region_is_invoked_there() {
 }
 
 #[tokio::test]
-async fn only_a_payload_that_lambda_does_not_take_is_refused_for_good() {
+async fn only_errors_caused_by_the_payload_are_permanent_for_async_invocations() {
     for (status, code, expected) in [
         (413, "RequestTooLargeException", Err(NotInvoked::TooLarge)),
         (413, "SerializedRequestEntityTooLargeException", Err(NotInvoked::TooLarge)),
@@ -55,13 +55,13 @@ async fn only_a_payload_that_lambda_does_not_take_is_refused_for_good() {
         let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
         let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
         assert_eq!(invoke(&server, "{}").await, expected, "{code}");
-        assert_eq!(server.requests().len(), 1, "what is not done is received again; the SDK does not retry");
+        assert_eq!(server.requests().len(), 1, "the message is received again; the SDK does not retry");
     }
 }
 
 #[tokio::test]
-async fn without_a_queued_event_nothing_is_done() {
-    // Not 202: a response without a queued event.
+async fn an_event_that_was_not_queued_is_an_error() {
+    // Any status but 202 means that the event was not queued.
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
         assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
     }
@@ -72,20 +72,20 @@ async fn without_a_queued_event_nothing_is_done() {
 }
 
 #[tokio::test]
-async fn a_late_answer_is_better_than_none() {
-    // After a timeout the invocation would be repeated, and the function would run twice.
+async fn only_connecting_has_a_timeout() {
+    // After a timeout, the invocation would be repeated, and the function would run twice.
     let server = Loopback::start([]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());
     let client = invoker.client.fresh_client();
     let timeouts = client.config().timeout_config().unwrap();
     assert_eq!(timeouts.connect_timeout(), Some(CONNECT_TIMEOUT));
-    let of_answers =
+    let response_timeouts =
         (timeouts.read_timeout(), timeouts.operation_timeout(), timeouts.operation_attempt_timeout());
-    assert_eq!(of_answers, (None, None, None));
+    assert_eq!(response_timeouts, (None, None, None));
 }
 
 #[tokio::test]
-async fn a_queued_event_and_a_refusal_are_known_by_the_head() {
+async fn a_queued_or_refused_event_needs_only_the_head() {
     let queued = Loopback::start([Answer::unfinished(202, 0)]).await;
     let code = [("x-amzn-errortype", "RequestTooLargeException")];
     let refused = Loopback::start([Answer::unfinished_with(413, &code, 10)]).await;
@@ -93,12 +93,12 @@ async fn a_queued_event_and_a_refusal_are_known_by_the_head() {
         let client = LambdaClient::new(&server.sdk_config(), None, ManualClock::default());
         let invoker = LambdaInvoker { client };
         let outcome = tokio::time::timeout(LONG / 2, invoker.invoke_async(ARN, "{}")).await;
-        assert_eq!(outcome.expect("the body is not waited for"), expected);
+        assert_eq!(outcome.expect("the call does not wait for the body"), expected);
     }
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds() {
+async fn a_connection_is_reused_unless_idle_for_over_20_seconds() {
     let server = Loopback::start((0..3).map(|_| Answer::kept(202, &[], ""))).await;
     let clock = ManualClock::default();
     let invoker = LambdaInvoker { client: LambdaClient::new(&server.sdk_config(), None, clock.clone()) };
@@ -110,7 +110,7 @@ async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds(
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+async fn a_connection_closed_during_a_freeze_gets_no_request() {
     let server = ClosingServer::start(202);
     let invoker = LambdaInvoker::new(&sdk_config(server.url()));
     assert_eq!(invoker.invoke_async(ARN, "{}").await, Ok(()));

@@ -1,4 +1,4 @@
-//! The secret of an endpoint, which is read at startup and again when it may have changed.
+//! The secret of an endpoint, which is read at startup and again when it might have changed.
 
 use std::fmt;
 use std::pin::pin;
@@ -23,11 +23,11 @@ use crate::SystemClock;
 const AGE_MAX: Duration = Duration::from_secs(300);
 /// The minimum interval between reads after refusals, and between refreshes: Secrets Manager bills each request.
 const PAUSE: Duration = Duration::from_secs(30);
-/// The timeout of a refresh, since its connection may be dead after a freeze.
+/// The timeout of a refresh, whose connection may be dead after a freeze.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// An endpoint from a secret, which may be rotated while in use. A call refreshes it in the background if it is older
-/// than 5 minutes, and immediately after a 401 or 403, but at most once every 30 s. Clones share their state.
+/// An endpoint from a secret, which may be rotated while in use. A call refreshes the endpoint in the background if it
+/// is older than 5 minutes, and immediately after a 401 or 403, but at most once every 30 s. Clones share their state.
 #[derive(Clone)]
 pub struct SecretEndpoint<C = SystemClock> {
     client: Client,
@@ -49,7 +49,7 @@ struct KnownEndpoint {
 }
 
 impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
-    /// Reads the secret. `observer` gets an event if it cannot be refreshed later.
+    /// Reads the secret. `observer` receives an event if a later refresh fails.
     ///
     /// # Errors
     /// If the secret cannot be read or is invalid.
@@ -68,7 +68,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         Ok(Self { client, arn: arn.into(), settings, clock, observer, known, reading: Arc::default() })
     }
 
-    /// Returns the current endpoint immediately. An old one is also refreshed in the background for later calls.
+    /// Returns the current endpoint immediately. If it is old, it is also refreshed in the background for later calls.
     pub(crate) fn current_endpoint(&self) -> Endpoint {
         let (endpoint, is_old) = {
             let (known, now) = (self.lock_known(), self.clock.now());
@@ -89,20 +89,20 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
         if let Some(other) = other() {
             return Some(other);
         }
-        // After a rotation, many calls are refused at once: the first one reads the secret, and the others use its
-        // result.
+        // After a rotation, many calls are refused at the same time: the first call reads the secret, and the others
+        // use its result.
         let turn = Arc::clone(&self.reading).lock_owned().await;
         if let Some(other) = other() {
             return Some(other);
         }
-        // Checked after the lock is taken: the previous holder may have tried.
+        // Checked after the lock was acquired, since its previous holder may just have tried.
         let now = self.clock.now();
         if self.lock_known().tried_after_refusal_at.is_some_and(|tried_at| !has_passed(tried_at, now, PAUSE))
         {
             return None;
         }
         self.lock_known().tried_after_refusal_at = Some(now);
-        // In a task, since the call may be cut off, but later calls also need the result.
+        // In a separate task: this call may be cut off, but later calls also need the result.
         let _panicked = tokio::spawn(self.clone().read_again(turn)).await;
         other()
     }
@@ -126,7 +126,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
                 known.endpoint = endpoint;
                 known.read_at = began_at;
             }
-            // Interrupted by a freeze, so the secret may be readable; the next call tries again.
+            // Interrupted by a freeze, so the secret might be readable; the next call tries again.
             Err(_) if time_until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
             Err(error) => {
                 let code = error.log_code().to_owned();
@@ -155,7 +155,7 @@ impl<C> fmt::Debug for SecretEndpoint<C> {
     }
 }
 
-/// True if `time` has passed, or if the clock was set back.
+/// True if `time` has passed since `since`, or if the clock was set back.
 fn has_passed(since: Timestamp, now: Timestamp, time: Duration) -> bool {
     (now - since).to_std().map_or(true, |passed| passed >= time)
 }

@@ -25,7 +25,7 @@ fn parsed(secret: &str) -> Result<Endpoint, SecretError> {
 }
 
 #[test]
-fn headers_of_the_secret_are_marked_sensitive() {
+fn headers_from_the_secret_are_marked_sensitive() {
     let endpoint = parsed(r#"{"Authorization":"Bearer CANARY","X-Api-Key":"k"}"#).unwrap();
     assert_eq!(endpoint.headers.len(), 2);
     assert!(endpoint.headers.values().all(HeaderValue::is_sensitive));
@@ -33,7 +33,7 @@ fn headers_of_the_secret_are_marked_sensitive() {
 }
 
 #[test]
-fn debug_output_shows_nothing_of_the_secret() {
+fn debug_output_shows_nothing_from_the_secret() {
     let secret = format!(
         r#"{{":url":"https://canary.example/CANARY?key=CANARY",":signing-secrets":"{SIGNING_SECRET}","X-Canary":"CANARY"}}"#
     );
@@ -54,7 +54,7 @@ fn refused_with(settings: &EndpointSettings, secret: &str) -> SecretError {
 }
 
 #[test]
-fn a_url_in_the_secret_is_the_target_if_the_setting_is_not_there() {
+fn a_url_in_the_secret_is_the_target_if_the_setting_is_missing() {
     let secret = r#"{":url":"https://example.com/hooks/T0/B1?a=b","X-Key":"k"}"#;
     let endpoint = Endpoint::parse(&in_secret(false), secret).unwrap();
     assert_eq!(endpoint.url.0.as_str(), "https://example.com/hooks/T0/B1?a=b");
@@ -85,7 +85,7 @@ fn a_url_in_the_secret_follows_the_rules_of_the_setting() {
 }
 
 #[test]
-fn a_part_that_is_unknown_or_given_twice_is_refused() {
+fn an_unknown_or_duplicate_part_is_refused() {
     for unknown in [":URL", ":uri", ":signing-secret", ":", ":CANARY"] {
         assert_eq!(refused(&format!(r#"{{"{unknown}":"CANARY"}}"#)), SecretError::UnknownPart, "{unknown}");
     }
@@ -96,7 +96,7 @@ fn a_part_that_is_unknown_or_given_twice_is_refused() {
 }
 
 #[test]
-fn wrong_signing_secrets_are_refused_without_their_text() {
+fn invalid_signing_secrets_are_refused_without_revealing_them() {
     let error = refused(r#"{":signing-secrets":"CANARY"}"#);
     assert_eq!(error, SecretError::SigningSecrets(SigningSecretsError::NotASecret));
     assert_eq!(
@@ -118,7 +118,7 @@ fn a_secret_that_is_not_an_object_of_strings_is_refused() {
 }
 
 #[test]
-fn a_value_that_would_end_its_line_is_refused_by_its_header() {
+fn a_header_with_a_control_character_is_refused_by_name() {
     for value in [r"a\r\nB: CANARY", r"CANARY\n", r"CANARY\r", r"CANARY\u0000", r"CANARY\u007f"] {
         let secret = format!(r#"{{"X-Key":"{value}"}}"#);
         assert_eq!(refused(&secret), SecretError::NotAValue(name("x-key")), "{secret}");
@@ -126,8 +126,8 @@ fn a_value_that_would_end_its_line_is_refused_by_its_header() {
 }
 
 #[test]
-fn a_name_that_is_none_is_refused_without_its_text() {
-    // The value is where the name should be.
+fn an_invalid_header_name_is_refused_without_revealing_it() {
+    // Here, name and value are swapped.
     for wrong in ["Bearer CANARY", "CANARY:", r"CANARY\r\nB", "", "é"] {
         let secret = format!(r#"{{"{wrong}":"Authorization"}}"#);
         assert_eq!(refused(&secret), SecretError::NotAName, "{secret}");
@@ -147,13 +147,13 @@ fn a_reserved_header_is_refused_in_any_case() {
 }
 
 #[test]
-fn a_header_given_twice_is_refused_not_chosen_from() {
+fn a_duplicate_header_is_refused() {
     for secret in [r#"{"X-Key":"CANARY","x-key":"b"}"#, r#"{"X-Key":"a","X-Key":"CANARY"}"#] {
         assert_eq!(refused(secret), SecretError::Twice(name("x-key")));
     }
 }
 
-/// The endpoint from a response of Secrets Manager.
+/// Returns the endpoint from a response of Secrets Manager.
 async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
@@ -166,14 +166,14 @@ async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
 }
 
 #[tokio::test]
-async fn the_secrets_text_becomes_an_endpoint() {
+async fn a_secret_is_parsed_into_an_endpoint() {
     let body = r#"{"SecretString":"{\"Authorization\":\"Bearer key\"}"}"#;
     let endpoint = secret(Answer::new(200, &[], body)).await.unwrap();
     assert_eq!(endpoint.headers["authorization"], "Bearer key");
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
+async fn an_unusable_secret_is_refused_without_its_text() {
     let denied = r#"{"__type":"AccessDeniedException","Message":"CANARY"}"#;
     let error = secret(Answer::new(400, &[], denied)).await.unwrap_err();
     assert_eq!(error, SecretError::Unreadable("AccessDeniedException".to_owned()));
@@ -190,7 +190,7 @@ fn by_role(settings: EndpointSettings) -> EndpointSettings {
 }
 
 #[test]
-fn a_call_has_one_signature_and_the_role_owns_its_headers() {
+fn a_role_signature_excludes_signing_secrets_and_reserves_its_headers() {
     let settings = by_role(given("https://a1b2.execute-api.eu-west-1.amazonaws.com/prod/hook"));
     let signing_secrets = format!(r#"{{":signing-secrets":"{SIGNING_SECRET}"}}"#);
     let error = refused_with(&settings, &signing_secrets);
@@ -209,7 +209,7 @@ fn a_call_has_one_signature_and_the_role_owns_its_headers() {
 }
 
 #[test]
-fn the_service_of_a_url_in_the_secret_is_that_of_its_host() {
+fn the_service_of_a_url_in_the_secret_is_determined_by_its_host() {
     let settings = by_role(in_secret(false));
     assert!(Endpoint::parse(&settings, r#"{":url":"https://ab.lambda-url.eu-west-1.on.aws/"}"#).is_ok());
     let error = refused_with(&settings, r#"{":url":"https://example.com/CANARY"}"#);

@@ -17,17 +17,17 @@ pub(super) enum RequestedWait {
     Unreadable,
 }
 
-/// Headers with the same delay in milliseconds: OpenAI's and Azure's.
+/// Headers with the delay in milliseconds, as sent by OpenAI and Azure.
 const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
-/// The remaining calls in a window, and its end: in older drafts of RateLimit, at GitHub and many others, and at
-/// Twitter.
+/// Pairs of headers with the remaining calls in a window and the end of the window: in older drafts of RateLimit, at
+/// GitHub and many others, and at Twitter.
 const WINDOWS: [(&str, &str); 3] = [
     ("ratelimit-remaining", "ratelimit-reset"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("x-rate-limit-remaining", "x-rate-limit-reset"),
 ];
 
-/// The delay that a response with this status requests. `Retry-After` takes precedence.
+/// Returns the delay that a response with this status requests. `Retry-After` takes precedence.
 pub(super) fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Timestamp) -> RequestedWait {
     let retry_after = longest_value(headers, RETRY_AFTER.as_str(), |value| parse_retry_after(value, now));
     let in_milliseconds = IN_MILLISECONDS.map(|name| longest_value(headers, name, parse_milliseconds));
@@ -48,8 +48,9 @@ impl RequestedWait {
     }
 }
 
-/// True if the end of a window is the time to call again. Responses have these headers whether or not the window is the
-/// reason for the refusal, so a window with remaining calls means nothing. GitHub responds with 403 when none remain.
+/// True if the next call should wait for the end of the window. Responses contain these headers even if the call was
+/// refused for another reason, so a window with remaining calls is ignored. GitHub responds with 403 if no calls
+/// remain.
 fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool {
     let remaining = headers.get(remaining).map(|value| value.as_bytes().trim_ascii());
     match status {
@@ -59,7 +60,7 @@ fn is_used_up(status: StatusCode, headers: &HeaderMap, remaining: &str) -> bool 
     }
 }
 
-/// The longest delay among a header's values.
+/// Returns the longest delay among a header's values.
 fn longest_value(headers: &HeaderMap, name: &str, parse: impl Fn(&str) -> Option<Duration>) -> RequestedWait {
     let values = headers.get_all(name);
     if values.iter().next().is_none() {
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_readable_of_several_headers_counts() {
+    fn the_first_header_that_can_be_parsed_counts() {
         assert_eq!(asked_by(503, &[]), RequestedWait::Nothing);
         assert_eq!(asked_by(503, &[("retry-after", "soon")]), RequestedWait::Unreadable);
         assert_eq!(asked_by(503, &[("retry-after", "60"), ("retry-after", "120")]), after(120));
@@ -115,9 +116,9 @@ mod tests {
         assert_eq!(asked_by(429, &[("retry-after", "5"), ("x-ratelimit-reset", "60")]), after(5));
     }
 
-    /// Every response has a window's end, even if the refusal has another reason.
+    /// Responses contain the end of the window even if a call was refused for another reason.
     #[test]
-    fn the_end_of_a_window_counts_only_if_no_call_is_left_in_it() {
+    fn the_end_of_a_window_counts_only_if_no_calls_remain() {
         for (remaining, reset) in WINDOWS {
             for (status, headers, expected) in [
                 (429, &[(remaining, "0"), (reset, "60")][..], after(60)),

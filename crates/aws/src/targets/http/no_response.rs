@@ -1,5 +1,5 @@
-//! The reason why a call got no response. The texts are our own, since the errors' texts may contain the URL, with a
-//! key in its query.
+//! Classifies calls without a response. The descriptions are our own, since the messages of the original errors may
+//! contain the URL, with a key in its query.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -8,19 +8,19 @@ use std::iter;
 use redeliver_core::handler::{ErrorType, HandlerError};
 use rustls::{AlertDescription, CertificateError, PeerIncompatible};
 
-/// The outcome of a call without a response.
+/// Returns the outcome of a call without a response.
 ///
-/// Without a connection, the target has received nothing: these errors are "not now" in `redeliver_core::decide`. Once
-/// connected, the target may have done its work, so later errors are faults.
+/// Without a connection, the target received nothing: these errors are "not now" in `redeliver_core::decide`. Once
+/// connected, the target may have handled the request, so later errors are faults.
 pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
-    // A rejected client certificate is reported on the first read (RFC 8446, appendix E.1.2), but no request is
-    // handled.
-    if let Some(what) =
+    // The rejection of a client certificate is only reported on the first read (RFC 8446, appendix E.1.2), although the
+    // request was not handled.
+    if let Some(reason) =
         find_cause::<rustls::Error>(error).and_then(|tls| handshake_failure(tls, error.is_connect()))
     {
-        return no_tls(what);
+        return no_tls(reason);
     }
-    // Checked first: a connection can also time out, and no message is to blame for that.
+    // Checked before other timeouts: connecting can also time out, which is not the message's fault.
     if error.is_connect() {
         no_connection(error)
     } else if error.is_timeout() {
@@ -31,7 +31,7 @@ pub(in super::super) fn no_response(error: &reqwest::Error) -> HandlerError {
             "the target's answer is not valid HTTP, or its head is too large",
         )
     } else {
-        HandlerError::transient("Http.Reset", "the connection to the target broke before its answer")
+        HandlerError::transient("Http.Reset", "the connection to the target broke before it answered")
     }
 }
 
@@ -42,7 +42,7 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
     if error.is_timeout() {
         return HandlerError::transient("Http.ConnectTimeout", "the connection to the target timed out");
     }
-    // The error type is not public, so the beginning of its text is checked.
+    // The error type is not public, so the start of its message is checked.
     if iter_causes(error).any(|cause| cause.to_string().starts_with("tunnel error")) {
         return HandlerError::transient("Http.Proxy", "the proxy did not open a tunnel to the target");
     }
@@ -60,12 +60,15 @@ fn no_connection(error: &reqwest::Error) -> HandlerError {
     known.unwrap_or_else(|| HandlerError::transient("Http.Connect", "could not connect to the target"))
 }
 
-fn no_tls(what: &'static str) -> HandlerError {
-    HandlerError::transient(ErrorType::Explained("Http.Tls", what), format_args!("no TLS connection: {what}"))
+fn no_tls(reason: &'static str) -> HandlerError {
+    HandlerError::transient(
+        ErrorType::Explained("Http.Tls", reason),
+        format_args!("no TLS connection: {reason}"),
+    )
 }
 
-/// The reason why a TLS handshake failed. After connecting, only alerts about certificates and versions count as
-/// handshake failures.
+/// Returns the reason why a TLS handshake failed. After connecting, only alerts about certificates and versions count
+/// as handshake failures.
 pub(super) fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> Option<&'static str> {
     use rustls::Error as E;
     Some(match error {
@@ -95,7 +98,7 @@ pub(super) fn handshake_failure(error: &rustls::Error, is_connecting: bool) -> O
     })
 }
 
-#[expect(deprecated, reason = "other versions of the verifier may still make it")]
+#[expect(deprecated, reason = "other versions of the verifier may still return it")]
 const fn certificate_failure(error: &CertificateError) -> &'static str {
     use CertificateError as E;
     match error {

@@ -8,32 +8,32 @@ use crate::targets::{EndpointSettings, Target, TargetUrl, UrlSetting, drain};
 use crate::tests::loopback::{Answer, ClosingServer, Loopback, REFUSED_URL, timeouts};
 use crate::tests::record;
 
-/// Never reached.
+/// A timeout that is never reached.
 const LONG: Duration = Duration::from_secs(60);
-/// A key in the URL and the text of a response body, which must not appear anywhere.
+/// A string in the URL and in response bodies that must not appear in any output.
 const CANARY: &str = "CANARY";
 
 /// Far below the timeout, and far above the duration of the tested calls.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Keeps all events.
+/// Records all events.
 #[derive(Clone, Debug, Default)]
-struct Noted(Arc<Mutex<Vec<Event>>>);
+struct RecordingObserver(Arc<Mutex<Vec<Event>>>);
 
-impl Observer for Noted {
+impl Observer for RecordingObserver {
     fn observe(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
 }
 
-impl Noted {
+impl RecordingObserver {
     fn events(&self) -> Vec<Event> {
         self.0.lock().unwrap().clone()
     }
 }
 
-async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(SOON, what).await.expect("it does not wait for the timeout")
+async fn soon<T>(call: impl Future<Output = T>) -> T {
+    tokio::time::timeout(SOON, call).await.expect("the call does not wait for its timeout")
 }
 
 fn message(body: &str) -> Message<'_> {
@@ -95,9 +95,9 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
-/// Otherwise a deployment that lacks a route for an hour would empty the queue into the final DLQ.
+/// Otherwise, a deployment that lacks a route for an hour would send the entire queue to the final DLQ.
 #[tokio::test]
-async fn a_route_or_method_that_is_missing_may_come_back() {
+async fn a_missing_route_or_method_is_transient() {
     for (status, kind) in [
         (404, FailureKind::Transient),
         (405, FailureKind::Transient),
@@ -109,7 +109,7 @@ async fn a_route_or_method_that_is_missing_may_come_back() {
 }
 
 #[tokio::test]
-async fn retry_after_in_seconds_is_honoured() {
+async fn retry_after_in_seconds_is_honored() {
     for status in [429, 503] {
         let error = failure(status, &[("Retry-After", "120")]).await;
         assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(120)), "{status}");
@@ -117,7 +117,7 @@ async fn retry_after_in_seconds_is_honoured() {
 }
 
 #[tokio::test]
-async fn retry_after_as_a_date_is_honoured() {
+async fn retry_after_as_a_date_is_honored() {
     let clock = ManualClock::default();
     let date = httpdate::fmt_http_date((clock.now() + Duration::from_secs(600)).into());
     let server = Loopback::start([Answer::new(503, &[("Retry-After", &date)], "")]).await;
@@ -128,7 +128,7 @@ async fn retry_after_as_a_date_is_honoured() {
 }
 
 #[tokio::test]
-async fn retry_after_is_understood_as_it_is_meant() {
+async fn common_variants_of_retry_after_are_parsed() {
     for (name, value, seconds) in [
         ("Retry-After", "120.0", 120.0),
         ("Retry-After", "2.5", 2.5),
@@ -147,10 +147,10 @@ async fn retry_after_is_understood_as_it_is_meant() {
 }
 
 #[tokio::test]
-async fn an_unreadable_retry_after_leaves_the_backoff_and_is_counted() {
+async fn an_unreadable_retry_after_is_reported_and_the_backoff_applies() {
     for (value, events) in [("", 1), ("soon", 1), ("-5", 1), ("1994-11-06T08:49:37", 1), ("1", 0)] {
         let server = Loopback::start([Answer::new(503, &[("Retry-After", value)], "")]).await;
-        let noted = Noted::default();
+        let noted = RecordingObserver::default();
         let target = target(server.url(), LONG).with_observer(Arc::new(noted.clone()));
         let error = target.handle(&message("{}")).await.unwrap_err();
         assert_eq!(error.kind == FailureKind::Transient, events == 1, "{value}");
@@ -163,7 +163,7 @@ async fn an_unreadable_retry_after_leaves_the_backoff_and_is_counted() {
 }
 
 #[tokio::test]
-async fn the_request_is_the_body_byte_for_byte_with_its_headers() {
+async fn the_request_has_the_unchanged_body_and_the_headers() {
     let body = "{ \"metadata\":{},\r\n \"data\" : {\"n\":1e400,\"é\":\"\\u00e9\u{FFFD}😀\",\"n\":0.10}}\n";
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url());
@@ -181,7 +181,7 @@ async fn the_request_is_the_body_byte_for_byte_with_its_headers() {
 }
 
 #[tokio::test]
-async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays() {
+async fn the_target_gets_the_trace_context_unless_a_secret_sets_the_header() {
     let attributes = Attributes::from([
         (
             "traceparent".to_owned(),
@@ -207,17 +207,17 @@ async fn the_target_gets_the_messages_trace_context_and_a_secrets_header_stays()
     let mut forged = attributes.clone();
     forged.insert("tracestate".to_owned(), Attribute::string("vendor=a\r\nX-Admin: 1"));
     let forged = Message { attributes: &forged, ..message("{}") };
-    assert_eq!(sent("{}", &forged).await, [parent, "", xray], "no header, and the call is made");
-    let of_header = [
+    assert_eq!(sent("{}", &forged).await, [parent, "", xray], "the call is made without the header");
+    let from_header = [
         "00-00000001000000000000000000000002-0000000000000003-00",
         "",
         "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0",
     ];
-    assert_eq!(sent("{}", &message("{}")).await, of_header, "a lineage is for Lambda alone");
+    assert_eq!(sent("{}", &message("{}")).await, from_header, "a lineage is only for Lambda");
 }
 
 #[tokio::test]
-async fn a_body_of_1_mib_arrives_whole() {
+async fn a_body_of_1_mib_arrives_completely() {
     let body = format!(r#"{{"data":"{}"}}"#, "x".repeat(1_048_576 - 11));
     assert_eq!(body.len(), 1_048_576);
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
@@ -226,17 +226,17 @@ async fn a_body_of_1_mib_arrives_whole() {
 }
 
 #[tokio::test]
-async fn a_target_that_does_not_answer_in_time_is_transient_and_asked_once() {
+async fn a_target_that_times_out_is_transient_and_called_once() {
     for timeout in timeouts() {
         let server = Loopback::start([Answer::hang()]).await;
         let error = call(&server, timeout).await.unwrap_err();
         assert_eq!((error.error_type, error.kind), ("Http.Timeout".into(), FailureKind::Transient));
         match server.requests().len() {
             0 => {}
-            asked => return assert_eq!(asked, 1),
+            requests => return assert_eq!(requests, 1),
         }
     }
-    panic!("no request has come through");
+    panic!("no request arrived");
 }
 
 #[tokio::test]
@@ -251,12 +251,12 @@ async fn a_connection_broken_before_the_response_is_transient_and_not_retried() 
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.Reset".into(), FailureKind::Transient));
-    // The target may have done its work: the policy decides when to call again.
+    // The target may have handled the request: the policy decides when to call again.
     assert_eq!(server.requests().len(), 1);
 }
 
 #[test]
-fn debug_output_shows_nothing_of_the_endpoint() {
+fn debug_output_omits_the_endpoint() {
     let endpoint =
         with_secret("https://example.com/CANARY?key=CANARY", r#"{"Authorization":"Bearer CANARY"}"#);
     assert_eq!(format!("{endpoint:?}"), "Fixed(Endpoint { .. })");
@@ -274,7 +274,7 @@ mod signatures;
 mod statuses;
 
 #[tokio::test]
-async fn a_plain_message_is_sent_with_its_content_type_and_its_own_key() {
+async fn a_plain_message_is_sent_with_its_content_type_and_idempotency_key() {
     for (body, content_type) in [
         (r#" {"n":1e400}"#, "application/json"),
         ("a,b\n1,2", "text/plain; charset=utf-8"),
@@ -292,7 +292,7 @@ async fn a_plain_message_is_sent_with_its_content_type_and_its_own_key() {
 }
 
 #[test]
-fn a_calls_span_has_the_host_of_the_target_and_nothing_else_of_its_url() {
+fn the_call_span_has_only_the_host_and_port_of_the_url() {
     for (url, host, port) in
         [("https://example.com", "example.com", 443_u32), ("http://127.0.0.1:8080", "127.0.0.1", 8080)]
     {

@@ -33,7 +33,7 @@ async fn call(server: &Loopback, timeout: Duration, body: &str) -> Result<(), Ha
     LambdaTarget::new(&server.sdk_config(), ARN.to_owned(), timeout).handle(&message(body)).await
 }
 
-/// An error from Lambda itself, whose text must not be repeated.
+/// Returns the target's error for an error from Lambda itself, whose message must not be repeated.
 async fn refused(status: u16, code: &str) -> HandlerError {
     let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
     let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
@@ -44,7 +44,7 @@ async fn refused(status: u16, code: &str) -> HandlerError {
 }
 
 #[tokio::test]
-async fn the_function_is_invoked_with_the_body_byte_for_byte_and_waited_for() {
+async fn the_function_is_invoked_synchronously_with_the_unchanged_body() {
     let body = "{ \"data\" : {\"n\":1e400,\"é\":\"\\u00e9😀\",\"n\":0.10}}\n";
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
     assert_eq!(call(&server, LONG, body).await, Ok(()));
@@ -56,7 +56,7 @@ async fn the_function_is_invoked_with_the_body_byte_for_byte_and_waited_for() {
 }
 
 #[tokio::test]
-async fn the_function_gets_the_messages_trace() {
+async fn the_function_receives_the_messages_trace() {
     let xray = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1;Lineage=a:1";
     for (trace_header, sent) in [(Some(xray), vec![xray]), (None, vec![])] {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
@@ -75,7 +75,7 @@ async fn the_function_gets_the_messages_trace() {
 }
 
 #[tokio::test]
-async fn a_function_of_another_region_is_called_there() {
+async fn a_function_in_another_region_is_called_there() {
     // The scripted server's configuration is for eu-central-1.
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
     let arn = ARN.replace("eu-central-1", "us-east-1");
@@ -87,7 +87,7 @@ async fn a_function_of_another_region_is_called_there() {
 }
 
 #[tokio::test]
-async fn a_function_error_is_transient_and_carries_its_type_and_message() {
+async fn a_function_error_is_transient_and_has_its_type_and_message() {
     let body = r#"{"errorType":"OrderLocked","errorMessage":"order 7 is locked","stackTrace":[]}"#;
     let server = Loopback::start([Answer::new(200, &[("X-Amz-Function-Error", "Unhandled")], body)]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
@@ -97,14 +97,14 @@ async fn a_function_error_is_transient_and_carries_its_type_and_message() {
 }
 
 #[tokio::test]
-async fn a_function_error_names_the_version_behind_the_alias() {
+async fn a_function_error_has_the_version_behind_the_alias() {
     let headers = [("X-Amz-Function-Error", "Unhandled"), ("X-Amz-Executed-Version", "7")];
     let server = Loopback::start([Answer::new(200, &headers, "{}")]).await;
     assert_eq!(call(&server, LONG, "{}").await.unwrap_err().function.as_deref(), Some("orders:7"));
     assert_eq!(refused(500, "ServiceException").await.function, None);
 }
 
-/// The processor's own log contains nothing that the function wrote.
+/// The processor's own log contains no output of the function.
 #[tokio::test]
 async fn a_function_error_has_the_log_location_of_its_own_invocation() {
     let ours = || {
@@ -132,7 +132,7 @@ async fn a_function_error_has_the_log_location_of_its_own_invocation() {
 
 /// Python's `RecursionError` has a stack trace of a thousand frames.
 #[test]
-fn a_long_stack_trace_hides_neither_type_nor_message() {
+fn a_function_error_with_a_long_stack_trace_keeps_its_type_and_message() {
     let place = r#""  File \"/var/task/orders.py\", line 17, in walk\n    return walk(child)\n""#;
     let places = vec![place; 1000].join(",");
     let payload =
@@ -165,7 +165,7 @@ fn an_unreadable_function_error_is_transient() {
 }
 
 #[tokio::test]
-async fn a_refusal_by_lambda_is_transient_unless_the_payload_is_at_fault() {
+async fn an_error_from_lambda_is_transient_unless_the_payload_caused_it() {
     for (status, code, name) in [
         (429, "TooManyRequestsException", "Lambda.Throttled"),
         (403, "AccessDeniedException", "Lambda.AccessDenied"),
@@ -188,7 +188,7 @@ async fn a_refusal_by_lambda_is_transient_unless_the_payload_is_at_fault() {
 }
 
 #[tokio::test]
-async fn a_throttled_functions_retry_after_is_honoured() {
+async fn retry_after_of_a_throttled_function_is_honored() {
     for (value, expected) in [
         ("7", FailureKind::TransientAfter(Duration::from_secs(7))),
         ("0", FailureKind::TransientAfter(Duration::ZERO)),
@@ -202,7 +202,7 @@ async fn a_throttled_functions_retry_after_is_honoured() {
 }
 
 #[tokio::test]
-async fn a_payload_that_lambda_does_not_take_is_permanent() {
+async fn a_payload_that_lambda_rejects_is_a_permanent_error() {
     for (status, code, name) in [
         (400, "InvalidRequestContentException", "Lambda.InvalidRequestContent"),
         (413, "RequestTooLargeException", "Lambda.RequestTooLarge"),
@@ -215,23 +215,23 @@ async fn a_payload_that_lambda_does_not_take_is_permanent() {
 }
 
 #[tokio::test]
-async fn a_function_that_does_not_answer_in_time_is_transient_and_asked_once() {
+async fn a_function_that_times_out_is_transient_and_called_once() {
     for timeout in timeouts() {
         let server = Loopback::start([Answer::hang()]).await;
         let error = call(&server, timeout, "{}").await.unwrap_err();
         match server.requests().len() {
             0 => {}
-            asked => {
+            requests => {
                 assert_eq!((error.error_type, error.kind), ("Lambda.Timeout".into(), FailureKind::Transient));
-                return assert_eq!(asked, 1);
+                return assert_eq!(requests, 1);
             }
         }
     }
-    panic!("no request has come through");
+    panic!("no request arrived");
 }
 
 #[tokio::test]
-async fn a_connection_that_breaks_after_the_request_is_lost_and_not_tried_again_here() {
+async fn a_connection_lost_after_the_request_is_not_retried_by_the_target() {
     let server = Loopback::start([Answer::closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.ConnectionLost".into(), FailureKind::Transient));
@@ -239,7 +239,7 @@ async fn a_connection_that_breaks_after_the_request_is_lost_and_not_tried_again_
 }
 
 #[tokio::test]
-async fn a_refused_connection_and_missing_credentials_are_no_lost_connection() {
+async fn a_refused_connection_and_missing_credentials_differ_from_a_lost_connection() {
     let server = Loopback::start([]).await;
     let broken = SharedCredentialsProvider::new(provide_credentials_fn(|| async {
         Err(CredentialsError::not_loaded("none here"))
@@ -253,16 +253,16 @@ async fn a_refused_connection_and_missing_credentials_are_no_lost_connection() {
     assert_eq!(server.connections(), 0);
 }
 
-/// A target whose clock is stopped, so that waits never end.
+/// Calls a target whose clock is stopped, so that waits never end.
 async fn call_at(server: &Loopback) -> Result<(), HandlerError> {
     let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, ManualClock::default());
     let message = message("{}");
     let outcome = tokio::time::timeout(LONG / 2, target.handle(&message)).await;
-    outcome.expect("the body is not waited for")
+    outcome.expect("the call does not wait for the body")
 }
 
 #[tokio::test]
-async fn a_success_and_a_refusal_are_known_by_the_head_and_wait_for_no_body() {
+async fn a_lambda_success_or_refusal_needs_only_the_head() {
     for answer in [Answer::unfinished(200, 10), Answer::dripping(200), Answer::cut_off(200)] {
         assert_eq!(call_at(&Loopback::start([answer]).await).await, Ok(()));
     }
@@ -272,7 +272,7 @@ async fn a_success_and_a_refusal_are_known_by_the_head_and_wait_for_no_body() {
 }
 
 #[tokio::test]
-async fn a_function_error_whose_text_is_lost_is_no_success() {
+async fn a_function_error_with_lost_text_is_not_a_success() {
     let failed = [("X-Amz-Function-Error", "Unhandled")];
     let server = Loopback::start([Answer::unfinished_with(200, &failed, 10).and_closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
@@ -280,7 +280,7 @@ async fn a_function_error_whose_text_is_lost_is_no_success() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds() {
+async fn a_connection_is_reused_unless_idle_for_over_20_seconds() {
     let server = Loopback::start((0..4).map(|_| Answer::kept(200, &[], r#"{"done":true}"#))).await;
     let clock = ManualClock::default();
     let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, clock.clone());
@@ -292,7 +292,7 @@ async fn a_connection_is_used_again_unless_it_was_idle_for_more_than_20_seconds(
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+async fn a_connection_closed_during_a_freeze_gets_no_request() {
     let server = ClosingServer::start(200);
     let target = LambdaTarget::new(&sdk_config(server.url()), ARN.to_owned(), LONG);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
@@ -303,18 +303,18 @@ async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
 }
 
 #[tokio::test]
-async fn a_lambda_that_never_begins_tls_is_left_after_the_time_for_a_connection() {
+async fn a_lambda_endpoint_that_never_starts_tls_hits_the_connect_timeout() {
     let server = Loopback::start([]).await;
     let endpoint = server.url().replace("http://", "https://");
     let config = server.sdk_config().into_builder().endpoint_url(endpoint).build();
     // A TLS ClientHello is not an HTTP request: the server waits indefinitely.
     let target = LambdaTarget::new(&config, ARN.to_owned(), LONG);
     let call = tokio::time::timeout(LONG / 4, target.handle(&message("{}"))).await;
-    let error = call.expect("the timeout is not waited for").unwrap_err();
+    let error = call.expect("the call does not wait for its own timeout").unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.Connect".into(), FailureKind::Transient));
 }
 
-/// The payload is JSON, and the context has the values that an HTTP target gets as headers.
+/// The payload is JSON, and the context has the values that an HTTP target receives as headers.
 #[tokio::test]
 async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     for (body, payload) in
@@ -354,7 +354,7 @@ const ISOLATED: FunctionModes = FunctionModes { tenant_isolation: true, durable:
 const DURABLE: FunctionModes = FunctionModes { tenant_isolation: false, durable: true };
 
 #[tokio::test]
-async fn a_group_is_the_tenant_only_if_the_function_isolates_tenants() {
+async fn the_group_is_sent_as_tenant_only_with_tenant_isolation() {
     for (modes, sent) in [(ISOLATED, vec!["blue:7@eu"]), (FunctionModes::default(), vec![])] {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
         assert_eq!(call_with(&server, modes, Some("blue:7@eu"), &message("{}")).await, Ok(()));
@@ -362,9 +362,9 @@ async fn a_group_is_the_tenant_only_if_the_function_isolates_tenants() {
     }
 }
 
-/// Otherwise a tenant whose group contains such a permitted character would lose all of its messages to the final DLQ.
+/// Otherwise, all messages of a tenant with another permitted character in its group would end up in the final DLQ.
 #[test]
-fn each_character_that_lambda_allows_in_a_tenant_id_is_allowed_and_no_other() {
+fn a_tenant_id_allows_exactly_the_characters_that_lambda_allows() {
     let allowed: String = (0..=u8::MAX)
         .map(char::from)
         .filter(|character| tenant_id(Some(&character.to_string())).is_ok())
@@ -374,7 +374,7 @@ fn each_character_that_lambda_allows_in_a_tenant_id_is_allowed_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_group_that_is_not_a_tenant_id_is_permanent_without_a_call() {
+async fn a_group_that_is_not_a_tenant_id_is_a_permanent_error_without_a_call() {
     let server = Loopback::start([]).await;
     for (group, details) in [
         (None, "the message has no MessageGroupId, which is the tenant id"),
@@ -390,7 +390,7 @@ async fn a_group_that_is_not_a_tenant_id_is_permanent_without_a_call() {
 }
 
 #[tokio::test]
-async fn the_copies_of_an_attempt_are_one_execution_and_a_retry_is_another_one() {
+async fn copies_of_an_attempt_share_an_execution_and_a_retry_has_its_own() {
     let once_held = Message { retry_attempt: 2, held_seconds: 2, ..message("{}") };
     let most = Message { redrive_generation: 100, retry_attempt: 1000, ..message("{}") };
     let longest = Message { held_seconds: HELD_SECONDS_MAX, ..most };
@@ -409,9 +409,9 @@ async fn the_copies_of_an_attempt_are_one_execution_and_a_retry_is_another_one()
     assert!(server.request().header("x-amz-durable-execution-name").is_empty());
 }
 
-/// Names are unique in the account and Region: with the same name, the second function of an event would never run.
+/// Names are unique per account and region: with the same name, the second function of an event would never run.
 #[test]
-fn the_copies_of_an_event_for_two_functions_are_two_executions() {
+fn copies_of_an_event_for_two_functions_are_separate_executions() {
     let green = ARN.replace(":live", ":green");
     let names = [ARN, &green].map(|arn| execution_name(&message("{}"), arn));
     assert_eq!(
@@ -420,16 +420,16 @@ fn the_copies_of_an_event_for_two_functions_are_two_executions() {
     );
 }
 
-/// Only the next attempt has a different name, so the error must spend one, which an outage would not.
+/// Only the next attempt has a different name, so the error must spend an attempt, which an outage would not.
 #[tokio::test]
-async fn an_execution_that_is_there_already_is_retried_and_no_outage() {
+async fn an_execution_that_already_exists_is_retried_and_not_an_outage() {
     let error = refused(409, "DurableExecutionAlreadyStartedException").await;
     assert_eq!((&error.error_type, error.kind), (&"ExecutionAlreadyStarted".into(), FailureKind::Transient));
     assert_eq!(call_outcome(&Policy::default(), &error), CallOutcome::Answer);
 }
 
 #[tokio::test]
-async fn a_calls_span_names_the_function_and_its_region() {
+async fn the_call_span_has_the_function_and_its_region() {
     let target = LambdaTarget::new(&sdk_config("http://127.0.0.1:1"), ARN.to_owned(), LONG);
     let attributes = vec![
         ("faas.invoked_name", "orders".into()),

@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use super::exception::Exception;
 use crate::lambda::FromObject;
 
-/// The size limit of a record's error; a longer one is ignored. Its texts are truncated to a kilobyte when recorded.
+/// The size limit of a record's error; a larger error is ignored. The error's strings are truncated to a kilobyte when
+/// recorded.
 const ERROR_BYTES_MAX: usize = 256 << 10;
 
 /// The response to an invocation, as posted by the runtime.
@@ -26,7 +27,7 @@ pub enum FunctionResponse {
     TooLarge,
 }
 
-/// The outcome of each record in an invocation. `ids` are their SQS message ids, in order.
+/// Returns the outcome of each record in an invocation. `ids` are the records' SQS message ids, in order.
 pub(super) fn outcomes_per_record(answer: &FunctionResponse, ids: &[&str]) -> Vec<Result<(), HandlerError>> {
     let failed = |error: HandlerError| ids.iter().map(|_| Err(error.clone())).collect();
     match answer {
@@ -42,12 +43,12 @@ pub(super) fn outcomes_per_record(answer: &FunctionResponse, ids: &[&str]) -> Ve
     }
 }
 
-/// The outcome of an invocation with one record.
+/// Returns the outcome of an invocation with one record.
 pub(super) fn single_outcome(answer: &FunctionResponse, id: &str) -> Result<(), HandlerError> {
     outcomes_per_record(answer, &[id]).pop().expect("each record has an outcome")
 }
 
-/// The handler's return value for an event that is not from SQS, unchanged.
+/// Returns, unchanged, the handler's return value for an event that is not from SQS.
 pub(super) fn return_value(answer: FunctionResponse) -> Result<Box<RawValue>, HandlerError> {
     match answer {
         FunctionResponse::Response(body) => serde_json::from_slice(&body).map_err(|_| {
@@ -73,8 +74,8 @@ struct Returned<'a> {
     batch_item_failures: Option<&'a RawValue>,
 }
 
-/// The outcomes, or the error in an invalid response, for which Lambda also fails the whole batch ("Implementing
-/// partial batch responses").
+/// Returns the outcomes, or the error in an invalid response. Lambda also fails the whole batch for an invalid response
+/// ("Implementing partial batch responses").
 fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerError>>, String> {
     let done = || ids.iter().map(|_| Ok(())).collect();
     if body.iter().all(u8::is_ascii_whitespace) {
@@ -84,8 +85,8 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         Ok(object) => object,
         Err(error) => {
             let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-            // An object that is not JSON is not parsed again, since for 6 MB that takes as long as everything else. Any
-            // other response is, since a string may contain half a character.
+            // An object with a syntax error is not parsed again, since for 6 MB, that would take as long as everything
+            // else. Any other response is parsed again, since a string may contain an unpaired surrogate.
             let is_json =
                 (error.is_data() || !is_object) && serde_json::from_slice::<IgnoredAny>(body).is_ok();
             return match (is_json, is_object) {
@@ -101,7 +102,7 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         let error = redeliver_error(redeliver)?;
         return Ok(ids.iter().map(|_| Err(error.clone())).collect());
     }
-    // A message that was received twice may be in the event twice; then both records have failed.
+    // A message that was received twice may be in the event twice; in that case, both records fail.
     let mut failed = HashMap::new();
     let known: HashSet<_> = ids.iter().copied().collect();
     for failure in batch_item_failures.map(item_failures).transpose()?.unwrap_or_default() {
@@ -159,7 +160,7 @@ fn redeliver_error(text: &RawValue) -> Result<HandlerError, String> {
     }
     let FromObject(RedeliverReport { outcome, delay_seconds, r#type, details }) = serde_json::from_str(text.get()).map_err(|_| {
         "redeliver is not {\"outcome\": \"permanent\", \"transient\", \"snooze\" or \"unavailable\"} with a whole \
-         number as delay_seconds and texts as type and details"
+         number as delay_seconds and strings as type and details"
             .to_owned()
     })?;
     let delay = delay_seconds.map(|seconds| Duration::from_secs(seconds.into()));

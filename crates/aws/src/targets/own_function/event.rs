@@ -10,7 +10,7 @@ use redeliver_core::message::plain::REDELIVER;
 use redeliver_core::message::{Attribute, AttributeValue, Timestamp};
 use serde::Serialize;
 
-/// One record ("Using Lambda with Amazon SQS", example event).
+/// Encodes one record ("Using Lambda with Amazon SQS", example event).
 ///
 /// A message without an envelope keeps the attribute `Redeliver`, which contains the attempt number.
 pub(super) fn encode_record(invocation: &Invocation<'_>) -> String {
@@ -43,10 +43,10 @@ pub(super) fn encode_record(invocation: &Invocation<'_>) -> String {
         event_source_arn: &record.queue_arn,
         aws_region: record.queue_arn.split(':').nth(3).unwrap_or_default(),
     };
-    serde_json::to_string(&record).expect("texts and maps with texts as keys are JSON")
+    serde_json::to_string(&record).expect("strings and maps with string keys are valid JSON")
 }
 
-/// An event with these records.
+/// Encodes an event with these records.
 pub(super) fn encode_event<'a>(records: impl IntoIterator<Item = &'a str>) -> String {
     let mut event = r#"{"Records":["#.to_owned();
     for (index, record) in records.into_iter().enumerate() {

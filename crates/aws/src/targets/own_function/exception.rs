@@ -8,24 +8,24 @@ use serde_json::value::RawValue;
 
 use crate::lambda::FromObject;
 
-/// The maximum number of an exception's causes in the details of an error.
+/// The maximum number of causes listed in an error's details.
 const CAUSES_MAX: usize = 3;
 
-/// The maximum number of exceptions that wrap the record's own.
+/// The maximum number of wrappers around the record's own exception.
 const CARRIERS_MAX: usize = 8;
 
-/// The size limit of a stack trace whose frames are read. A recursion in Python or Java has a thousand frames, some 200
-/// KB; a response of 6 MB can hold two million.
+/// The size limit of a stack trace; a larger one is ignored. A recursion in Python or Java has a thousand frames, about
+/// 200 KB; a response of 6 MB can contain two million.
 const STACK_TRACE_BYTES_MAX: usize = 512 << 10;
 
-/// The size limit of a cause: each cause in a chain is parsed again as part of the exceptions that wrap it.
+/// The size limit of a cause. Each cause in a chain is parsed again as part of each exception that wraps it.
 const CAUSE_BYTES_MAX: usize = 256 << 10;
 
-/// .NET exceptions that only wrap another one, from a task or a reflective call.
+/// .NET exceptions that only wrap another exception, from a task or a reflective call.
 const NET_CARRIERS: [&str; 2] = ["AggregateException", "TargetInvocationException"];
 
-/// The same for Java, whose runtime sends no causes. Unless the code sets another message, theirs is the cause's
-/// `toString`: its class and message (`Throwable`, "Throwable(Throwable cause)").
+/// The same for Java, whose runtime sends no causes. Unless the code sets another message, the wrapper's message is the
+/// cause's `toString`: its class and message (`Throwable`, "Throwable(Throwable cause)").
 const JAVA_CARRIERS: [&str; 4] = [
     "java.io.UncheckedIOException",
     "java.lang.RuntimeException",
@@ -33,17 +33,17 @@ const JAVA_CARRIERS: [&str; 4] = [
     "java.util.concurrent.ExecutionException",
 ];
 
-/// The first line of a traceback in Python.
+/// The first line of a Python traceback.
 const TRACEBACK: &str = "Traceback (most recent call last):\n";
 
-/// The lines between chained tracebacks in Python; the last traceback is that of the thrown exception.
+/// The lines between chained Python tracebacks. The last traceback is that of the thrown exception.
 const CHAINED: [&str; 2] = [
     "\nThe above exception was the direct cause of the following exception:\n\n",
     "\nDuring handling of the above exception, another exception occurred:\n\n",
 ];
 
-/// An exception: Python, Java, Go, Ruby and .NET send `stackTrace`, Node.js sends `trace`. .NET nests causes; `causes`
-/// are those of its `AggregateException`.
+/// An exception. Python, Java, Go, Ruby and .NET send `stackTrace`; Node.js sends `trace`. .NET nests causes, and
+/// `causes` contains the causes of its `AggregateException`.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct Exception {
@@ -53,7 +53,7 @@ pub(super) struct Exception {
     stack_trace: Option<Box<RawValue>>,
     cause: Option<Box<RawValue>>,
     causes: Option<Box<RawValue>>,
-    /// The location, if it was only in a traceback.
+    /// The location, if it was found in a traceback or in the wrapper's stack trace.
     #[serde(skip)]
     place: Option<String>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Exception {
 #[serde(untagged)]
 enum Frame {
     Text(String),
-    /// A frame of a panic in Go.
+    /// A frame of a Go panic.
     Go {
         path: String,
         line: i64,
@@ -109,19 +109,19 @@ impl Exception {
         let causes = causes.and_then(|text| serde_json::from_str(text).ok());
         let causes: Vec<Box<RawValue>> = causes.unwrap_or_default();
         match &*causes {
-            // With several causes, each may matter.
+            // Of several causes, any might be the relevant one.
             [_, _, ..] => None,
             [only] => read(only),
             [] => read(self.cause.as_deref()?),
         }
     }
 
-    /// The exception whose class and message form the message of this one. Its own location is unknown, so this
-    /// exception's location in the function's code is used.
+    /// Returns the exception whose class and message form this exception's message. The location of the inner exception
+    /// is unknown, so this exception's location in the function's code is used.
     fn wrapped_in_message(&self) -> Option<Self> {
         let message = self.error_message.as_deref()?;
         let (class, text) = message.split_once(": ").unwrap_or((message, ""));
-        // If an exception has no message, the runtime sends its class.
+        // If an exception has no message, the runtime sends its class as the message.
         if !is_java_class(class) || Some(message) == self.error_type.as_deref() {
             return None;
         }
@@ -131,7 +131,7 @@ impl Exception {
         Some(Self { error_type, error_message, place, ..Self::default() })
     }
 
-    /// The last exception in the output of Python's `traceback.format_exception`.
+    /// Returns the last exception in the output of Python's `traceback.format_exception`.
     fn from_traceback(text: &str) -> Option<Self> {
         let begins =
             |separator: &str| text.rfind(&format!("{separator}{TRACEBACK}")).map(|at| at + separator.len());
@@ -149,7 +149,7 @@ impl Exception {
         }
         let thrown = thrown?;
         let (name, message) = thrown.split_once(": ").unwrap_or((thrown.trim_end_matches(':'), ""));
-        // Without the module, as the runtime names a class.
+        // The module is removed, since the runtime also sends class names without it.
         let name = name.rsplit('.').next().filter(|name| !name.is_empty() && !name.contains(' '))?;
         let message = std::iter::once(message).chain(lines).collect::<Vec<_>>().join("\n");
         let (error_type, error_message) = (Some(name.to_owned()), Some(message.trim_end().to_owned()));
@@ -161,23 +161,23 @@ impl Exception {
         text.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default()
     }
 
-    /// The location where it was thrown. Python lists the innermost call last. The others list it first, Node.js after
-    /// the message and Go after the frames that handle the panic.
+    /// Returns the location where the exception was thrown. Python lists the innermost call last. The other runtimes
+    /// list it first: Node.js after the message, and Go after the frames that handle the panic.
     fn throw_location(&self) -> Option<String> {
         if self.place.is_some() {
             return self.place.clone();
         }
         let frames = self.stack_frames();
-        let is_pythons =
+        let is_python_frame =
             |frame: &Frame| frame.as_text().is_some_and(|text| text.trim_start().starts_with("File \""));
-        let is_nodes =
+        let is_node_frame =
             |frame: &&Frame| frame.as_text().is_some_and(|text| text.trim_start().starts_with("at "));
         let after_panic =
             frames.iter().skip_while(|frame| !frame.is_panic_frame()).find(|frame| !frame.is_panic_frame());
-        let frame = if frames.first().is_some_and(is_pythons) {
+        let frame = if frames.first().is_some_and(is_python_frame) {
             frames.last()
         } else {
-            after_panic.or_else(|| frames.iter().find(is_nodes)).or(frames.first())
+            after_panic.or_else(|| frames.iter().find(is_node_frame)).or(frames.first())
         };
         match frame? {
             Frame::Text(text) => Some(text.trim().lines().next()?.trim_start_matches("at ").to_owned()),
@@ -191,12 +191,12 @@ impl Exception {
         if let Some(place) = self.throw_location() {
             let _ = write!(details, " (at {place})");
         }
+        // Ruby and Node.js send no causes.
         let mut cause = self.cause;
         for _ in 0..CAUSES_MAX {
             let Some(text) = cause.as_deref().and_then(|text| text_within(text, CAUSE_BYTES_MAX)) else {
                 break;
             };
-            // Ruby and Node.js omit them.
             let Self { error_type, error_message, cause: next, .. } = Self::from_json(text.as_bytes());
             let (name, message) = (error_type.unwrap_or_default(), error_message.unwrap_or_default());
             let _ = write!(details, "; caused by {name}: {message}");
@@ -218,7 +218,7 @@ impl Frame {
         }
     }
 
-    /// Java includes the module of a class that is not from the class path:
+    /// Returns the text of a frame from Java's class path. Frames of other classes contain their module, as in
     /// `java.base/java.lang.Thread.run(Thread.java:840)`.
     fn class_path_text(self) -> Option<String> {
         match self {
@@ -234,7 +234,7 @@ impl Frame {
     }
 }
 
-/// The text, unless it exceeds the limit.
+/// Returns the text, unless it exceeds the limit.
 fn text_within(text: &RawValue, bytes_max: usize) -> Option<&str> {
     Some(text.get()).filter(|text| text.len() <= bytes_max)
 }
@@ -261,7 +261,7 @@ mod tests {
 
     /// Python lists the innermost call last.
     #[test]
-    fn the_place_of_a_recursion_in_python_is_found_among_a_thousand_frames() {
+    fn a_python_recursion_is_located_among_a_thousand_frames() {
         let frame = |line: usize| {
             format!(
                 r#""  File \"/var/task/orders.py\", line {line}, in charge\n    return charge({})""#,
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stack_trace_or_a_cause_that_is_too_long_is_not_read() {
+    fn an_oversized_stack_trace_or_cause_is_ignored() {
         let text = |bytes: usize| format!("\"{}\"", "x".repeat(bytes - 4));
         assert_eq!(
             details(&format!("[{}]", text(STACK_TRACE_BYTES_MAX))).len(),

@@ -1,4 +1,4 @@
-//! A process of the user's function: it runs the runtime's command and uses our Runtime API.
+//! A process of the user's function. It runs the runtime's command and uses our Runtime API.
 
 use std::ffi::OsString;
 use std::io::PipeReader;
@@ -19,14 +19,15 @@ use crate::settings::aws_variable;
 pub struct RuntimeCommand {
     /// The program.
     pub program: OsString,
-    /// Its arguments.
+    /// The program's arguments.
     pub arguments: Vec<OsString>,
     /// Additional environment variables.
     pub variables: Vec<(&'static str, OsString)>,
 }
 
 impl RuntimeCommand {
-    /// The command that Lambda passes to a wrapper, or that the user wrote; `None` if it is empty.
+    /// Creates the command from the words that Lambda passes to a wrapper script, or that the user wrote. Returns
+    /// `None` if there are no words.
     #[must_use]
     pub fn new(words: impl IntoIterator<Item = OsString>) -> Option<Self> {
         let mut words = words.into_iter();
@@ -35,8 +36,8 @@ impl RuntimeCommand {
     }
 
     /// Adds the variables that runtimes expect from Lambda, unless they are set ("Defined runtime environment
-    /// variables"). The handler is the last word of the command, as for AWS's runtime interface clients; the client for
-    /// Node.js reads a variable.
+    /// variables"). The handler is the last word of the command, as for AWS's runtime interface clients; the Node.js
+    /// client reads it from a variable.
     #[must_use]
     pub fn outside_lambda(self, function_name: &str) -> Self {
         let folder = env::current_dir().unwrap_or_default();
@@ -64,18 +65,18 @@ impl RuntimeCommand {
     }
 }
 
-/// Reads the output of a process to the end, in a separate thread.
+/// A function that reads the output of a process to the end, in a separate thread.
 pub type ReadOutput = fn(PipeReader);
 
-/// The time limit for the remaining output of a process. The pipe closes with the last process that holds it: on Linux,
-/// all have been killed; elsewhere, a daemon may survive.
+/// The time limit for the remaining output of a process. The pipe closes when the last process that holds it exits. On
+/// Linux, all of them have been killed; elsewhere, a daemon may survive.
 const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A process in its own group. Dropping it kills the group, including its children.
 #[derive(Debug)]
 pub(super) struct FunctionProcess {
     child: Child,
-    /// `None` after the kill, when the id may belong to another process.
+    /// `None` once the group was killed, since its id may then belong to another process.
     group: Option<Group>,
     /// Disconnected once all output has been read.
     output: Option<Receiver<()>>,
@@ -93,7 +94,7 @@ impl FunctionProcess {
         let group = Group::begin_with(process.as_std_mut(), Uuid::new_v4().to_string())?;
         process.envs(command.variables.iter().map(|(name, value)| (name, value)));
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
-        // This variable would start redeliver again.
+        // With this variable, the process would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
         let output = output.map(|read| read_output(&mut process, read)).transpose()?;
         let child = process.spawn()?;
@@ -108,7 +109,7 @@ impl FunctionProcess {
         status
     }
 
-    /// Asks the group to exit.
+    /// Asks the processes of the group to exit.
     pub(super) fn terminate(&self) {
         self.group.iter().for_each(Group::terminate);
     }
@@ -133,10 +134,10 @@ impl Drop for FunctionProcess {
 fn read_output(process: &mut process::Command, read: ReadOutput) -> io::Result<Receiver<()>> {
     let (reader, writer) = io::pipe()?;
     process.stdout(writer.try_clone()?).stderr(writer);
-    let (reading, is_read) = mpsc::channel();
+    let (done, is_done) = mpsc::channel();
     thread::Builder::new().name("function-output".to_owned()).spawn(move || {
         read(reader);
-        drop(reading);
+        drop(done);
     })?;
-    Ok(is_read)
+    Ok(is_done)
 }

@@ -39,8 +39,8 @@ pub struct Processes {
     time_limit: Option<Duration>,
     output: Option<ReadOutput>,
     upstream: Option<Upstream>,
-    /// One permit per process that may run.
-    places: Semaphore,
+    /// One permit per process that can run.
+    permits: Semaphore,
     processes_max: u32,
     pub(super) idle: Mutex<Vec<RunningFunction>>,
     lambda: Mutex<LambdaInvocation>,
@@ -59,10 +59,10 @@ struct LambdaInvocation {
 pub struct Ended {
     /// `None` if the system does not report it.
     pub status: Option<ExitStatus>,
-    /// The error that it reported during startup.
+    /// The error that the process reported during startup.
     init_error: Option<Bytes>,
     /// True if the process had received the task.
-    took: bool,
+    received_task: bool,
 }
 
 /// A process with its Runtime API.
@@ -71,23 +71,23 @@ pub(super) struct RunningFunction {
     process: FunctionProcess,
     api: RuntimeApi,
     is_ready: bool,
-    /// True if it has a task and has not responded.
+    /// True if the process has a task and has not responded.
     is_busy: bool,
-    /// The time of its last response, until it requests the next task.
+    /// The time of the last response; `None` once the process requests the next task.
     pub(super) answered_at: Option<Timestamp>,
     init_error: Option<Bytes>,
 }
 
-/// The time that a process may keep working after its response, for example to send traces or collect garbage.
+/// The time that a process can keep working after its response, for example to send traces or collect garbage.
 const AFTER_ANSWER_MAX: Duration = Duration::from_secs(30);
 
-/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. A
-/// busy process is killed, and so is one that has not requested a task long after its response.
+/// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. The
+/// process is killed if it is busy, or if it has not requested a task long after its response.
 #[derive(Debug)]
 struct ProcessLease<'a> {
     function: Option<RunningFunction>,
     idle: &'a Mutex<Vec<RunningFunction>>,
-    _place: SemaphorePermit<'a>,
+    _permit: SemaphorePermit<'a>,
 }
 
 impl ProcessLease<'_> {
@@ -104,7 +104,7 @@ impl Drop for ProcessLease<'_> {
 }
 
 impl Processes {
-    /// Creates up to `processes_max` concurrent processes of `command`.
+    /// Runs `command` in up to `processes_max` concurrent processes.
     #[must_use]
     pub fn new(command: RuntimeCommand, processes_max: NonZeroU16) -> Self {
         Self {
@@ -112,7 +112,7 @@ impl Processes {
             time_limit: None,
             output: None,
             upstream: None,
-            places: Semaphore::new(usize::from(processes_max.get())),
+            permits: Semaphore::new(usize::from(processes_max.get())),
             processes_max: processes_max.get().into(),
             idle: Mutex::default(),
             lambda: Mutex::default(),
@@ -121,7 +121,7 @@ impl Processes {
     }
 
     /// Forwards the requests that redeliver does not serve (extensions, telemetry) to Lambda's Runtime API at this
-    /// `HOST:PORT`. Without it, the response is 404.
+    /// `HOST:PORT`. Without it, the response to such requests is 404.
     #[must_use]
     pub fn in_lambda(self, runtime_api: Option<&str>) -> Self {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
@@ -133,20 +133,20 @@ impl Processes {
         Self { time_limit: Some(limit), ..self }
     }
 
-    /// Redirects the standard output and error of each process to a pipe, which `read` consumes. By default, they are
-    /// inherited from this process.
+    /// Redirects the standard output and error of each process to a pipe, which `read` consumes. By default, each
+    /// process inherits our standard output and error.
     #[must_use]
     pub fn with_output(self, read: ReadOutput) -> Self {
         Self { output: Some(read), ..self }
     }
 
-    /// The program of the command.
+    /// Returns the program of the command.
     #[must_use]
     pub fn program_name(&self) -> String {
         self.command.program.display().to_string()
     }
 
-    /// Starts a process and waits until it is ready. `Ok(Err(_))` if it exits before.
+    /// Starts a process and waits until it is ready. Returns `Ok(Err(_))` if the process exits before it is ready.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -162,14 +162,14 @@ impl Processes {
     /// Stops all processes: with SIGTERM once their calls have ended, and with SIGKILL after at most 2 s.
     pub async fn end_all(&self) {
         let all = async {
-            let _places = self.places.acquire_many(self.processes_max).await;
+            let _permits = self.permits.acquire_many(self.processes_max).await;
             let idle = mem::take(&mut *lock(&self.idle));
             idle.iter().for_each(|function| function.process.terminate());
             for mut function in idle {
                 let _ = function.process.wait_ended().await;
             }
         };
-        // The rest are dropped, which kills them.
+        // Dropping the remaining processes kills them.
         let _ = timeout(SHUTDOWN_TIMEOUT, all).await;
     }
 
@@ -187,13 +187,13 @@ impl Processes {
     }
 
     async fn lease_process(&self) -> io::Result<ProcessLease<'_>> {
-        let place = self.places.acquire().await.map_err(io::Error::other)?;
+        let permit = self.permits.acquire().await.map_err(io::Error::other)?;
         let idle = lock(&self.idle).pop();
         let function = match idle {
             Some(function) => function,
             None => self.start_process(false).await?,
         };
-        Ok(ProcessLease { function: Some(function), idle: &self.idle, _place: place })
+        Ok(ProcessLease { function: Some(function), idle: &self.idle, _permit: permit })
     }
 
     /// Sets the ARN and the trace id of the Lambda invocation for the next calls of the function.
@@ -208,7 +208,7 @@ impl Processes {
         let idle = mem::take(&mut *lock(&self.idle));
         for mut function in idle {
             function.is_ready = false;
-            // If it has exited instead, the next call detects that.
+            // If the process exited instead, the next call detects that.
             let _ = function.wait_ready().await;
             lock(&self.idle).push(function);
         }
@@ -219,7 +219,7 @@ impl Processes {
         let request_id = event.request_id;
         let mut headers = HeaderMap::new();
         let mut insert = |name, value: Option<&str>| {
-            // A value that is invalid in a header is not a trace id.
+            // A value that is invalid in a header cannot be a trace id, so it is omitted.
             if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
                 headers.insert(HeaderName::from_static(name), value);
             }
@@ -237,14 +237,14 @@ impl Processes {
             let details = format_args!("the function cannot be started: {error}");
             HandlerError::unavailable("Runtime.NotStarted", details)
         };
-        // A process that exited between two calls is restarted once; one that was just started is not.
+        // An idle process may have exited since its last call, so a second attempt is made.
         for _ in 0..2 {
             let begins = async {
                 let mut lease = self.lease_process().await.map_err(not_startable)?;
                 let began = lease.process_mut().wait_ready().await;
                 Ok((lease, began))
             };
-            // A slower startup continues for the next call.
+            // A startup that takes longer continues for the next call.
             let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
@@ -256,14 +256,14 @@ impl Processes {
                 Err(ended) => ended,
             };
             lease.function = None;
-            if ended.took {
+            if ended.received_task {
                 return Err(ended.error_in_call());
             }
             if ended.init_error.is_some() {
                 return Err(ended.error_at_start());
             }
         }
-        let details = "the function's process exits before it requests an invocation";
+        let details = "the function's process exited before it requested an invocation";
         Err(HandlerError::unavailable("Runtime.ExitError", details))
     }
 
@@ -305,27 +305,27 @@ impl RunningFunction {
         let InvocationTask { request_id, event, headers } = task;
         let task =
             InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
-        let mut took = false;
+        let mut received_task = false;
         self.is_busy = true;
-        // The channel holds one task, and is empty after a response.
+        // Does not wait: the channel has room for one task, and is empty after a response.
         let _ = self.api.tasks.send(task).await;
         loop {
             match self.next_event().await {
-                Ok(Some(RuntimeEvent::Took)) => (took, self.is_ready) = (true, false),
+                Ok(Some(RuntimeEvent::TaskReceived)) => (received_task, self.is_ready) = (true, false),
                 Ok(Some(RuntimeEvent::Answered(answer))) => {
                     self.is_busy = false;
-                    // Until its next request, it may still be working, or exit. A streaming function may already have
-                    // sent that request.
+                    // Until its next request, the process may still be working, or it may exit. A streaming function
+                    // may already have sent that request.
                     self.answered_at = (!self.is_ready).then(|| SystemClock.now());
                     return Ok(answer);
                 }
                 Ok(_) => {}
-                Err(ended) => return Err(Ended { took, ..ended }),
+                Err(ended) => return Err(Ended { received_task, ..ended }),
             }
         }
     }
 
-    /// The next event of the function, or its exit.
+    /// Waits for the next event of the function, or for its exit.
     async fn next_event(&mut self) -> Result<Option<RuntimeEvent>, Ended> {
         tokio::select! {
             // Events before the exit take precedence.
@@ -339,14 +339,14 @@ impl RunningFunction {
                 Ok(event)
             }
             status = self.process.wait_ended() => {
-                Err(Ended { status: status.ok(), init_error: self.init_error.take(), took: false })
+                Err(Ended { status: status.ok(), init_error: self.init_error.take(), received_task: false })
             }
         }
     }
 }
 
 impl Ended {
-    /// The system's description, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
+    /// Returns the system's description of the exit, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
     #[must_use]
     pub fn describe_exit(&self) -> String {
         self.status.map_or_else(|| "for an unknown reason".to_owned(), |status| status.to_string())
@@ -359,7 +359,7 @@ impl Ended {
         )
     }
 
-    /// Maps an error during startup, which is not a message's fault: the function is down.
+    /// Maps an error during startup. The function is down, so no message is at fault.
     fn error_at_start(self) -> HandlerError {
         let error = Exception::from_json(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)

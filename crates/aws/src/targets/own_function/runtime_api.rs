@@ -1,7 +1,7 @@
 //! The Runtime API for the user's function ("Using the Lambda runtime API for custom runtimes").
 //!
 //! Redeliver sends the invocations and receives the responses. All other requests (extensions, telemetry) are forwarded
-//! to Lambda.
+//! to Lambda's own Runtime API.
 
 use std::convert::Infallible;
 use std::io;
@@ -27,8 +27,8 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::answer::FunctionResponse;
 use super::lock;
 
-/// The maximum size of a response, from the function or from Lambda: 6 MB ("Lambda quotas"); the exact number is from
-/// the Runtime API.
+/// The maximum size of a response, from the function or from Lambda: 6 MB ("Lambda quotas"). This is the exact limit of
+/// Lambda's own Runtime API.
 const ANSWER_BYTES_MAX: usize = 6_291_556;
 
 /// The trailers of a streamed response that failed ("Using the Lambda runtime API for custom runtimes", Response
@@ -53,12 +53,12 @@ pub(super) struct InvocationTask {
 /// A request from the function to its Runtime API.
 #[derive(Debug)]
 pub(super) enum RuntimeEvent {
-    /// It requests an invocation or a restore, so it has started.
+    /// The function requests an invocation or a restore, so it has started.
     Ready,
-    /// It has received the task.
-    Took,
+    /// The function has received the task.
+    TaskReceived,
     Answered(FunctionResponse),
-    /// It could not start, with this error.
+    /// The function could not start; contains its error.
     InitError(Bytes),
 }
 
@@ -73,14 +73,14 @@ impl Upstream {
         Some(Self(Arc::new(PooledClient::builder().with_endpoint(endpoint).build())))
     }
 
-    async fn pass_on(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
+    async fn forward(&self, head: Parts, body: Bytes) -> Response<Full<Bytes>> {
         self.try_forward(head, body).await.unwrap_or_else(|| empty_response(StatusCode::BAD_GATEWAY))
     }
 
     async fn try_forward(&self, mut head: Parts, body: Bytes) -> Option<Response<Full<Bytes>>> {
-        // Only `CONNECT` requests, for proxies, have no path.
+        // Only `CONNECT` requests, which are meant for proxies, have no path.
         head.uri.path_and_query()?;
-        // The headers of the connection differ on each side.
+        // These headers apply to a single connection, so they are not forwarded.
         [HOST, CONNECTION, TRANSFER_ENCODING].iter().for_each(|name| drop(head.headers.remove(name)));
         let answer = self.0.call(Request::from_parts(head, body.into())).await.ok()?;
         let (mut head, body) = answer.into_parts();
@@ -90,7 +90,7 @@ impl Upstream {
     }
 }
 
-/// The Runtime API of one process, which ends when this is dropped.
+/// The Runtime API of one process. Dropping it stops its server.
 #[derive(Debug)]
 pub(super) struct RuntimeApi {
     pub(super) address: SocketAddr,
@@ -126,10 +126,10 @@ impl RuntimeApi {
     ) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
-        let (tasks, to_do) = mpsc::channel(1);
+        let (tasks, task_receiver) = mpsc::channel(1);
         let (sender, events) = mpsc::unbounded_channel();
         let shared = Arc::new(RuntimeApiState {
-            tasks: AsyncMutex::new(to_do),
+            tasks: AsyncMutex::new(task_receiver),
             events: sender,
             taken: Mutex::default(),
             upstream,
@@ -181,7 +181,7 @@ impl RuntimeApiState {
                 Some(upstream) => {
                     let (head, body) = request.into_parts();
                     match read_body(body).await {
-                        Ok(body) => upstream.pass_on(head, body).await,
+                        Ok(body) => upstream.forward(head, body).await,
                         Err(_) => empty_response(StatusCode::BAD_REQUEST),
                     }
                 }
@@ -200,13 +200,14 @@ impl RuntimeApiState {
         *response.headers_mut() = headers;
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         *lock(&self.taken) = Some(request_id);
-        self.send_event(RuntimeEvent::Took);
+        self.send_event(RuntimeEvent::TaskReceived);
         response
     }
 
     async fn take_answer(&self, request_id: &str, is_error: bool, body: Incoming) -> Response<Full<Bytes>> {
         if lock(&self.taken).as_deref() != Some(request_id) {
-            return error_response(StatusCode::BAD_REQUEST, "InvalidRequestID", "it is not the invocation's");
+            let message = "it is not the id of the current invocation";
+            return error_response(StatusCode::BAD_REQUEST, "InvalidRequestID", message);
         }
         let answer = match read_with_trailers(body).await {
             Ok((body, _)) if is_error => FunctionResponse::Error(body),
@@ -214,7 +215,7 @@ impl RuntimeApiState {
                 streamed_error(&trailers).map_or(FunctionResponse::Response(body), FunctionResponse::Error)
             }
             Err(error) if error.is::<LengthLimitError>() => FunctionResponse::TooLarge,
-            // The function exited while sending it.
+            // The function exited while sending its response.
             Err(_) => return empty_response(StatusCode::BAD_REQUEST),
         };
         let is_too_large = answer == FunctionResponse::TooLarge;
@@ -245,13 +246,13 @@ impl RuntimeApiState {
         let body = read_body(body).await.unwrap_or_default();
         self.send_event(RuntimeEvent::InitError(body.clone()));
         match &self.upstream {
-            Some(upstream) if self.reports_init => upstream.pass_on(head, body).await,
+            Some(upstream) if self.reports_init => upstream.forward(head, body).await,
             _ => accepted_response(),
         }
     }
 
     fn send_event(&self, event: RuntimeEvent) {
-        // Without a receiver, the function has exited.
+        // If there is no receiver, the function has exited.
         let _ = self.events.send(event);
     }
 }
@@ -266,7 +267,7 @@ async fn read_with_trailers(body: Incoming) -> Result<(Bytes, HeaderMap), BoxErr
     Ok((body.to_bytes(), trailers))
 }
 
-/// The error of a streamed response: the trailers report that the handler failed, regardless of the body.
+/// Returns the error of a streamed response whose trailers report that the handler failed, regardless of the body.
 fn streamed_error(trailers: &HeaderMap) -> Option<Bytes> {
     let error_type = trailers.get(ERROR_TYPE)?.to_str().unwrap_or_default();
     let error = trailers.get(ERROR_BODY).and_then(|text| BASE64_STANDARD.decode(text).ok());
@@ -299,11 +300,11 @@ mod tests {
     use crate::tests::loopback::Endless;
 
     #[tokio::test]
-    async fn an_endless_answer_of_lambda_to_the_function_is_read_up_to_6_mb() {
+    async fn an_endless_runtime_api_response_is_cut_off_at_6_mb() {
         let endless = Endless::start("HTTP/1.1 200 OK\r\n\r\n").await;
         let upstream = Upstream::new(endless.url().strip_prefix("http://").unwrap()).unwrap();
         let (head, ()) = Request::get("/2020-01-01/extension/event/next").body(()).unwrap().into_parts();
-        assert_eq!(upstream.pass_on(head, Bytes::new()).await.status(), StatusCode::BAD_GATEWAY);
+        assert_eq!(upstream.forward(head, Bytes::new()).await.status(), StatusCode::BAD_GATEWAY);
         endless.assert_read_at_most(ANSWER_BYTES_MAX);
     }
 }

@@ -1,4 +1,5 @@
-//! Responses that look like failure reports but count as successes, as in Lambda: their messages are done.
+//! Responses that look like failure reports but count as successes, as they do in Lambda: their messages are not
+//! retried.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -17,16 +18,16 @@ const MISSPELLED: [&str; 6] = [
     "batch_item_failure",
     "Redeliver",
 ];
-/// A larger response is not parsed: a list of 10,000 records, the maximum of a batch, has 600 KB.
+/// Larger responses are not parsed. A list of 10,000 records, the maximum batch size, takes 600 KB.
 const ANSWER_BYTES_MAX: usize = 1 << 20;
 /// Longer names are not compared.
 const NAME_BYTES_MAX: usize = 32;
-/// Members with the status of an HTTP response, as for API Gateway.
+/// Members with an HTTP status, as in responses to API Gateway.
 const STATUS: [&str; 4] = ["statusCode", "StatusCode", "status_code", "status"];
 
-/// The shape of a response that looks like a failure report although all records succeeded: one of our own names, never
-/// the handler's text. It is the first member whose name resembles one that reports failures or, without one, the type
-/// of JSON value that contains a record's id. `ids` are the records' SQS message ids.
+/// Returns the shape of a response that looks like a failure report although all records succeeded. The shape is one of
+/// our own names, never text from the handler: the first member whose name resembles that of a failure report or,
+/// without such a member, the type of JSON value that contains a record's id. `ids` are the records' SQS message ids.
 pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'static str> {
     if body.len() > ANSWER_BYTES_MAX {
         return None;
@@ -35,14 +36,14 @@ pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'stat
     match body.first()? {
         b'{' => match read_members(body)? {
             ReportMembers { reports_failures: true, .. } => None,
-            ReportMembers { shape, .. } => shape.or_else(|| names_one_of(body, ids).then_some("object")),
+            ReportMembers { shape, .. } => shape.or_else(|| contains_id(body, ids).then_some("object")),
         },
-        b'[' => names_one_of(body, ids).then_some("list"),
+        b'[' => contains_id(body, ids).then_some("list"),
         b'"' => {
             let text: String = serde_json::from_slice(body).ok()?;
             let ReportMembers { reports_failures, shape } = read_members(text.as_bytes()).unwrap_or_default();
             let is_report = reports_failures || shape.is_some() || ids.contains(&&*text);
-            (is_report || names_one_of(text.as_bytes(), ids)).then_some("text")
+            (is_report || contains_id(text.as_bytes(), ids)).then_some("text")
         }
         _ => None,
     }
@@ -56,10 +57,10 @@ struct ReportMembers {
     shape: Option<&'static str>,
 }
 
-/// Reads the members in one pass; `None` if the text is not an object.
+/// Reads the members in one pass. Returns `None` if the text is not a JSON object.
 fn read_members(text: &[u8]) -> Option<ReportMembers> {
-    struct OfObject;
-    impl<'de> Visitor<'de> for OfObject {
+    struct ReportMembersVisitor;
+    impl<'de> Visitor<'de> for ReportMembersVisitor {
         type Value = ReportMembers;
 
         fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -83,14 +84,14 @@ fn read_members(text: &[u8]) -> Option<ReportMembers> {
         }
     }
     let mut json = serde_json::Deserializer::from_slice(text);
-    let members = json.deserialize_map(OfObject).ok()?;
+    let members = json.deserialize_map(ReportMembersVisitor).ok()?;
     json.end().ok().map(|()| members)
 }
 
 #[derive(Deserialize)]
 struct ReportMemberName<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Our name for a member that differs from it only in case, separators or number.
+/// Returns our name for a member whose name differs only in case, separators or number.
 fn match_misspelled(name: &str) -> Option<&'static str> {
     if name.len() > NAME_BYTES_MAX {
         return None;
@@ -111,9 +112,9 @@ fn is_error_status(value: &str) -> bool {
     value.trim_matches('"').parse::<f64>().is_ok_and(|status| (400.0..1000.0).contains(&status))
 }
 
-/// True if a string in the JSON text is one of these ids, also within a string that itself contains JSON. It takes one
-/// pass for any number of ids, since they have no escapes.
-fn names_one_of(json: &[u8], ids: &[&str]) -> bool {
+/// True if a string in the JSON text is one of these ids, even inside a string that itself contains JSON. Ids contain
+/// no escapes, so one pass suffices for any number of ids.
+fn contains_id(json: &[u8], ids: &[&str]) -> bool {
     let ids: HashSet<_> = ids.iter().map(|id| id.as_bytes()).filter(|id| !id.is_empty()).collect();
     // Without this limit, six million empty strings would be looked up.
     let shortest = ids.iter().map(|id| id.len()).min().unwrap_or(usize::MAX);
@@ -186,9 +187,9 @@ mod tests {
         }
     }
 
-    /// The work would grow with the response, which may have 6 MB.
+    /// Otherwise, the work would grow with the response, which can be as large as 6 MB.
     #[test]
-    fn a_large_answer_and_a_long_name_are_not_read() {
+    fn a_large_response_and_a_long_name_are_not_parsed() {
         let padded = |bytes: usize| format!(r#"{{"statusCode":500{}}}"#, " ".repeat(bytes - 18));
         assert_eq!(padded(100).len(), 100);
         assert_eq!(shape(&padded(ANSWER_BYTES_MAX)), Some("statusCode"));

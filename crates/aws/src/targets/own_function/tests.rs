@@ -1,4 +1,4 @@
-//! Tests with a process that only reports its Runtime API's address; the test acts as its runtime.
+//! Tests with a process that only reports the address of its Runtime API; the test acts as its runtime.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use super::*;
 use crate::SystemClock;
 use crate::tests::loopback::{Answer, Loopback};
 
-/// Longer than a busy machine needs.
+/// More time than a busy machine needs.
 const LONG: Duration = Duration::from_secs(300);
 
 /// A function, and the file to which each of its processes writes its id and its Runtime API's address.
@@ -50,7 +50,7 @@ impl Own {
     }
 
     fn in_processes(
-        most: NonZeroU16,
+        processes_max: NonZeroU16,
         script: &str,
         handler_event: HandlerEvent,
         of: impl Fn(Processes) -> Processes,
@@ -60,11 +60,11 @@ impl Own {
         let script = format!("echo \"$AWS_LAMBDA_RUNTIME_API $$\" >> \"$1\"; {script}");
         let words = ["sh", "-c", &script, "sh"].map(Into::into).into_iter().chain([starts.clone().into()]);
         let command = RuntimeCommand::new(words).unwrap();
-        let function = OwnFunction::new(of(Processes::new(command, most)), handler_event);
+        let function = OwnFunction::new(of(Processes::new(command, processes_max)), handler_event);
         Self { function, starts, _folder: folder }
     }
 
-    /// The address and the process id of each start.
+    /// Returns the address and the process id of each start.
     fn starts(&self) -> Vec<(String, String)> {
         let text = fs::read_to_string(&self.starts).unwrap_or_default();
         let starts = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
@@ -76,7 +76,7 @@ impl Own {
         rustix::process::kill_process_group(rustix::process::Pid::from_raw(id).unwrap(), signal).unwrap();
     }
 
-    /// The runtime in the `nth` process.
+    /// Waits for the `nth` process and returns its runtime.
     async fn runtime(&self, nth: usize) -> Runtime {
         loop {
             if let Some((address, _)) = self.starts().get(nth - 1) {
@@ -179,14 +179,14 @@ impl Runtime {
     }
 }
 
-/// Runs both; returns the outcome of the call.
+/// Runs both futures and returns the outcome of the call.
 async fn with<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()>) -> T {
     let (outcome, ()) = timeout(LONG, async { tokio::join!(call, runtime) }).await.expect("it ends");
     outcome
 }
 
 #[tokio::test]
-async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers() {
+async fn a_handler_gets_the_original_record_and_the_messages_own_headers() {
     let function = Own::new(HandlerEvent::Record);
     function.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let one = given(1);
@@ -236,19 +236,19 @@ async fn a_handler_gets_the_record_as_sqs_made_it_and_the_messages_own_headers()
             }]})
         );
         let other = runtime.post("runtime/invocation/another/response", "null").await;
-        assert_eq!(other.status(), StatusCode::BAD_REQUEST, "it is of no invocation");
+        assert_eq!(other.status(), StatusCode::BAD_REQUEST, "it is not the id of an invocation");
         let first = runtime.post(&format!("runtime/invocation/{id}/error"), r#"{"errorType":"E"}"#).await;
         assert_eq!(first.status(), StatusCode::ACCEPTED);
         let second = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
-        assert_eq!(second.status(), StatusCode::BAD_REQUEST, "it was answered");
+        assert_eq!(second.status(), StatusCode::BAD_REQUEST, "the invocation already has a response");
     };
     let error = with(called, served).await.unwrap_err();
     assert_eq!(error.error_type.name(), "E");
 }
 
-/// The id in its own log lines, in the log stream of the environment.
+/// The handler's log lines have this id and are in the environment's log stream.
 #[tokio::test]
-async fn a_call_leads_to_the_log_lines_with_the_request_id_of_the_handlers_context() {
+async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
     let stream = || LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some("s".to_owned()));
     let ours = || stream().with_request_id(Some("ours"));
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
@@ -262,7 +262,7 @@ async fn a_call_leads_to_the_log_lines_with_the_request_id_of_the_handlers_conte
             let runtime = function.runtime(1).await;
             let (headers, _) = runtime.next().await;
             let id = &headers["lambda-runtime-aws-request-id"];
-            // Before its response, since a call that is cut off has none.
+            // The location is set before the response, since a call that is cut off has no response.
             assert_eq!(logs.location(), stream().with_request_id(Some(id)));
             runtime.post(&format!("runtime/invocation/{id}/error"), r#"{"errorType":"E"}"#).await;
         };
@@ -277,11 +277,11 @@ async fn a_call_leads_to_the_log_lines_with_the_request_id_of_the_handlers_conte
     let invocation =
         Invocation { trace: None, logs: Some(&logs), message: &message, record: &record, end: end() };
     function.invoke(invocation).await.unwrap_err();
-    assert_eq!(logs.location(), stream(), "no line of a function that does not start has the id");
+    assert_eq!(logs.location(), stream(), "no log line of a function that does not start has the id");
 }
 
 #[tokio::test]
-async fn a_handler_gets_the_trace_of_a_messages_traceparent() {
+async fn a_handler_receives_the_trace_of_the_messages_traceparent() {
     let function = Own::new(HandlerEvent::Record);
     let mut one = given(1);
     let parent = Attribute::string("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01");
@@ -341,7 +341,7 @@ fn a_record_has_its_redrive_source_and_only_attributes_from_sqs() {
 }
 
 #[tokio::test]
-async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outcome() {
+async fn calls_started_together_share_an_invocation_but_not_an_outcome() {
     let function = Own::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(given);
     let messages = all.each_ref().map(Given::parts);
@@ -361,41 +361,41 @@ async fn calls_that_begin_together_are_one_invocation_and_each_has_its_own_outco
 }
 
 #[tokio::test]
-async fn a_call_that_is_broken_off_before_its_invocation_is_not_in_the_event() {
+async fn a_call_dropped_before_its_invocation_is_not_in_the_event() {
     let function = Own::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(given);
     let [first, second, third] = all.each_ref().map(Given::parts);
     let end = end();
     let call =
         |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
-    let mut gathers = Box::pin(call((&first.0, &first.1)));
-    let mut broken_off = Box::pin(call((&second.0, &second.1)));
-    assert!(poll!(&mut gathers).is_pending() && poll!(&mut broken_off).is_pending());
-    drop(broken_off);
-    let mut waits = Box::pin(call((&third.0, &third.1)));
-    assert!(poll!(&mut waits).is_pending());
+    let mut first_call = Box::pin(call((&first.0, &first.1)));
+    let mut dropped = Box::pin(call((&second.0, &second.1)));
+    assert!(poll!(&mut first_call).is_pending() && poll!(&mut dropped).is_pending());
+    drop(dropped);
+    let mut waiting_call = Box::pin(call((&third.0, &third.1)));
+    assert!(poll!(&mut waiting_call).is_pending());
     let served = async {
         let event = function.runtime(1).await.answer("null").await;
         let records = event["Records"].as_array().unwrap();
         let ids: Vec<_> = records.iter().map(|record| record["messageId"].clone()).collect();
-        assert_eq!(ids, ["sqs-1", "sqs-3"], "its message is handed off as one that was cut off");
+        assert_eq!(ids, ["sqs-1", "sqs-3"], "the dropped call's message is handed off as cut off");
     };
-    assert_eq!(with(join_all([gathers, waits]), served).await, [Ok(()), Ok(())]);
+    assert_eq!(with(join_all([first_call, waiting_call]), served).await, [Ok(()), Ok(())]);
 }
 
 #[tokio::test]
-async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
+async fn a_call_dropped_as_it_starts_blocks_no_later_call() {
     let function = Own::new(HandlerEvent::Batch);
     let all = [1, 2, 3].map(given);
     let [first, second, third] = all.each_ref().map(Given::parts);
     let end = end();
     let call =
         |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
-    let mut broken_off = Box::pin(call((&first.0, &first.1)));
-    let mut waits = Box::pin(call((&second.0, &second.1)));
-    assert!(poll!(&mut broken_off).is_pending() && poll!(&mut waits).is_pending());
-    drop(broken_off);
-    let error = timeout(LONG, waits).await.expect("it ends").unwrap_err();
+    let mut dropped = Box::pin(call((&first.0, &first.1)));
+    let mut waiting_call = Box::pin(call((&second.0, &second.1)));
+    assert!(poll!(&mut dropped).is_pending() && poll!(&mut waiting_call).is_pending());
+    drop(dropped);
+    let error = timeout(LONG, waiting_call).await.expect("it ends").unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
     let served = async {
         let event = function.runtime(1).await.answer("null").await;
@@ -406,7 +406,7 @@ async fn a_call_that_is_broken_off_as_it_begins_keeps_no_later_one_waiting() {
 }
 
 #[tokio::test]
-async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_failed() {
+async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -435,7 +435,7 @@ async fn an_answer_of_more_than_six_megabytes_is_refused_and_the_record_has_fail
 
 /// The response of aws-lambda-ric 4.1 for a handler wrapped in `awslambda.streamifyResponse`.
 #[tokio::test]
-async fn a_streamed_answer_that_breaks_off_is_the_error_in_its_trailers() {
+async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -518,7 +518,7 @@ async fn a_function_that_exits_between_calls_spends_no_attempt() {
 }
 
 #[tokio::test]
-async fn an_answer_counts_though_the_function_ends_right_after_it() {
+async fn a_response_counts_even_if_the_function_then_exits() {
     let own = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -538,16 +538,16 @@ async fn an_answer_counts_though_the_function_ends_right_after_it() {
         outcome = &mut call => panic!("{outcome:?}"),
         taken = taken => taken,
     };
-    // The call sees both at the same time.
+    // The call observes the response and the exit at the same time.
     let accepted = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
     assert_eq!(accepted.status(), StatusCode::ACCEPTED);
     own.signal(Signal::KILL);
-    until_is(|| !is_running(&own.starts()[0].1)).await;
+    wait_until(|| !is_running(&own.starts()[0].1)).await;
     assert_eq!(call.await, Ok(()));
 }
 
 #[tokio::test]
-async fn a_process_has_one_call_at_a_time_within_the_process_limit() {
+async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
     let all = [1, 2].map(given);
     let messages = all.each_ref().map(Given::parts);
     let end = end();
@@ -563,7 +563,7 @@ async fn a_process_has_one_call_at_a_time_within_the_process_limit() {
         for _ in &messages {
             tokio::select! {
                 _ = runtime.answer("null") => {}
-                _ = one.runtime(2) => panic!("there is a second process"),
+                _ = one.runtime(2) => panic!("a second process was started"),
             }
         }
     };
@@ -579,7 +579,7 @@ async fn a_process_has_one_call_at_a_time_within_the_process_limit() {
 }
 
 #[tokio::test]
-async fn a_function_gets_sigterm_once_its_call_is_over() {
+async fn a_function_receives_sigterm_once_its_call_has_ended() {
     let own = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -602,25 +602,25 @@ fn command(words: &[&str]) -> RuntimeCommand {
 }
 
 #[test]
-fn another_wrapper_gets_the_runtimes_command() {
+fn another_wrapper_runs_the_runtimes_command() {
     let ours = command(&["python3", "-m", "awslambdaric", "app.handler"]);
     let words = ["/opt/other", "python3", "-m", "awslambdaric", "app.handler"];
     assert_eq!(ours.clone().with_wrapper(Some("/opt/other".to_owned())), command(&words));
     assert_eq!(ours.clone().with_wrapper(None), ours);
 }
 
-/// The runtime interface client for Node.js reads the variable; the one for Python reads the word.
+/// The runtime interface client for Node.js reads the variable; the client for Python reads the last word.
 #[test]
-fn outside_lambda_the_handler_is_the_commands_last_word() {
+fn the_handler_is_the_commands_last_word_outside_lambda() {
     let variables = command(&["node_modules/.bin/aws-lambda-ric", "--flag", "index.handler"]);
     let variables = BTreeMap::from_iter(variables.outside_lambda("orders").variables);
     assert_eq!(variables["_HANDLER"], "index.handler");
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "orders");
 }
 
-/// A runtime whose bootstrap runs the wrapper would start redeliver endlessly.
+/// Otherwise, a runtime whose bootstrap runs the wrapper would start redeliver endlessly.
 #[tokio::test]
-async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
+async fn a_function_does_not_inherit_the_wrapper_variable() {
     let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
     let variables = vec![("AWS_LAMBDA_EXEC_WRAPPER", "/opt/redeliver".into())];
     let processes = Processes::new(RuntimeCommand { variables, ..command }, NonZeroU16::MIN);
@@ -628,7 +628,7 @@ async fn a_function_does_not_see_the_wrapper_that_has_started_redeliver() {
 }
 
 #[tokio::test]
-async fn a_function_that_never_begins_is_down_and_not_tried_for_ever() {
+async fn a_function_that_never_starts_is_unavailable_after_two_tries() {
     let function = Own::running("exit 1", HandlerEvent::Record, |function| function);
     let one = given(1);
     let (message, record) = one.parts();
@@ -662,18 +662,18 @@ async fn child_processes_end_with_their_function() {
     });
     let served = async {
         function.runtime(1).await.next().await;
-        until_is(|| function.starts().len() == 2).await;
-        // Stops only the process, as a crash would.
+        wait_until(|| function.starts().len() == 2).await;
+        // Kills only the process itself, as a crash would.
         let id = rustix::process::Pid::from_raw(function.starts()[0].1.parse().unwrap()).unwrap();
         rustix::process::kill_process(id, Signal::KILL).unwrap();
     };
     assert_eq!(with(called, served).await.unwrap_err().error_type.name(), "Runtime.Exited");
     let left = &function.starts()[1].1;
-    until_is(|| !is_running(left)).await;
+    wait_until(|| !is_running(left)).await;
 }
 
 #[tokio::test]
-async fn two_batches_at_once_are_two_invocations() {
+async fn concurrent_batches_are_two_invocations() {
     let function = Own::new(HandlerEvent::Batch);
     let all = [1, 2].map(given);
     let messages = all.each_ref().map(Given::parts);
@@ -702,7 +702,7 @@ async fn a_cut_off_call_kills_the_functions_child_processes() {
         let mut call = pin!(function.invoke(invocation));
         let taken = async {
             function.runtime(1).await.next().await;
-            until_is(|| function.starts().len() == 2).await;
+            wait_until(|| function.starts().len() == 2).await;
         };
         tokio::select! {
             outcome = &mut call => panic!("{outcome:?}"),
@@ -710,13 +710,13 @@ async fn a_cut_off_call_kills_the_functions_child_processes() {
         }
     }
     let started = function.starts();
-    until_is(|| started.iter().all(|(_, id)| !is_running(id))).await;
+    wait_until(|| started.iter().all(|(_, id)| !is_running(id))).await;
     assert!(lock(&function.runtime.idle).is_empty());
 }
 
-/// Otherwise a slow function would never start: each batch would restart it.
+/// Otherwise, a slow function would never become ready, since each batch would restart it.
 #[tokio::test]
-async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept() {
+async fn a_function_still_starting_when_its_call_is_dropped_is_kept() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -725,7 +725,7 @@ async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept()
         let mut call = pin!(function.invoke(invocation));
         tokio::select! {
             outcome = &mut call => panic!("{outcome:?}"),
-            () = until_is(|| !function.starts().is_empty()) => {}
+            () = wait_until(|| !function.starts().is_empty()) => {}
         }
     }
     let served = async { drop(function.runtime(1).await.answer("null").await) };
@@ -733,9 +733,9 @@ async fn a_function_that_is_still_starting_when_its_call_is_broken_off_is_kept()
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// A wrapper that sends traces after each call, or a garbage collection: a restart would take longer.
+/// For example, a wrapper sends traces after each call, or the runtime collects garbage. A restart would take longer.
 #[tokio::test]
-async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_killed() {
+async fn a_function_busy_after_its_response_is_awaited_not_killed() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -751,9 +751,9 @@ async fn a_function_that_still_works_after_its_answer_is_waited_for_and_not_kill
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// AWS's runtime for Node.js does this after an error in a stream.
+/// AWS's runtime for Node.js sends requests in this order after an error in a stream.
 #[tokio::test]
-async fn a_function_that_asks_again_before_its_answer_has_ended_gets_the_next_task() {
+async fn a_function_that_requests_a_task_before_its_response_ends_receives_the_next_task() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -767,7 +767,7 @@ async fn a_function_that_asks_again_before_its_answer_has_ended_gets_the_next_ta
         let (headers, _) = runtime.next().await;
         let id = &headers["lambda-runtime-aws-request-id"];
         let answered = async {
-            // The request for the next task is in progress by now.
+            // By then, the request for the next task is in progress.
             tokio::time::sleep(Duration::from_millis(50)).await;
             runtime.post(&format!("runtime/invocation/{id}/response"), "null").await
         };
@@ -779,9 +779,9 @@ async fn a_function_that_asks_again_before_its_answer_has_ended_gets_the_next_ta
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// Otherwise each later message would wait for it until its own deadline.
+/// Otherwise, each later message would wait for the function until its own deadline.
 #[tokio::test]
-async fn a_function_that_never_asks_again_after_its_answer_is_killed() {
+async fn a_function_that_never_requests_another_task_is_killed() {
     let function = Own::new(HandlerEvent::Record);
     let one = given(1);
     let (message, record) = one.parts();
@@ -797,7 +797,7 @@ async fn a_function_that_never_asks_again_after_its_answer_is_killed() {
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
     let served = async { drop(function.runtime(2).await.answer("null").await) };
     assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
-    assert_eq!(function.starts().len(), 2, "a new one was started");
+    assert_eq!(function.starts().len(), 2, "a new process was started");
 }
 
 #[tokio::test]
@@ -832,7 +832,7 @@ async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
         [br#"{"errorType":"Import"}"#, &b"x"[..]]
     );
     assert_eq!(requests[0].header("lambda-runtime-function-error-type"), ["Runtime.Import"]);
-    assert_eq!(requests[0].header("host"), [&*address], "its own, and not ours");
+    assert_eq!(requests[0].header("host"), [&*address], "Lambda's host, not ours");
 }
 
 #[tokio::test]
@@ -852,18 +852,18 @@ async fn a_later_init_error_fails_messages_and_is_not_sent_to_lambda() {
     let error = with(call, failed).await.unwrap_err();
     assert_eq!((error.error_type.name().as_ref(), error.details.as_str()), ("Import", "no module"));
     assert_eq!(error.kind, FailureKind::Unavailable(None));
-    assert!(lambda.requests().is_empty(), "it would end the environment");
+    assert!(lambda.requests().is_empty(), "an init error would end the environment");
 }
 
 #[tokio::test]
-async fn a_snapshot_is_restored_before_the_first_invocation() {
+async fn the_snapshot_is_restored_before_the_first_invocation() {
     let own = Own::new(HandlerEvent::Record);
     let is_restored = Cell::new(false);
     let restore = async {
         let runtime = own.runtime(1).await;
         let url = format!("{}/runtime/restore/next", runtime.base);
         assert_eq!(runtime.client.get(url).send().await.unwrap().status(), StatusCode::OK);
-        // Its hooks have run by the time it requests an invocation.
+        // The function's hooks have run by the time it requests an invocation.
         assert!(!is_restored.get(), "Lambda waits for them");
         runtime.answer("null").await;
     };
@@ -879,13 +879,13 @@ async fn a_snapshot_is_restored_before_the_first_invocation() {
     assert_eq!(with(lambda, restore).await, Ok(()));
 }
 
-/// A function that hangs.
+/// A function that hangs, with a time limit of 1 ms.
 fn limited() -> Own {
     Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.with_time_limit(Duration::from_millis(1)))
 }
 
 #[tokio::test]
-async fn outside_lambda_a_call_has_its_own_time_limit() {
+async fn a_call_outside_lambda_has_its_own_time_limit() {
     let own = limited();
     let asks = async {
         let runtime = own.runtime(1).await;
@@ -899,11 +899,11 @@ async fn outside_lambda_a_call_has_its_own_time_limit() {
         .await
         .unwrap_err();
     assert_eq!(error.error_type.name(), "Timeout");
-    assert!(lock(&own.runtime.idle).is_empty(), "what hangs is killed");
+    assert!(lock(&own.runtime.idle).is_empty(), "the hanging process is killed");
 }
 
 #[tokio::test]
-async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_begun() {
+async fn a_call_outside_lambda_that_times_out_during_startup_counts_as_not_started() {
     let own = limited();
     let one = given(1);
     let (message, record) = one.parts();
@@ -917,12 +917,12 @@ async fn outside_lambda_a_call_that_waits_for_the_start_until_its_limit_has_not_
         });
         assert_eq!(call.await.unwrap_err().kind, FailureKind::NotStarted);
     }
-    until_is(|| !own.starts().is_empty()).await;
-    assert_eq!(own.starts().len(), 1, "what is starting is not started again");
+    wait_until(|| !own.starts().is_empty()).await;
+    assert_eq!(own.starts().len(), 1, "a starting process is not started again");
 }
 
 #[tokio::test]
-async fn a_queue_is_its_own_by_account_and_name() {
+async fn a_functions_own_queue_is_recognized_by_account_and_name() {
     let own = |url| {
         let command = command(&["true"]);
         OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record).for_queue(url)
@@ -940,7 +940,7 @@ async fn a_queue_is_its_own_by_account_and_name() {
 }
 
 #[tokio::test]
-async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
+async fn a_non_sqs_event_is_passed_on_and_its_response_returned() {
     let own = Own::new(HandlerEvent::Record);
     own.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let end = end();
@@ -951,8 +951,8 @@ async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
         let (headers, event) = runtime.next().await;
         assert_eq!(event, json!({ "source": "aws.events" }));
         assert_eq!(headers["lambda-runtime-deadline-ms"], end.timestamp_millis().to_string());
-        assert_eq!(headers["lambda-runtime-trace-id"], "Root=1-ours", "there is no message that has one");
-        // The same for each retry of an asynchronous invocation.
+        assert_eq!(headers["lambda-runtime-trace-id"], "Root=1-ours", "there is no message with a trace");
+        // The id is the same for each retry of an asynchronous invocation.
         assert_eq!(headers["lambda-runtime-aws-request-id"], "lambdas-own");
         runtime.post("runtime/invocation/lambdas-own/response", r#"{"ok":true}"#).await;
     };
@@ -961,13 +961,13 @@ async fn an_event_that_is_none_of_sqss_is_passed_on_with_its_answer() {
     assert_eq!(answer.unwrap().get(), r#"{"ok":true}"#);
 }
 
-async fn until_is(it: impl Fn() -> bool) {
-    let looks = async {
-        while !it() {
+async fn wait_until(condition: impl Fn() -> bool) {
+    let polling = async {
+        while !condition() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(LONG, looks).await.expect("it comes about");
+    timeout(LONG, polling).await.expect("the condition becomes true");
 }
 
 fn is_running(pid: &str) -> bool {
@@ -975,31 +975,31 @@ fn is_running(pid: &str) -> bool {
 }
 
 /// A runtime whose handler always returns this response.
-struct Says(&'static str);
+struct FixedResponse(&'static str);
 
-impl super::FunctionRuntime for Says {
+impl super::FunctionRuntime for FixedResponse {
     async fn run_handler(&self, _: FunctionInvocation<'_>) -> Result<super::FunctionResponse, HandlerError> {
         Ok(super::FunctionResponse::Response(self.0.into()))
     }
 }
 
 #[derive(Default)]
-struct Noted(Mutex<Vec<DomainEvent>>);
+struct RecordingObserver(Mutex<Vec<DomainEvent>>);
 
-impl Observer for Noted {
+impl Observer for RecordingObserver {
     fn observe(&self, event: &DomainEvent) {
         lock(&self.0).push(event.clone());
     }
 }
 
-/// The outcomes of two calls with this response, and the reported shapes.
+/// Makes two calls with this response; returns their outcomes and the reported shapes.
 async fn outcomes_and_shapes(
     answer: &'static str,
     handler_event: HandlerEvent,
 ) -> ([bool; 2], Vec<&'static str>) {
-    let noted = Arc::new(Noted::default());
+    let noted = Arc::new(RecordingObserver::default());
     let observer: Arc<dyn Observer> = noted.clone();
-    let function = OwnFunction::new(Says(answer), handler_event).with_observer(observer);
+    let function = OwnFunction::new(FixedResponse(answer), handler_event).with_observer(observer);
     let one = given(1);
     let (message, record) = one.parts();
     let call = || {
@@ -1014,9 +1014,9 @@ async fn outcomes_and_shapes(
     (outcomes, shapes)
 }
 
-/// The event is the only trace of messages that the handler meant to fail.
+/// The event is the only evidence of messages that the handler meant to fail.
 #[tokio::test]
-async fn an_answer_like_a_failure_report_is_reported_once_per_shape() {
+async fn a_near_miss_of_a_report_is_reported_once_per_shape() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
         for (answer, shape) in [
             (r#"{"batch_item_failures":[{"item_identifier":"sqs-1"}]}"#, Some("batch_item_failures")),
@@ -1031,7 +1031,7 @@ async fn an_answer_like_a_failure_report_is_reported_once_per_shape() {
 }
 
 #[tokio::test]
-async fn a_failed_answer_is_not_reported_as_taken_as_success() {
+async fn a_failed_response_is_not_reported_as_taken_as_success() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
         for answer in [
             r#"["sqs-1""#,

@@ -5,18 +5,18 @@ use reqwest::Method;
 use super::*;
 
 /// 30 August 2015, 12:36 UTC.
-fn time_of_the_suite() -> SystemTime {
+fn suite_time() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160)
 }
 
-fn credentials_of_the_suite(token: Option<&str>) -> Credentials {
+fn suite_credentials(token: Option<&str>) -> Credentials {
     const SECRET_KEY: &str = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
     Credentials::new("AKIDEXAMPLE", SECRET_KEY, token.map(str::to_owned), None, "suite")
 }
 
 fn signed(mut request: Request, token: Option<&str>) -> Request {
-    let credentials = credentials_of_the_suite(token);
-    add_signature(&mut request, "service", "us-east-1", credentials, time_of_the_suite(), true).unwrap();
+    let credentials = suite_credentials(token);
+    add_signature(&mut request, "service", "us-east-1", credentials, suite_time(), true).unwrap();
     request
 }
 
@@ -24,9 +24,9 @@ fn authorization(request: &Request) -> &str {
     request.headers()["authorization"].to_str().unwrap()
 }
 
-/// "Signature Version 4 test suite" of AWS: `post-vanilla`, and `get-vanilla-with-session-token`.
+/// From AWS's "Signature Version 4 test suite": `post-vanilla` and `get-vanilla-with-session-token`.
 #[test]
-fn signatures_are_those_of_awss_test_suite() {
+fn signatures_match_the_aws_test_suite() {
     let url = || "https://example.amazonaws.com/".parse().unwrap();
     assert_eq!(
         authorization(&signed(Request::new(Method::POST, url()), None)),
@@ -47,7 +47,7 @@ fn signatures_are_those_of_awss_test_suite() {
 }
 
 #[test]
-fn an_aws_host_has_its_service_and_region() {
+fn the_service_and_region_are_parsed_from_an_aws_host() {
     use SignedService::{ExecuteApi, Lambda, VpcLattice};
     for (host, service) in [
         ("abcdef.lambda-url.eu-west-1.on.aws", Some((Lambda, "eu-west-1"))),
@@ -62,12 +62,12 @@ fn an_aws_host_has_its_service_and_region() {
         ("a.execute-api.eu-west-1.amazonaws.com.evil", None),
         ("sqs.eu-west-1.amazonaws.com", None),
     ] {
-        assert_eq!(service_of_host(host), service, "{host}");
+        assert_eq!(parse_aws_host(host), service, "{host}");
     }
 }
 
 #[test]
-fn the_setting_fits_the_host_or_is_refused() {
+fn a_setting_that_does_not_match_the_host_is_refused() {
     let service = |setting: &str, url: &str| {
         let url = url.parse().unwrap();
         setting
@@ -89,7 +89,7 @@ fn the_setting_fits_the_host_or_is_refused() {
 }
 
 #[tokio::test]
-async fn without_credentials_the_call_is_not_made_and_tried_again() {
+async fn missing_credentials_are_a_transient_error() {
     let signature = SigV4 {
         service: SignedService::Lambda,
         region: "eu-west-1".to_owned(),
@@ -112,9 +112,9 @@ fn debug_output_shows_no_credentials() {
     assert_eq!(signer.for_url(&"https://example.com/".parse().unwrap()).err(), Some(SigV4Error::UnknownHost));
 }
 
-/// A target may be in a different region from the program.
+/// A target can be in a different region from the program.
 #[test]
-fn the_region_is_the_hosts_or_the_programs() {
+fn the_region_is_taken_from_the_host_or_from_the_program() {
     let signer = |region: Option<&'static str>, setting| {
         let config = SdkConfig::builder().region(region.map(aws_config::Region::from_static)).build();
         SigV4Signer::new(setting, &config)

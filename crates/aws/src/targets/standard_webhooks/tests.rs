@@ -1,9 +1,10 @@
 use super::*;
 
-/// The vectors of the project's own libraries: libraries/rust/src/lib.rs (`test_sign`), and "sign function works" of all
-/// others (such as libraries/go/webhook_test.go, libraries/javascript/src/webhook.test.ts).
+/// The test vectors of the Standard Webhooks project's own libraries: `test_sign` in libraries/rust/src/lib.rs, and
+/// "sign function works" in all others (such as libraries/go/webhook_test.go,
+/// libraries/javascript/src/webhook.test.ts).
 #[test]
-fn signatures_are_those_of_the_projects_own_libraries() {
+fn signatures_match_those_of_the_projects_own_libraries() {
     for (secret, id, timestamp, body, signature) in [
         (
             "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD",
@@ -26,14 +27,14 @@ fn signatures_are_those_of_the_projects_own_libraries() {
 }
 
 #[test]
-fn two_secrets_make_two_signatures_in_their_order() {
+fn two_secrets_produce_two_signatures_in_order() {
     let (one, other) = ("whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
     let signed = |text: &str| SigningSecrets::parse(text).unwrap().joined_signatures("id", 1, "{}");
     assert_eq!(signed(&format!("{one} {other}")), format!("{} {}", signed(one), signed(other)));
     assert_eq!(signed(&format!(" {other}\n{one}\n")), format!("{} {}", signed(other), signed(one)));
 }
 
-/// A secret of this many bytes.
+/// Returns a secret with this number of bytes.
 fn secret_of_length(bytes: usize) -> String {
     format!("whsec_{}", STANDARD.encode(vec![7; bytes]))
 }

@@ -1,4 +1,4 @@
-//! The line of a batch: CloudWatch extracts exactly the events' values from it.
+//! The batch line: CloudWatch extracts exactly the events' values from it.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::telemetry::metrics::{Measure, Measurement, Metric, MetricValue};
 /// Values by metric and dimensions, as CloudWatch extracts them: counts summed, measurements sorted.
 type Extracted = BTreeMap<(String, Vec<String>), Vec<f64>>;
 
-fn enter(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>, values: &[f64]) {
+fn add_values(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>, values: &[f64]) {
     let known = extracted.entry((format!("{metric:?}"), dimensions)).or_default();
     known.extend(values);
     if metric.measure() == Measure::Count {
@@ -22,7 +22,7 @@ fn enter(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>, val
 
 fn extracted(text: &str) -> Extracted {
     let mut all = Extracted::new();
-    for line in lines_of(text) {
+    for line in parse_lines(text) {
         for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
             for (set, metric) in directive["Dimensions"].as_array().unwrap().iter().flat_map(|set| {
                 directive["Metrics"].as_array().unwrap().iter().map(move |metric| (set, metric))
@@ -35,7 +35,7 @@ fn extracted(text: &str) -> Extracted {
                     Value::Array(values) => values.iter().map(|value| value.as_f64().unwrap()).collect(),
                     value => vec![value.as_f64().unwrap()],
                 };
-                enter(&mut all, *metric, dimensions, &values);
+                add_values(&mut all, *metric, dimensions, &values);
             }
         }
     }
@@ -52,16 +52,16 @@ fn expected_values(events: &[Event]) -> Extracted {
                 MetricValue::Real(value) => to_milliseconds(value),
             };
             let function = || "message-processor".to_owned();
-            enter(&mut all, metric, vec![function()], &[value]);
+            add_values(&mut all, metric, vec![function()], &[value]);
             if let Some(by) = by.filter(|_| place == 0) {
-                enter(&mut all, metric, vec![function(), by.to_owned()], &[value]);
+                add_values(&mut all, metric, vec![function(), by.to_owned()], &[value]);
             }
         }
     }
     all
 }
 
-/// All levels of detail.
+/// All combinations of log detail and log level.
 fn settings() -> impl Iterator<Item = Logging> {
     let details = [LogDetail::Batches, LogDetail::Messages];
     let levels = [LogLevel::Info, LogLevel::Warn];
@@ -83,22 +83,22 @@ fn a_batch_is_one_line() {
         json!(
             [directive(&json!([["Function"]]), &plain), directive(&by_kind, &json!([count("HandedOff")])),]
         );
-    assert_eq!(lines_of(&written(&events)), [expected_with("INFO", "batch", fields, &directives)]);
+    assert_eq!(parse_lines(&written(&events)), [expected_with("INFO", "batch", fields, &directives)]);
 }
 
 #[test]
-fn more_dimension_values_errors_and_measurements_fill_further_lines() {
+fn excess_dimension_values_errors_and_measurements_fill_further_lines() {
     let failed = |error_type: u16| handed_off(&ErrorType::HttpStatus(error_type));
     let scheduled = [1, 1, 2, 3].map(retry_scheduled);
     let events: Vec<_> = [failed(503), failed(429)].into_iter().chain(scheduled).collect();
-    let lines = lines_of(&written(&events));
+    let lines = parse_lines(&written(&events));
     let shown = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
     assert_eq!(shown("RetryAttempt"), [json!("1"), json!("2"), json!("3")]);
     assert_eq!(shown("RetriesScheduled"), [json!(2), json!(1), json!(1)]);
     assert_eq!(shown("error_type"), [json!("HttpStatus.503"), json!("HttpStatus.429"), Value::Null]);
     assert_eq!(shown("HandedOff"), [json!(2), Value::Null, Value::Null]);
 
-    let lines = lines_of(&written(&vec![processed(); 201]));
+    let lines = parse_lines(&written(&vec![processed(); 201]));
     let values = lines.iter().map(|line| line["TargetSeconds"].as_array().map(Vec::len));
     assert_eq!(values.collect::<Vec<_>>(), [Some(100), Some(100), None], "a single value is a number");
     assert_eq!(lines[2]["TargetSeconds"], json!(0.25));
@@ -106,16 +106,16 @@ fn more_dimension_values_errors_and_measurements_fill_further_lines() {
 }
 
 #[test]
-fn an_error_is_counted_whether_its_message_is_handed_off_or_sent_again_at_once() {
+fn the_error_of_a_message_that_is_resent_directly_is_counted() {
     let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again);
-    let lines = lines_of(&written(&events));
+    let lines = parse_lines(&written(&events));
     let errors = lines.iter().map(|line| (line["error_type"].clone(), line["failures"].clone()));
     assert_eq!(errors.collect::<Vec<_>>(), [(json!("Timeout"), json!(2)), (json!("FromTarget"), json!(1))]);
 }
 
-/// No metric is lost or counted twice, whichever events have separate lines.
+/// No metric is lost or counted twice, regardless of which events have separate lines.
 #[test]
-fn metrics_are_the_same_with_any_log_settings() {
+fn log_settings_do_not_change_the_metrics() {
     let all = all();
     let attempts: Vec<_> = (0..30).map(retry_scheduled).collect();
     let many: Vec<_> = all.iter().cycle().take(7 * all.len()).cloned().collect();
@@ -136,7 +136,7 @@ fn metrics_are_the_same_with_any_log_settings() {
 fn counts_before_a_panic_are_logged() {
     let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        let _told_at_the_end = FlushOnDrop(&lines);
+        let _flush = FlushOnDrop(&lines);
         lines.observe(&processed());
         panic!("planned");
     }));
@@ -154,18 +154,18 @@ fn batch_totals_are_logged_once() {
     lines.observe(&processed());
     lines.flush();
     let text = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
-    let counts: Vec<_> = lines_of(&text).into_iter().map(|line| line["Processed"].clone()).collect();
+    let counts: Vec<_> = parse_lines(&text).into_iter().map(|line| line["Processed"].clone()).collect();
     assert_eq!(counts, [json!(1), json!(1)]);
 }
 
 #[test]
-fn each_event_has_the_lines_that_the_settings_ask_for() {
+fn log_settings_determine_which_events_have_their_own_line() {
     let own = |logging: Logging| -> Vec<String> {
-        let lines = lines_of(&written_with(logging, &all()));
+        let lines = parse_lines(&written_with(logging, &all()));
         let names = lines.into_iter().map(|line| line["event"].as_str().unwrap().to_owned());
         names.filter(|name| name != "batch").collect()
     };
-    let at_once: Vec<_> = all()
+    let warnings: Vec<_> = all()
         .iter()
         .map(EventReport::from_event)
         .filter(|observed| observed.level == "WARN")
@@ -176,11 +176,11 @@ fn each_event_has_the_lines_that_the_settings_ask_for() {
     for logging in settings() {
         let found = own(logging);
         match logging {
-            Logging { level: LogLevel::Warn, .. } => assert_eq!(found, at_once),
+            Logging { level: LogLevel::Warn, .. } => assert_eq!(found, warnings),
             Logging { detail: LogDetail::Messages, .. } => assert_eq!(found, everything),
             Logging { detail: LogDetail::Batches, .. } => {
                 let rare = ["probe_failed", "circuit_closed", "notice_published"];
-                let is_own = |name: &&String| at_once.contains(name) || rare.contains(&name.as_str());
+                let is_own = |name: &&String| warnings.contains(name) || rare.contains(&name.as_str());
                 assert_eq!(found, everything.iter().filter(is_own).cloned().collect::<Vec<_>>());
             }
         }
@@ -188,7 +188,7 @@ fn each_event_has_the_lines_that_the_settings_ask_for() {
 }
 
 #[test]
-fn each_line_of_a_batch_has_its_trace_and_the_next_batch_has_another() {
+fn batch_lines_contain_the_trace_id_of_their_batch() {
     let tracing = Some(TracingSettings { continues: true });
     let lines = JsonLinesObserver::new(
         "message-processor",
@@ -207,14 +207,14 @@ fn each_line_of_a_batch_has_its_trace_and_the_next_batch_has_another() {
     lines.observe(&retry_scheduled(3));
     lines.flush();
     let written = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
-    let traces: Vec<_> = lines_of(&written).iter().map(|line| line["trace_id"].clone()).collect();
+    let traces: Vec<_> = parse_lines(&written).iter().map(|line| line["trace_id"].clone()).collect();
     let trace_id = Value::from(batch.trace_id());
     assert_eq!(traces, [trace_id.clone(), trace_id, Value::Null]);
 }
 
-/// Two environments from one snapshot.
+/// Two environments can be restored from the same snapshot.
 #[test]
-fn observers_have_different_ids_and_continue_a_trace_if_set() {
+fn observers_create_different_ids_and_continue_a_trace_if_set() {
     let attempt = |continues| {
         let logging = Logging { tracing: Some(TracingSettings { continues }), ..Logging::default() };
         let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());
@@ -226,9 +226,10 @@ fn observers_have_different_ids_and_continue_a_trace_if_set() {
     assert_eq!((parent, none), (Some(first), None));
 }
 
-/// At most the size of an SQS batch, without duplicates: they lead to the calls' own log lines.
+/// The ids identify the calls' own log lines. At most as many ids are listed as an SQS batch has messages, without
+/// duplicates.
 #[test]
-fn a_batchs_line_names_the_request_ids_of_its_failures_by_error_type() {
+fn a_batch_line_lists_the_request_ids_of_its_failures_by_error_type() {
     let failed = |name: &'static str, id: Option<&str>| {
         let mut event = handed_off(&ErrorType::Named(name));
         let Event::HandedOff { request_id, .. } = &mut event else { unreachable!("what it is") };
@@ -239,7 +240,7 @@ fn a_batchs_line_names_the_request_ids_of_its_failures_by_error_type() {
     let Event::RetryScheduled { request_id, .. } = &mut again else { unreachable!("what it is") };
     *request_id = Some("b-2".to_owned());
     let ids = |events: &[Event]| -> Vec<Value> {
-        lines_of(&written(events)).iter().map(|line| line["request_ids"].clone()).collect()
+        parse_lines(&written(events)).iter().map(|line| line["request_ids"].clone()).collect()
     };
     let events = [
         failed("A", Some("a-1")),

@@ -4,9 +4,9 @@ use redeliver_core::failure::reason::DeadLetterReason;
 use super::*;
 use crate::telemetry::metrics::{EventReport, Measurement, Metric};
 
-/// All names and values of dimensions are known in advance, since CloudWatch bills each combination.
+/// The names and values of all dimensions must be known in advance, since CloudWatch bills each combination.
 #[test]
-fn every_metric_and_every_value_of_a_dimension_is_listed() {
+fn every_metric_and_dimension_value_is_listed() {
     let retries = [0, 1, 9, 10, 11, 100, 101, 1000].map(retry_scheduled);
     let kinds =
         [FailureClass::Transient, FailureClass::Permanent, FailureClass::Snooze, FailureClass::NotStarted]

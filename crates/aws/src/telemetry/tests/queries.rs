@@ -32,7 +32,7 @@ fn queries() -> Vec<&'static str> {
     fenced.map(|rest| rest.split_once("\n```").unwrap().0).collect()
 }
 
-/// Quoted texts and all other words.
+/// Splits a query into its quoted strings and all other words.
 fn split_query(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
     let parts: Vec<_> = query.split('"').collect();
     let quoted = parts.iter().skip(1).step_by(2).copied().filter(|text| *text != "ID").collect();
@@ -41,31 +41,31 @@ fn split_query(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
     (quoted, words.filter(|word| word.starts_with(|c: char| !c.is_ascii_digit())).collect())
 }
 
-/// All possible lines.
+/// Returns all possible lines.
 fn all_lines() -> Vec<Value> {
     let details = [LogDetail::Batches, LogDetail::Messages];
     let written =
         details.map(|detail| written_with(Logging { tracing: None, detail, level: LogLevel::Info }, &all()));
-    written.iter().flat_map(|text| lines_of(text)).collect()
+    written.iter().flat_map(|text| parse_lines(text)).collect()
 }
 
 #[test]
-fn each_query_of_the_runbook_uses_fields_of_the_lines() {
+fn runbook_queries_use_only_fields_of_the_log_lines() {
     let lines = all_lines();
     let queries = queries();
     assert_eq!(queries.len(), 9);
     for query in queries {
         let (events, words) = split_query(query);
-        let is_asked_for =
+        let is_selected =
             |line: &&Value| events.is_empty() || events.contains(line["event"].as_str().unwrap());
-        let asked: Vec<_> = lines.iter().filter(is_asked_for).collect();
+        let selected: Vec<_> = lines.iter().filter(is_selected).collect();
         for event in &events {
-            assert!(asked.iter().any(|line| line["event"] == **event), "{event}: {query}");
+            assert!(selected.iter().any(|line| line["event"] == **event), "{event}: {query}");
         }
         let aliases: BTreeSet<_> =
             words.windows(2).filter(|pair| pair[0] == "as").map(|pair| pair[1]).collect();
         for word in words.iter().filter(|word| !WORDS.contains(word) && !aliases.contains(*word)) {
-            let found: Vec<_> = asked.iter().filter_map(|line| line.get(word)).collect();
+            let found: Vec<_> = selected.iter().filter_map(|line| line.get(word)).collect();
             assert!(!found.is_empty(), "no line has {word}: {query}");
             let is_summed = query.contains(&format!("sum({word})")) || query.contains(&format!("{word} > "));
             assert!(!is_summed || found.iter().all(|value| value.is_number()), "{word}: {query}");
@@ -75,12 +75,12 @@ fn each_query_of_the_runbook_uses_fields_of_the_lines() {
     }
 }
 
-/// The sums in the queries equal those of the events.
+/// The sums that the queries calculate equal the numbers of events.
 #[test]
-fn failures_and_retries_by_their_names_add_up() {
+fn failures_and_retries_add_up_across_lines() {
     let failed = [503, 503, 429].map(|status| handed_off(&ErrorType::HttpStatus(status)));
     let events: Vec<_> = failed.into_iter().chain([1, 1, 1, 2].map(retry_scheduled)).collect();
-    let lines = lines_of(&written(&events));
+    let lines = parse_lines(&written(&events));
     let sum = |by: &str, value: &str, name: &str| -> u64 {
         lines.iter().filter(|line| line[by] == value).filter_map(|line| line[name].as_u64()).sum()
     };

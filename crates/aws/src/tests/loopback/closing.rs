@@ -1,4 +1,4 @@
-//! A server that closes an idle connection without the client noticing.
+//! A server that closes an idle connection before the client can notice it.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -33,19 +33,19 @@ impl ClosingServer {
         &self.url
     }
 
-    /// Closes the first connection while this thread is blocked, as in a freeze, and so does not notice.
+    /// Closes the first connection while this thread is blocked, as in a freeze, so that the client does not notice.
     pub(crate) fn close_unseen(&self) {
         self.close.send(()).unwrap();
         self.closed.recv().unwrap();
     }
 
-    /// Waits until both requests have a response.
+    /// Waits until both requests have received a response.
     pub(crate) fn end(self) {
         self.thread.join().unwrap();
     }
 }
 
-/// Responds to one request, and returns the open connection.
+/// Responds to one request and returns its open connection.
 fn answer(listener: &TcpListener, status: u16) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();

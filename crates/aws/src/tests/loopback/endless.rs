@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// Bytes in the buffers of the sockets and the client, in addition to those that the client has read.
+/// The maximum number of bytes in the buffers of the sockets and the client, in addition to those that were read.
 const BUFFERED_MAX: usize = 16 << 20;
 
 /// A server that sends a head and then spaces for as long as the client reads them. It stops when it is dropped.
@@ -37,7 +37,7 @@ impl Endless {
         &self.url
     }
 
-    /// The bytes of bodies that were sent.
+    /// Returns the number of body bytes sent so far.
     pub(crate) fn sent(&self) -> usize {
         self.sent.load(Relaxed)
     }
@@ -45,7 +45,7 @@ impl Endless {
     /// Checks that the client has read no more than this.
     pub(crate) fn assert_read_at_most(&self, bytes: usize) {
         let sent = self.sent();
-        assert!(sent < bytes + BUFFERED_MAX, "{sent} bytes were taken instead of {bytes}");
+        assert!(sent < bytes + BUFFERED_MAX, "{sent} bytes were read instead of {bytes}");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::commands::selection_args::SelectionArgs;
 
 const KNOWN_CAUSES: &str = "Known causes";
 
-/// The end of the help of `audit`.
+/// The closing text of the help for `audit`.
 const CLOSING: Closing = Closing {
     command: "audit",
     page: "operate/audit",
@@ -31,50 +31,51 @@ const CLOSING: Closing = Closing {
         "redeliver audit s3://my-archive/redeliver --until 2026-11-13 --save old.jsonl",
     ],
     notes: &[
-        "A filter is jq, on one object per message: {message_id, sent_at, error_type, error_details, attempts, fingerprint, \
-         attributes, body}. Attributes are plain values. A body that is not JSON is text: write `.body.data?.amount? > 100` \
-         if there are both. A message on which the filter fails is skipped and counted.",
+        "A filter is a jq expression on one object per message: {message_id, sent_at, error_type, error_details, \
+         attempts, fingerprint, attributes, body}. Attributes are plain values. A body that is not JSON is a string: \
+         write `.body.data?.amount? > 100` if there are both kinds. A message on which the filter fails is skipped and \
+         counted.",
         "JSON: {schema, total, coverage: {seen, approximate, unreadable}, not_judged: {messages, example, reason}, \
-         by_error_type: {CODE: n}, by_tenant, by_function: {NAME: n}, groups: [{fingerprint, headline, error_type, count, \
-         first, last, error_details, example}], comparison (with --group), attempts, age: {oldest, first_expires_at, \
-         deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}",
-        "SQS counts a queue's retention from a message's first send, also if it was moved there. A dead letter in the last \
-         fifth of it (2d 19h of 14 days) is deleted soon: the report begins with that, and `age.deleted_soon` counts them. \
-         CloudWatch's ApproximateAgeOfOldestMessage, and so the alarm on it, leaves out messages that were received three \
-         times, as three audits do.",
-        "Duplicates are dead letters with the same message_id and generation, whatever their attempts. Skipped attempts are \
-         those that retry_attempt counts and retry_history does not have, from its oldest failure on if it has five, else \
-         from the first.",
+         by_error_type: {CODE: n}, by_tenant, by_function: {NAME: n}, groups: [{fingerprint, headline, error_type, \
+         count, first, last, error_details, example}], comparison (with --group), attempts, age: {oldest, \
+         first_expires_at, deleted_soon, soon_seconds, ...}, over_time, duplicates, skipped_attempts, complete, ...}",
+        "SQS counts a queue's retention from a message's first send, even if SQS moved the message there later. A dead \
+         letter in the last fifth of the retention (2d 19h of 14 days) is deleted soon: the report starts with the \
+         number of these, which is also `age.deleted_soon`. CloudWatch's ApproximateAgeOfOldestMessage, and therefore \
+         the alarm on it, leaves out messages that were received three times (three audits are enough).",
+        "Duplicates are dead letters with the same message_id and generation, regardless of their attempts. Skipped \
+         attempts are counted by retry_attempt but missing from retry_history; counting starts at its oldest failure \
+         if it has five, otherwise at the first attempt.",
     ],
     exit_codes: &[
         (ExitCode::Done, "no dead letters match", ""),
         (ExitCode::Failed, "", "A filter fails on all messages, or a file or a queue cannot be used."),
-        (ExitCode::Usage, "", "Also a filter that is not jq."),
+        (ExitCode::Usage, "", "Also if a filter is not valid jq."),
         (ExitCode::Found, "dead letters", ""),
         (
             ExitCode::Incomplete,
             "",
-            "Not all of the queue was seen, unless --max ended it; a line of the file is not a dead letter; or the \
-             filter could not judge a message.",
+            "Not all of the queue was seen, unless --max ended the audit; a line of the file is not a dead letter; or \
+             the filter failed on a message.",
         ),
         (
             ExitCode::NewCause,
             "",
-            "With --known-causes: a cause is new or came back. Also if another code is true, since it is reported only \
-             once, and 7 again by the next run.",
+            "With --known-causes: a cause is new or came back. Takes precedence over the other codes: a cause is \
+             reported only once, while the next run returns 7 again.",
         ),
-        (ExitCode::DeletedSoon, "", "Also if 3, 4 or 8 is true."),
-        (ExitCode::NotThere, "a message or a group", "Or several ids begin with what was named."),
-        (ExitCode::Interrupted, "", "The report has what was read."),
+        (ExitCode::DeletedSoon, "", "Takes precedence over 3, 4 and 8."),
+        (ExitCode::NotThere, "a message or a group", "Also if several ids start with the given prefix."),
+        (ExitCode::Interrupted, "", "The report covers what was read."),
     ],
 };
 
 /// Show what died, why and when. Reads a DLQ without consuming it, a file of dead letters, or an archive in S3.
 ///
-/// Works on the final DLQ of a redeliver stack, on any other standard queue, and on files of `audit --save`, `purge
-/// --backup` and `local --final-dlq`. Messages are hidden from other readers while they are read, and visible again at the
-/// end, also after an error or Ctrl-C (within two minutes if the program is killed). Reading counts as a receive, as with
-/// any reader.
+/// Works on the final DLQ of a redeliver stack, on any other standard queue, and on files written by `audit --save`,
+/// `purge --backup` and `local --final-dlq`. Messages are hidden from other readers while they are read, and visible
+/// again at the end, even after an error or Ctrl-C (within two minutes if the program is killed). As with any reader,
+/// reading a message counts as a receive.
 #[derive(Debug, Args)]
 #[command(next_help_heading = SHOW)]
 #[command(override_usage = "redeliver audit [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
@@ -86,39 +87,40 @@ pub struct Arguments {
     pub(super) period: PeriodArgs,
     #[command(flatten)]
     pub(super) selection: SelectionArgs,
-    /// The format
+    /// The output format
     ///
-    /// A report (table, json, html), or one line per message (jsonl with the whole body, csv).
+    /// A report (table, json, html), or one line per message (jsonl with the complete body, csv).
     #[arg(long, value_enum, default_value_t = AuditFormat::Table)]
     pub(super) format: AuditFormat,
     #[command(flatten)]
     pub(super) output: OutputArgs,
-    /// Print one whole message, by its id or the first eight characters of it
+    /// Print one complete message, by its id or the id's first 8 characters
     ///
-    /// The id is the `message_id` or SQS's.
+    /// The id is the `message_id` or the SQS message id.
     #[arg(long, value_name = "ID", conflicts_with_all = ["format", "SelectionArgs", "save"])]
     pub(super) show: Option<String>,
-    /// Do not mask the values of bodies and attributes
+    /// Do not mask values in bodies and attributes
     ///
-    /// With --show and with --format html; with --format csv it adds the bodies.
+    /// Works with --show and with --format html; with --format csv, it adds the bodies.
     #[arg(long)]
     pub(super) reveal: bool,
     #[command(flatten)]
     pub(super) traces: TraceUrlArgs,
-    /// Print only causes that are new or came back; this file keeps them
+    /// Print only new and returned causes; this file remembers them
     ///
-    /// Each is printed once, on a line of its own, and once a day that SQS deletes dead letters soon. With --format or
-    /// --output the report is printed, too; without them, a cron job is silent until there is something new.
+    /// Each cause is printed once, on its own line. If SQS deletes dead letters soon, a line says so once a day. With
+    /// --format or --output the report is printed, too; otherwise, a cron job stays silent until there is something
+    /// new.
     #[arg(long, help_heading = KNOWN_CAUSES, value_name = "FILE", conflicts_with = "show")]
     pub(super) known_causes: Option<PathBuf>,
-    /// Only record that the cause of this group is gone
+    /// Only record that the cause of this group is resolved
     ///
-    /// It is reported again, as come back, if newer messages have it.
+    /// If newer messages have the cause, it is reported as having come back.
     #[arg(long, help_heading = KNOWN_CAUSES, value_name = "FINGERPRINT", requires = "known_causes", conflicts_with_all = ["SelectionArgs", "save", "format", "output", "reveal"])]
     pub(super) resolved: Option<String>,
     /// The fix, such as a version of the function
     ///
-    /// If it is a version, NAME:VERSION, messages of earlier versions do not bring the cause back.
+    /// If the fix is a version, NAME:VERSION, messages from earlier versions do not count as a return of the cause.
     #[arg(long, help_heading = KNOWN_CAUSES, value_name = "NAME", requires = "resolved")]
     pub(super) resolved_by: Option<String>,
     /// Also write the selected dead letters to this new file
@@ -138,7 +140,7 @@ impl Arguments {
 /// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AuditFormat {
-    /// A report for people.
+    /// A human-readable report.
     Table,
     /// The report as one JSON object.
     Json,
@@ -146,6 +148,6 @@ pub enum AuditFormat {
     Jsonl,
     /// One line per message, for spreadsheets.
     Csv,
-    /// The report as one web page that needs nothing else.
+    /// The report as one self-contained web page.
     Html,
 }

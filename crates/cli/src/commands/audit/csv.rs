@@ -31,7 +31,7 @@ const BODY: (&str, Cell) = ("body", |record| record.message.body.clone());
 
 /// The view of `--format csv`: a header, then one line per message.
 pub(super) struct Csv {
-    /// Includes bodies.
+    /// True if rows include the bodies.
     pub(super) reveal: bool,
 }
 
@@ -49,7 +49,7 @@ impl View for Csv {
     }
 
     fn write_record(&mut self, record: &DeadLetterRecord, output: &mut dyn Write) -> io::Result<()> {
-        self.write_row(|(_, of)| of(record), output)
+        self.write_row(|(_, cell)| cell(record), output)
     }
 }
 
@@ -89,14 +89,14 @@ mod tests {
     }
 
     #[test]
-    fn quotes_line_breaks_and_control_characters_stay_within_a_cell() {
+    fn quotes_line_breaks_and_control_characters_stay_in_a_cell() {
         assert_eq!(escape_cell("say \"hi\", you"), "\"say \"\"hi\"\", you\"");
         assert_eq!(escape_cell("two\nlines"), "\"two\nlines\"");
         assert_eq!(escape_cell("\u{1b}[31m"), r"\u{1b}[31m");
     }
 
     #[test]
-    fn a_message_is_a_row_and_has_its_body_only_if_it_is_revealed() {
+    fn a_row_has_the_body_only_with_reveal() {
         let ours = with_sent_seconds(record("NON_RETRYABLE_ERROR", "=1", 1), 60);
         let rows = |reveal| {
             let mut output = Vec::new();

@@ -24,8 +24,8 @@ impl View for NewCauses {
     }
 }
 
-/// A line about messages that SQS deletes soon, unless one was printed within the last day, and one line per new or
-/// recurring cause.
+/// Returns a line about messages that SQS deletes soon, unless one was printed within the last day, and one line per
+/// new or recurring cause.
 pub(super) fn new_cause_lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
     let is_due = known.is_deleted_soon_due(report.context.now);
     let deleted_soon = report.deleted_soon().filter(|_| is_due);
@@ -112,9 +112,9 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_that_came_back_is_a_line_with_what_had_resolved_it() {
+    fn a_returned_cause_is_a_line_with_its_resolution() {
         let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 60)]);
-        let [group] = report.groups.as_slice() else { panic!("one cause") };
+        let [group] = report.groups.as_slice() else { panic!("expected one cause") };
         assert_eq!(
             describe_returned_cause(
                 group,

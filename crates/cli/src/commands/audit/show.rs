@@ -7,27 +7,27 @@ use std::io::{self, Write};
 use console::{Style, measure_text_width};
 use redeliver_dead_letters::{DeadLetterRecord, format_value};
 use redeliver_operator::audit::{AuditReport, View};
-use redeliver_operator::dead_letter::{Showing, Timeline, TimelineEvent, body_for_people};
+use redeliver_operator::dead_letter::{ShowOptions, Timeline, TimelineEvent, readable_body};
 use redeliver_operator::log_lines::LogLinks;
 use redeliver_operator::terminal::escape::{escape_line, escape_lines};
 use redeliver_operator::terminal::layout::TextLayout;
 use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::trace_url::Trace;
 
-/// Maximum number of copies printed; a message may have more.
+/// Maximum number of copies printed; a message can have more.
 const COPIES_MAX: u64 = 10;
-/// Messages to keep: two already make the id ambiguous.
+/// Maximum number of messages kept: two are enough to make the id ambiguous.
 const MESSAGES_MAX: usize = 2;
 /// Width of a fact's name, in columns.
 const FACT_NAME: usize = 18;
-/// The fact whose value is a sentence.
+/// The name of the fact that is a sentence.
 const ERROR_DETAILS: &str = "error details";
-/// Column at which an event's error begins on a terminal.
+/// Column at which an event's error starts on a terminal.
 const ERROR_INDENT: usize = 6;
 
 /// One complete message and its copies. If the prefix matches several messages, none is printed.
 pub(super) struct Show {
-    showing: Showing,
+    show_options: ShowOptions,
     colours: bool,
     layout: TextLayout,
     /// The requested id, or a prefix.
@@ -44,8 +44,8 @@ struct MessageCopies {
 }
 
 impl Show {
-    pub(super) fn new(named: &str, showing: Showing, colours: bool, layout: TextLayout) -> Self {
-        Self { showing, colours, layout, named: named.to_owned(), found: BTreeMap::new() }
+    pub(super) fn new(named: &str, show_options: ShowOptions, colours: bool, layout: TextLayout) -> Self {
+        Self { show_options, colours, layout, named: named.to_owned(), found: BTreeMap::new() }
     }
 }
 
@@ -71,7 +71,8 @@ impl View for Show {
         let Some(shown) = self.found.get(&self.named).or(only) else { return Ok(()) };
         let now = report.context.virtual_now.unwrap_or(report.context.now);
         let heading = Style::new().force_styling(self.colours).bold();
-        let page = MessageView { showing: &self.showing, layout: self.layout.relative_to(now), heading };
+        let page =
+            MessageView { show_options: &self.show_options, layout: self.layout.relative_to(now), heading };
         let texts: Vec<_> = shown.first.iter().map(|record| page.describe_message(record)).collect();
         output.write_all(texts.join("\n").as_bytes())
     }
@@ -79,7 +80,7 @@ impl View for Show {
 
 /// The rendering options of a message.
 struct MessageView<'a> {
-    showing: &'a Showing,
+    show_options: &'a ShowOptions,
     layout: TextLayout,
     heading: Style,
 }
@@ -92,25 +93,25 @@ impl MessageView<'_> {
         if !message.attributes.is_empty() {
             let _ = writeln!(text, "\n{}", self.heading.apply_to("Attributes"));
             for (name, attribute) in &message.attributes {
-                let is_shown = self.showing.reveal || record.is_unmasked(name);
+                let is_shown = self.show_options.reveal || record.is_unmasked(name);
                 let value = if is_shown { format_value(&attribute.value) } else { "<masked>".to_owned() };
                 let name = format!("  {} ({}): ", escape_line(name), escape_line(&attribute.data_type));
                 let value = self.cut_unless_revealed(measure_text_width(&name), &value);
                 let _ = writeln!(text, "{name}{value}");
             }
         }
-        let masked = if self.showing.reveal { "" } else { " (masked; --reveal shows it)" };
+        let masked = if self.show_options.reveal { "" } else { " (masked; --reveal shows it)" };
         let _ = writeln!(text, "\n{}{masked}", self.heading.apply_to("Body"));
-        let body = body_for_people(record, self.showing.reveal, usize::MAX);
+        let body = readable_body(record, self.show_options.reveal, usize::MAX);
         for line in escape_lines(&body.text).lines() {
             let _ = writeln!(text, "{}", self.cut_unless_revealed(0, line));
         }
         text
     }
 
-    /// Truncates a text to the rest of its line, unless `--reveal` was given.
+    /// Truncates text to the rest of its line, unless `--reveal` was given.
     fn cut_unless_revealed(&self, from: usize, text: &str) -> String {
-        if self.showing.reveal { escape_line(text) } else { self.layout.rest_of_line(from, text) }
+        if self.show_options.reveal { escape_line(text) } else { self.layout.rest_of_line(from, text) }
     }
 
     fn describe_facts(&self, record: &DeadLetterRecord) -> String {
@@ -152,7 +153,7 @@ impl MessageView<'_> {
                 line(name, value);
             }
         }
-        for Trace { name, id, url } in self.showing.traces.trace_links(record) {
+        for Trace { name, id, url } in self.show_options.traces.trace_links(record) {
             line(name, &url.map_or_else(|| id.clone(), |url| format!("{id} {url}")));
         }
         if let Some(LogLinks { location, url, command, .. }) = &logs {
@@ -182,7 +183,8 @@ impl MessageView<'_> {
         text
     }
 
-    /// An event on one line. On a terminal its error is on the next line, and only the last error is complete.
+    /// Describes an event in one line. On a terminal its error is on the next line, and only the last error is
+    /// complete.
     fn describe_event(&self, event: &TimelineEvent, is_last_error: bool) -> String {
         let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.format_moment(at));
         let (kind, error) = (event.kind.describe(), escape_line(&describe_error(event)));
@@ -202,7 +204,7 @@ impl MessageView<'_> {
     }
 }
 
-/// The error of an event, with its details.
+/// Returns the error of an event, with its details.
 fn describe_error(event: &TimelineEvent) -> String {
     match (event.error_type.as_str(), event.error_details.as_str()) {
         ("", details) => details.to_owned(),
@@ -222,8 +224,8 @@ mod tests {
 
     fn shown_as(record: &DeadLetterRecord, reveal: bool, layout: TextLayout) -> String {
         let mut output = Vec::new();
-        let showing = Showing { reveal, ..Showing::default() };
-        let mut show = Show::new(record.message_id(), showing, false, layout);
+        let show_options = ShowOptions { reveal, ..ShowOptions::default() };
+        let mut show = Show::new(record.message_id(), show_options, false, layout);
         show.write_record(record, &mut output).unwrap();
         let report = AuditReport { context: context(), ..AuditReport::default() };
         show.write_report(&report, &mut output).unwrap();
@@ -236,7 +238,7 @@ mod tests {
 
     /// The last error is the most important one.
     #[test]
-    fn a_message_fits_a_terminal_and_keeps_its_last_error_whole() {
+    fn a_message_fits_a_terminal_and_keeps_its_complete_last_error() {
         let last_error = format!("HTTP 500: {}no stock of 17", "the warehouse is closed ".repeat(20));
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", &last_error, 1);
         record.metadata.as_mut().unwrap().retry_history[0].error_details = "slow ".repeat(60);
@@ -245,12 +247,15 @@ mod tests {
         for columns in [60, 80, 200] {
             let shown = shown_as(&record, false, terminal(columns));
             let long: Vec<_> = shown.lines().filter(|line| line.chars().count() > columns).collect();
-            assert!(long.iter().all(|line| line.starts_with("trace ")), "a link is whole: {long:?}");
+            assert!(
+                long.iter().all(|line| line.starts_with("trace ")),
+                "only a link may be longer: {long:?}"
+            );
             let timeline = shown.split("Timeline\n").nth(1).unwrap();
             let words = timeline.split("\n\n").next().unwrap();
             let words = words.split_whitespace().collect::<Vec<_>>().join(" ");
             assert!(words.ends_with(&format!("HttpStatus.503: {last_error}")), "{words}");
-            assert!(words.contains('…'), "the first error lost its middle: {words}");
+            assert!(words.contains('…'), "the first error is shortened: {words}");
             assert!(shown.contains("\nerror details      HTTP 500: "), "{shown}");
         }
         assert!(shown(&record, false).contains(&format!("Http.Timeout: {}", "slow ".repeat(60).trim_end())));
@@ -269,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_printed_whole_with_its_data_masked() {
+    fn a_complete_message_is_printed_with_its_data_masked() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "too\u{1b} often", 1);
         for (name, value) in [("email", "secret-address"), ("tenant", "Ärger AG")] {
             let attribute = redeliver_core::message::Attribute::string(value);
@@ -332,9 +337,9 @@ mod tests {
     }
 
     #[test]
-    fn no_more_than_ten_copies_are_printed() {
+    fn at_most_ten_copies_are_printed() {
         let mut output = Vec::new();
-        let mut show = Show::new("sqs-1", Showing::default(), false, TextLayout::Whole);
+        let mut show = Show::new("sqs-1", ShowOptions::default(), false, TextLayout::Whole);
         for _ in 0..12 {
             show.write_record(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
         }

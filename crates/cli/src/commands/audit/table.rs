@@ -16,7 +16,7 @@ const GROUPS_MAX: usize = 20;
 const NAMES_MAX: usize = 10;
 /// Columns reserved beside a name for its count and a short bar.
 const NAME_ROOM: usize = 24;
-/// Column at which the lines of a group begin, after its count.
+/// Column at which the lines of a group start, after its count.
 const GROUP_INDENT: usize = 13;
 /// Maximum number of rows in the histogram of attempts.
 const ATTEMPTS_MAX: usize = 20;
@@ -59,7 +59,7 @@ impl View for Table {
         }
         let by_type = report.error_types().into_iter().map(|(code, count)| (escape_line(code), count));
         self.write_bars("By error type", by_type.collect(), output)?;
-        // A single function says nothing; a single tenant does: only that tenant is affected.
+        // A single function is not informative, but a single tenant is: only that tenant is affected.
         self.write_names("By tenant", &report.counts_by_tenant(), report.total, output)?;
         let functions = report.counts_by_function();
         if functions.len() > 1 {
@@ -78,7 +78,7 @@ impl View for Table {
     }
 }
 
-/// The groups alone, formatted as in the report.
+/// Formats the groups as in the report.
 pub(crate) fn groups_for_people(groups: &[DeadLetterGroup], colours: bool, layout: TextLayout) -> String {
     let mut text = Vec::new();
     Table { colours, layout }.write_groups(groups, &mut text).expect("memory can always be written to");
@@ -90,12 +90,12 @@ impl Table {
         Style::new().force_styling(self.colours)
     }
 
-    /// A sentence about a problem that needs attention.
+    /// Writes a sentence about a problem that needs attention.
     fn write_alert(&self, sentence: &str, output: &mut dyn Write) -> io::Result<()> {
         writeln!(output, "{}", self.base_style().red().apply_to(self.layout.wrap_paragraph(sentence, 2)))
     }
 
-    /// The first names with their counts, and the count of dead letters without a name.
+    /// Writes the first names with their counts, and the count of dead letters without a name.
     fn write_names(
         &self,
         title: &str,
@@ -201,8 +201,8 @@ impl Table {
         let duplicates = &report.duplicates;
         if duplicates.messages > 0 {
             remark(format!(
-                "Duplicates: {} too many of {}, e.g. {}.",
-                group_digits(duplicates.extra),
+                "{} of {}, e.g. {}.",
+                format_count(duplicates.extra, "duplicate"),
                 format_count(duplicates.messages, "message"),
                 first_id(&duplicates.examples)
             ))?;

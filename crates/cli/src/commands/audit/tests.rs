@@ -48,7 +48,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     assert_eq!(exit_code(&missing), ExitCode::NotThere);
     let interrupted = AuditReport { interrupted: true, ..incomplete(found.clone()) };
     assert_eq!(code(&interrupted), ExitCode::Interrupted);
-    // `head` has read enough, and so has a caller that asked for ten.
+    // The reader of the output, such as `head`, or --max ended the audit.
     let closed = AuditResult { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&closed), ExitCode::Found);
     let not_judged = |report: AuditReport| {
@@ -66,7 +66,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
 }
 
 #[test]
-fn a_queue_is_named_once_and_one_message_is_shown_without_a_report() {
+fn audit_accepts_one_queue_and_show_excludes_report_options() {
     let url = ["--queue", "http://127.0.0.1:1/q"];
     assert!(parse(&url).is_ok() && parse(&["--stack", "s"]).is_ok());
     assert!(parse(&[]).is_err() && parse(&[url[0], url[1], "--stack", "s"]).is_err());
@@ -84,14 +84,14 @@ fn the_help_has_examples_and_exit_codes() {
         "Exit codes:",
         "  0    done, and nothing needs attention: no dead letters match",
         "  4    not everything could be read",
-        "  7    SQS deletes",
+        "  7    SQS will delete",
     ] {
         assert!(help.contains(expected), "{help}");
     }
 }
 
 #[test]
-fn every_view_shows_hostile_text_in_the_same_way() {
+fn every_view_shows_hostile_text_the_same_way() {
     let (text, shown) = hostile_text();
     let record = record("NON_RETRYABLE_ERROR", &text, 1);
     let report = report(std::slice::from_ref(&record));
@@ -110,12 +110,12 @@ fn every_view_shows_hostile_text_in_the_same_way() {
         }),
         Box::new(show::Show::new(
             record.message_id(),
-            Showing { reveal: true, ..Showing::default() },
+            ShowOptions { reveal: true, ..ShowOptions::default() },
             false,
             redeliver_operator::terminal::layout::TextLayout::Whole,
         )),
         Box::new(csv::Csv { reveal: true }),
-        Box::new(html::HtmlReport::new(Showing { reveal: true, ..Showing::default() })),
+        Box::new(html::HtmlReport::new(ShowOptions { reveal: true, ..ShowOptions::default() })),
         Box::new(known_causes::NewCauses { known: KnownCauses::without_causes(arn) }),
     ];
     for (index, view) in for_people.into_iter().enumerate() {
@@ -138,20 +138,26 @@ fn every_view_shows_hostile_text_in_the_same_way() {
     }
 }
 
+/// Returns the command that `redeliver audit ARGUMENTS` suggests; it must be a valid command line itself.
+fn suggest_next(arguments: &str, report: &AuditReport) -> Option<Next> {
+    let words = ["redeliver", "audit"].into_iter().chain(arguments.split(' '));
+    let crate::CliCommand::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command else {
+        panic!("expected audit")
+    };
+    let next = next_command(&arguments, report)?;
+    let (Next::Command(command) | Next::Edit(command)) = &next;
+    crate::Arguments::try_parse_from(command.words()).unwrap();
+    Some(next)
+}
+
 #[test]
 fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
     let report = report(&[record("NON_RETRYABLE_ERROR", "x", 1)]);
     let group = &report.groups[0].fingerprint;
-    let next = |words: &str| {
-        let words = ["redeliver", "audit"].into_iter().chain(words.split(' '));
-        let crate::CliCommand::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
-        else {
-            panic!("it is an audit")
-        };
-        let Next::Command(next) = next_command(&arguments, &report)? else { panic!("nothing to edit") };
-        // The suggested command must be a valid command line of ours.
-        crate::Arguments::try_parse_from(next.words()).unwrap();
-        Some(next.to_string())
+    let next = |arguments: &str| match suggest_next(arguments, &report) {
+        None => None,
+        Some(Next::Command(command)) => Some(command.to_string()),
+        Some(Next::Edit(edit)) => panic!("nothing to edit: {edit}"),
     };
     let named = "--stack prod --profile ops";
     assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", letter_id(1)));
@@ -167,18 +173,12 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
 }
 
 #[test]
-fn the_next_command_for_invalid_messages_begins_an_edit_of_their_group() {
+fn the_next_command_for_invalid_messages_edits_their_group() {
     let report = report(&[record("INVALID_MESSAGE_SCHEMA", "/data/amount is not of type \"number\"", 1)]);
     let group = &report.groups[0].fingerprint;
-    let next = |words: &str| {
-        let words = ["redeliver", "audit"].into_iter().chain(words.split(' '));
-        let crate::CliCommand::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command
-        else {
-            panic!("it is an audit")
-        };
-        let next = next_command(&arguments, &report)?;
+    let next = |arguments: &str| {
+        let next = suggest_next(arguments, &report)?;
         let (Next::Command(command) | Next::Edit(command)) = &next;
-        crate::Arguments::try_parse_from(command.words()).unwrap();
         Some((matches!(next, Next::Edit(_)), command.to_string()))
     };
     let edit = format!("redeliver redrive --stack prod --group {group} --edit '.body.data.amount |= .'");

@@ -1,4 +1,4 @@
-//! Builds the setup of a run from the arguments: everything is read and validated before the run starts.
+//! Builds the setup of a run from the arguments. All input is read and validated before the run starts.
 
 use std::fmt::Display;
 use std::io::{BufWriter, Write};
@@ -18,7 +18,7 @@ use redeliver_sim::{BuiltInTarget, FailureChances, check_payload};
 
 use super::arguments::Arguments;
 
-/// Reads and validates everything; also opens the output for the final records.
+/// Reads and validates all input, and opens the output for the final records.
 pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn Write>), CommandFailure> {
     let retry_loop = arguments.strategy;
     let is_async_retry = retry_loop == RetryLoop::AsyncRetry;
@@ -64,12 +64,12 @@ pub(super) fn read_setup(arguments: &Arguments) -> Result<(LocalSetup, Box<dyn W
     Ok((LocalSetup { chunks, seed: arguments.seed, retry_loop, policy, schema, target }, output))
 }
 
-/// The error for an option that conflicts with others.
+/// Returns the error for an option that conflicts with others.
 fn option_error(name: impl Display, reason: impl Display) -> CommandFailure {
     UsageError::new(format!("{name}: {reason}")).into()
 }
 
-/// The function's output goes to standard error: standard output contains the report.
+/// Builds the user's function. Its output goes to standard error, since standard output contains the report.
 fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunction {
     let processes = Processes::new(command.outside_lambda("local"), NonZeroU16::MIN);
     let processes = processes.with_time_limit(DEFAULT_TIMEOUT).with_output(stderr::copy_output);

@@ -1,4 +1,4 @@
-//! The options of `redeliver redrive`.
+//! The arguments of `redeliver redrive`.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 use crate::commands::apply_args::ApplyArgs;
 use crate::commands::selection_args::SelectionArgs;
 
-/// The end of the help of `redrive`.
+/// The closing text of the help for `redrive`.
 const CLOSING: Closing = Closing {
     command: "redrive",
     page: "operate/redrive",
@@ -37,47 +37,49 @@ const CLOSING: Closing = Closing {
         "redeliver redrive expired.jsonl --to orders --apply",
     ],
     notes: &[
-        "A message that is sent back keeps its message_id, its idempotency key. An API that remembers the keys of its calls \
-         may ignore or refuse an edited body. Use --new-id there, and only if the API did nothing under the old id.",
-        "With FILE nothing is deleted or watched. Its messages go to the queue of --to, each once: the journal, \
-         FILE.redriven, has everything that was sent from the file, whatever was selected. Without --to they go to the new \
-         file of --output, one body per line, as `check`, `local` and `send` read it, without those that the journal has; \
-         the report is then on standard output. Messages that are still in the DLQ, as after `audit --save`, would exist \
-         twice: redrive them from there instead.",
-        "An edit of a message that was found invalid may change all of it, also its id; the result must be a valid message. \
-         A body that is not JSON is text.",
-        "A filter is jq, on {message_id, sent_at, error_type, error_details, attempts, fingerprint, attributes, body}.",
+        "A message that is sent back keeps its message_id, which is its idempotency key. An API that remembers \
+         idempotency keys might ignore or reject an edited body. Use --new-id in that case, but only if the API did \
+         nothing under the old id.",
+        "With FILE nothing is deleted or watched. Its messages are sent to the --to queue, each once: the journal, \
+         FILE.redriven, records everything sent from the file, regardless of the selection. Without --to they are \
+         written to the new --output file, one body per line, in the form that `check`, `local` and `send` read, \
+         except for messages that the journal already has; the report then goes to standard output. Messages that are \
+         still in the DLQ, as after `audit --save`, would exist twice: redrive them from the DLQ instead.",
+        "If a message was found invalid, an edit can change all of it, including its id; the result must be a valid \
+         message. A body that is not JSON is a string.",
+        "A filter is a jq expression on {message_id, sent_at, error_type, error_details, attempts, fingerprint, \
+         attributes, body}.",
     ],
     exit_codes: &[
         (ExitCode::Done, "", "Everything selected was sent back and deleted, or would be."),
         (ExitCode::Failed, "", "A queue or a journal cannot be used, or the stack is paused."),
-        (ExitCode::Usage, "", "Also a filter or an edit that is not jq."),
+        (ExitCode::Usage, "", "Also if a filter or an edit is not valid jq."),
         (
             ExitCode::Incomplete,
             "",
-            "Not all of the DLQ was seen: run it again; what a killed run held is visible again within two minutes. Or a \
-             line of FILE is not a dead letter.",
+            "Not all of the DLQ was seen: run the command again; messages held by a killed run are visible again \
+             within two minutes. Or a line of FILE is not a dead letter.",
         ),
         (
             ExitCode::NotAllDone,
             "",
-            "Something selected stays (refused, parked, not sent, or it came straight back), the filter could not judge a \
-             message, or too much of what was sent failed again.",
+            "A selected message stays (refused, parked, not sent, or it came back immediately), the filter failed on a \
+             message, or too many of the messages sent failed again.",
         ),
         (ExitCode::NotThere, "a message or a group", ""),
-        (ExitCode::InBothQueues, "", "Run it in the same directory."),
-        (ExitCode::Interrupted, "", "Run it again to finish."),
+        (ExitCode::InBothQueues, "", "Run the command in the same directory."),
+        (ExitCode::Interrupted, "", "Run the command again to finish."),
     ],
 };
 
-/// Send dead letters back to the source queue. Shows the plan, and sends only with --apply; each message has all its
+/// Send dead letters back to the source queue. Shows the plan, and sends only with --apply; each message gets all its
 /// attempts again.
 ///
 /// A message is deleted from the DLQ after its send is confirmed and written to the journal; a second run with the same
 /// options finishes an interrupted one.
 ///
-/// The first 50 messages, the pilot, are sent and watched before the rest: do they come back to the DLQ, and do more
-/// messages than before wait for a retry in the source queue? Fewer than 50 messages are not watched.
+/// The first 50 messages, the pilot, are sent and watched before the rest, to detect whether they come back to the DLQ
+/// or more messages than before wait for a retry in the source queue. Fewer than 50 messages are not watched.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Send")]
 #[command(override_usage = "redeliver redrive [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
@@ -89,14 +91,14 @@ pub struct Arguments {
     pub(super) selection: SelectionArgs,
     /// Change messages with this jq filter, such as '.body.data.n = 1'
     ///
-    /// Only members of .body that the filter changes are replaced, all other bytes stay. message_id and redeliver's own
+    /// Only members of .body that the filter changes are replaced; all other bytes stay. message_id and redeliver's own
     /// metadata can be changed only if the message was found invalid. The journal keeps the original.
     #[arg(long, help_heading = EDIT, value_name = "JQ")]
     edit: Option<String>,
     /// Give each message that --edit changes a new message_id
     ///
-    /// It is derived from the old one, for an API that remembers ids and would ignore or refuse another body under the
-    /// same id. The journal has both ids.
+    /// The new id is derived from the old one. Use it for an API that remembers ids and would ignore or reject a
+    /// different body under the same id. The journal has both ids.
     #[arg(long, help_heading = EDIT, requires = "edit")]
     new_id: bool,
     /// JSON Schema for the `data` of each message
@@ -108,30 +110,30 @@ pub struct Arguments {
     plain: PlainArguments,
     /// Send to this queue: its URL, name or ARN
     ///
-    /// By default, messages go to the deployment's source queue, with --queue to the queue that each comes from, and with
-    /// FILE to the file of --output.
+    /// By default, messages are sent to the deployment's source queue; with --queue, to the queue that each came from;
+    /// with FILE, they are written to the --output file.
     #[arg(long, value_name = "QUEUE")]
     pub(super) to: Option<QueueAddress>,
     /// Maximum number of messages per second
     #[arg(long, value_name = "N", value_parser = number(1..=RATE_MAX))]
     rate: Option<u32>,
-    /// Leave messages that were sent back this often
+    /// Leave messages already sent back N times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     /// Stop if more than this percentage failed again
     ///
-    /// A message failed again if it came back to the DLQ or, in the pilot, waits for a retry. 100: never.
+    /// A message failed again if it came back to the DLQ or, in the pilot, waits for a retry. 100 disables the check.
     #[arg(long, value_name = "PERCENT", default_value_t = RedrivePace::default().stop_after_failures_percent, value_parser = number(0..=100_u8))]
     stop_after_failures: u8,
     /// Watch the first 50 messages for this long
     ///
-    /// The rest is sent after that. 0s: no watch. SQS's counts are up to a minute old, so a shorter time shows only what
-    /// came straight back.
+    /// The rest are sent after that. 0s disables the watch. SQS's counts are up to a minute old, so a shorter time
+    /// shows only messages that came back immediately.
     #[arg(long, value_name = "SPAN", default_value = "90s", value_parser = seconds(0..=WATCH_SECONDS_MAX))]
     watch: Duration,
-    /// Send although nothing reads the source queue
+    /// Send even if nothing reads the source queue
     ///
-    /// After `redeliver pause`, for example: the messages wait there, unwatched.
+    /// For example, after `redeliver pause`: the messages wait there and are not watched.
     #[arg(long)]
     pub(super) into_paused: bool,
     #[command(flatten)]
@@ -181,11 +183,11 @@ impl Arguments {
     }
 
     /// True if each message is sent to its original source queue.
-    pub(super) fn goes_to_sources(&self) -> bool {
+    pub(super) fn sends_to_sources(&self) -> bool {
         self.to.is_none() && self.from.file.is_none() && !self.from.queue.is_of_deployment()
     }
 
-    /// The output file, if the messages come from a file and are not sent to a queue.
+    /// Returns the output file, if the messages come from a file and are not sent to a queue.
     pub(super) fn output_file(&self) -> Result<Option<&Path>, UsageError> {
         match (&self.from.file, &self.to) {
             (Some(_), None) => self.printing.file().map(Some).ok_or_else(|| {
@@ -207,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn defaults_are_those_of_the_console() {
+    fn default_pace_matches_the_console() {
         let given = ["redrive", "--stack", "redeliver-prod"];
         let Program { arguments } = clap::Parser::try_parse_from(given).unwrap();
         assert_eq!(arguments.pace(), RedrivePace::default());

@@ -8,17 +8,17 @@ use redeliver_operator::terminal::stderr;
 use super::Arguments;
 use super::question::is_answered_yes;
 
-/// True if the source queue has a consumer. Without one, messages are sent only if the user confirms.
+/// True if the source queue has a consumer. Without a consumer, messages are sent only if the user confirms.
 pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, CommandFailure> {
     let why = match consumer {
-        Consumer::There => return Ok(true),
+        Consumer::Present => return Ok(true),
         Consumer::Unknown(words) => {
             stderr::warning(format_args!(
                 "could not determine whether the source queue has a consumer: {words}"
             ));
             return Ok(true);
         }
-        Consumer::Nobody(why) => why,
+        Consumer::Absent(why) => why,
     };
     if !arguments.apply.is_wanted() && !arguments.into_paused {
         stderr::warning(describe_refusal(why));
@@ -30,7 +30,7 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
     Ok(false)
 }
 
-/// The error if there is no terminal to ask on.
+/// Returns the error if there is no terminal for the question.
 fn describe_refusal(why: &str) -> String {
     let why = not_consumed(why);
     format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --into-paused")

@@ -1,4 +1,4 @@
-//! Asks the user, if a terminal is attached.
+//! Asks the user a question, if a terminal is attached.
 
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 

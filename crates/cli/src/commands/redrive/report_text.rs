@@ -28,7 +28,7 @@ pub(super) enum RedriveRoute {
 impl RedriveRoute {
     pub(super) fn for_arguments(arguments: &Arguments) -> Self {
         match (&arguments.from.file, &arguments.to) {
-            _ if arguments.goes_to_sources() => Self::QueueToSources,
+            _ if arguments.sends_to_sources() => Self::QueueToSources,
             (None, _) => Self::QueueToQueue,
             (Some(_), Some(_)) => Self::FileToQueue,
             (Some(_), None) => Self::FileToFile,
@@ -39,7 +39,7 @@ impl RedriveRoute {
         matches!(self, Self::QueueToQueue | Self::QueueToSources)
     }
 
-    /// Label for messages that an earlier run sent.
+    /// Returns the label for messages that an earlier run sent.
     const fn sent_before_label(self) -> &'static str {
         match self {
             Self::QueueToQueue | Self::QueueToSources => "sent before, now deleted",
@@ -57,17 +57,17 @@ impl RedriveRoute {
     }
 }
 
-pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: bool, max: u64) -> String {
-    let is_queue = way.is_from_queue();
+pub(super) fn report_table(report: &RedriveReport, route: RedriveRoute, applied: bool, max: u64) -> String {
+    let is_queue = route.is_from_queue();
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
         let _infallible = writeln!(text, " {name:<38} {:>10}", group_digits(count));
     };
-    line(way.done_label(applied), if applied { report.sent } else { report.planned });
+    line(route.done_label(applied), if applied { report.sent } else { report.planned });
     for (error_type, count) in &report.by_error_type {
         line(&format!("  {error_type}"), *count);
     }
-    if way == RedriveRoute::QueueToSources {
+    if route == RedriveRoute::QueueToSources {
         for (arn, count) in &report.by_source {
             line(&format!("  to {}", name_in(arn)), *count);
         }
@@ -76,7 +76,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
         ("  edited", report.edited),
         ("  under a new message_id", report.new_ids),
         ("  copies of them, at most", report.possible_copies),
-        (way.sent_before_label(), report.deleted_only),
+        (route.sent_before_label(), report.deleted_only),
         ("sent, NOT deleted from the DLQ", report.not_deleted),
         ("came straight back", report.came_back_count()),
     ] {
@@ -86,8 +86,8 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
     }
     // Totals are known only after a complete pass through the queue. Lines of a file that are not dead letters do not
     // count.
-    let knows_the_totals = report.is_complete() || !is_queue && report.early.is_none();
-    let [stay, not_selected] = if knows_the_totals {
+    let has_totals = report.is_complete() || !is_queue && report.early_end.is_none();
+    let [stay, not_selected] = if has_totals {
         ["stay", "not selected"]
     } else {
         ["stay, as far as seen", "not selected, as far as seen"]
@@ -97,7 +97,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
     if let Some(left) = describe_left_by_max(report, applied, max) {
         let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
     }
-    if let Some(watched) = &report.watched {
+    if let Some(watched) = &report.pilot_result {
         let _infallible = writeln!(text, "{}", describe_watched(watched));
     }
     for (old, new) in &report.new_id_examples {
@@ -107,7 +107,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
         let _infallible = writeln!(text, "{reason}");
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
-        let seen = match report.early {
+        let seen = match report.early_end {
             // The early end explains the gap, so the rest is not described as in flight elsewhere.
             Some(_) => describe_seen(&coverage),
             None => describe_incompleteness(&coverage),
@@ -117,7 +117,7 @@ pub(super) fn report_table(report: &RedriveReport, way: RedriveRoute, applied: b
     text
 }
 
-/// The edit applied to one message, as a diff.
+/// Shows the edit applied to one message, as a diff.
 pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String {
     let id = escape_line(&example.message_id);
     let heading = format!("e.g. {id}, edited (values that the edit leaves alone are masked):");
@@ -139,7 +139,8 @@ pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String
     text
 }
 
-/// Messages left in the DLQ because of `--max`. A plan counts all of them, a run only those it saw before it ended.
+/// Returns the number of messages left in the DLQ because of `--max`. A plan counts all of them, a run only those seen
+/// before its end.
 fn describe_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
     match (applied, report.left_by_max) {
         (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),
@@ -149,19 +150,19 @@ fn describe_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Opti
     }
 }
 
-/// A sentence that suggests the same command.
+/// Suggests running the same command again.
 const AGAIN: Continuation =
     Continuation { again: "run the same command here again", anyway: "--stop-after-failures 100" };
 
 /// Suggests what to do next, unless the report already does.
 pub(super) fn closing_sentence(
     ending: RedriveEnding,
-    way: RedriveRoute,
+    route: RedriveRoute,
     report: &RedriveReport,
 ) -> Option<String> {
     match ending {
-        RedriveEnding::NotSeen if !way.is_from_queue() => None, // each such line was reported
-        RedriveEnding::Interrupted if way == RedriveRoute::FileToFile => {
+        RedriveEnding::NotSeen if !route.is_from_queue() => None, // each such line was reported
+        RedriveEnding::Interrupted if route == RedriveRoute::FileToFile => {
             Some("interrupted: nothing was written".to_owned())
         }
         _ => next_step(report, ending, AGAIN),
@@ -180,7 +181,7 @@ mod tests {
         let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
         let report = RedriveReport {
             sent: 100,
-            watched: Some(watched),
+            pilot_result: Some(watched),
             new_id_examples: vec![("old".to_owned(), "new".to_owned())],
             staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
             ..RedriveReport::default()
@@ -205,7 +206,7 @@ mod tests {
             message_id: "0191f3a2-7b1c-7d3e-8f00-000000000001".to_owned(),
             before: body("eur"),
             after: body("EUR"),
-            has_open_metadata: true,
+            can_show_metadata: true,
         };
         assert_eq!(
             edit_example(&example, &TextLayout::Whole),
@@ -232,8 +233,8 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
     #[test]
     fn an_interrupted_run_does_not_claim_messages_in_flight_elsewhere() {
         let coverage = Coverage { seen: 20, approximate: 200, ..Coverage::default() };
-        let text = |early| {
-            let report = RedriveReport { coverage: Some(coverage), early, ..RedriveReport::default() };
+        let text = |early_end| {
+            let report = RedriveReport { coverage: Some(coverage), early_end, ..RedriveReport::default() };
             report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX)
         };
         assert!(text(None).contains("in flight elsewhere"));

@@ -32,7 +32,7 @@ pub(super) async fn send_to_sources(
     account::announce_change(
         connection,
         from,
-        format_args!("{verb} from {from}, each to the queue that it comes from"),
+        format_args!("{verb} from {from}, each to the queue that it came from"),
     )
     .await;
     if !arguments.apply.is_wanted() {

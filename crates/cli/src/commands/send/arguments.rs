@@ -18,7 +18,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
 
-/// The end of the help of `send`.
+/// The closing text of the help for `send`.
 const CLOSING: Closing = Closing {
     command: "send",
     page: "send",
@@ -31,24 +31,26 @@ const CLOSING: Closing = Closing {
         "make-orders | redeliver send - --stack redeliver-prod --apply",
     ],
     notes: &[
-        "Each batch that SQS confirms is recorded at once in the journal, FILE.sent. The same command again skips the \
-         recorded lines, however the first run ended. Until then, lines that were not sent may be corrected in place, and \
-         lines may be added at the end. If lines that were sent have changed, or the queue is another one, nothing is sent.",
-        "Delivery is at least once. A crash between the send and its record, or a lost answer of SQS, makes a copy with the \
-         same message_id. Standard input has no journal.",
-        "With --backup the file is one of `audit --save` or `purge --backup`. Each message is sent as by `redeliver \
-         redrive`: with the producer's attributes and their types, without redeliver's own, with all its attempts again, in \
-         a new generation. A message that is there twice is sent once. Messages that are still in the DLQ, as after `audit \
-         --save`, would exist twice: redrive them instead.",
-        "Ctrl-C waits for the batches under way and records them; a second Ctrl-C does not wait.",
+        "Each batch that SQS confirms is recorded immediately in the journal, FILE.sent. Running the same command \
+         again skips the recorded lines, however the first run ended. Before that, you can correct unsent lines in \
+         place and add lines at the end. If sent lines have changed, or the queue is a different one, nothing is \
+         sent.",
+        "Delivery is at least once. A crash between a send and its record, or a lost response from SQS, causes a copy \
+         with the same message_id. Standard input has no journal.",
+        "With --backup the file is one that `audit --save` or `purge --backup` wrote. Each message is sent as \
+         `redeliver redrive` would send it: with the producer's attributes and their types, without redeliver's own \
+         attributes, with all its attempts again, in a new generation. A message that is in the file twice is sent \
+         once. Messages that are still in the DLQ, as after `audit --save`, would exist twice: redrive them instead.",
+        "After Ctrl-C the command waits for the batches in flight and records them; a second Ctrl-C stops it \
+         immediately.",
     ],
     exit_codes: &[
-        (ExitCode::Done, "", "All lines are sent, now or before, or would be."),
+        (ExitCode::Done, "", "All lines were sent, now or earlier, or would be."),
         (
             ExitCode::Failed,
             "",
-            "The file cannot be read, the queue cannot be used, the journal is of something else, or the send stopped \
-             early.",
+            "The file cannot be read, the queue cannot be used, the journal belongs to another file or queue, or the \
+             send stopped early.",
         ),
         (ExitCode::Usage, "", ""),
         (ExitCode::NotAllDone, "", "A line is invalid or was not confirmed; the others were sent."),
@@ -56,7 +58,7 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Send the messages of a file to the source queue. Checks each line, and sends only with --apply; a second run sends
+/// Send the messages in a file to the source queue. Checks each line, and sends only with --apply; a second run sends
 /// only the rest.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Send")]
@@ -66,10 +68,10 @@ pub struct Arguments {
     /// A file with one message per line, or `-` for standard input
     ///
     /// JSON Lines, one message body per line, or one JSON document over several lines; the output of `aws sqs
-    /// receive-message`, an SQS event of Lambda, or a JSON array of messages; with --backup one dead letter per line.
+    /// receive-message`, a Lambda SQS event, or a JSON array of messages; with --backup, one dead letter per line.
     #[arg(help_heading = None::<&str>, value_name = "FILE")]
     pub file: PathBuf,
-    /// Send back the dead letters of a file of `audit --save` or `purge --backup`
+    /// Send back the dead letters saved by `audit --save` or `purge --backup`
     #[arg(long)]
     pub backup: bool,
     /// The target
@@ -105,7 +107,7 @@ impl Arguments {
         }
     }
 
-    /// The journal's path; standard input and pipes have none, since they cannot be read a second time.
+    /// Returns the journal's path, or `None` for standard input and pipes, which cannot be read a second time.
     pub(super) fn journal_path(&self) -> Result<Option<PathBuf>, CommandFailure> {
         if is_standard_input(&self.file) || !self.file.is_file() {
             if self.journal.is_some() {

@@ -5,7 +5,7 @@ use std::collections::btree_map::Entry;
 
 use redeliver_operator::terminal::units::{format_count, group_digits};
 
-/// Maximum number of problems remembered. Further ones are printed for each line.
+/// Maximum number of problems remembered. Further problems are printed for each line.
 const PROBLEMS_MAX: usize = 1000;
 /// Maximum number of line numbers listed per problem.
 const LINES_MAX: usize = 10;
@@ -20,7 +20,7 @@ struct ProblemLines {
 }
 
 impl Problems {
-    /// Counts a line; true if it is the first with this problem.
+    /// Counts a line. Returns true if it is the first with this problem.
     pub(super) fn is_first(&mut self, line: usize, problem: &str) -> bool {
         let is_full = self.0.len() >= PROBLEMS_MAX;
         let lines = match self.0.entry(problem.to_owned()) {
@@ -34,7 +34,7 @@ impl Problems {
         lines.count == 1
     }
 
-    /// The problems that affect several lines, the most frequent first.
+    /// Describes the problems that affect several lines, most frequent first.
     pub(super) fn describe_repeated(&self) -> Vec<String> {
         let mut repeated: Vec<_> = self.0.iter().filter(|(_, lines)| lines.count > 1).collect();
         repeated.sort_by_key(|(_, lines)| std::cmp::Reverse(lines.count));
@@ -73,6 +73,6 @@ mod tests {
         let mut problems = Problems::default();
         assert!((0..PROBLEMS_MAX).all(|n| problems.is_first(n, &n.to_string())));
         assert!([1, 2].iter().all(|line| problems.is_first(*line, "one more")));
-        assert!(!problems.is_first(9, "0"), "what is known is still counted");
+        assert!(!problems.is_first(9, "0"), "known problems are still counted");
     }
 }

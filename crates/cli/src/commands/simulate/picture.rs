@@ -26,7 +26,7 @@ impl Picture {
             Some("html") => true,
             _ => {
                 let path = path.display();
-                let sentence = format!("{path}: a picture's name ends in .svg or .html");
+                let sentence = format!("{path}: a picture's name must end in .svg or .html");
                 return Err(UsageError::new(sentence).into());
             }
         };

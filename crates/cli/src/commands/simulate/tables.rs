@@ -20,17 +20,17 @@ use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{as_float, format_count, format_span, group_digits};
 pub(super) use section::Section;
 use section::{
-    CERTAIN, after_the_return, by_policy, drain_time, format_dollars, format_percent, format_rounded,
-    policy_row, rounded_span, side_by_side,
+    CERTAIN, by_policy, format_dollars, format_drain_time, format_percent, format_rounded, policy_row,
+    recovery_row_names, rounded_span, side_by_side,
 };
 
-/// Number of first attempts with their own row; of the others only the last is shown.
+/// Number of first attempts with their own row; of the remaining attempts, only the last is shown.
 const ROWS_MAX: usize = 12;
 
 /// The share of messages that the text calls "almost all".
 const ALMOST_ALL: f64 = 0.9;
 
-/// The tables for a terminal.
+/// Renders the tables for a terminal.
 pub(super) fn render_text(forecast: &Forecast) -> String {
     text::render_tables(
         &describe_verdict(forecast),
@@ -41,7 +41,7 @@ pub(super) fn render_text(forecast: &Forecast) -> String {
 
 /// Recommends a policy, or a change, in a sentence.
 pub(super) fn describe_verdict(forecast: &Forecast) -> String {
-    let [best, others @ ..] = &best_first(forecast)[..] else { return String::new() };
+    let [best, others @ ..] = &rank_policies(forecast)[..] else { return String::new() };
     let sent = forecast.scenario.messages;
     let result = match best.outcome.measured.unprocessed() {
         0 if sent == 1 => "processes the one message".to_owned(),
@@ -52,14 +52,14 @@ pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     let name = escape_line(&best.name);
     if !best.worst_case.fits {
         return if others.is_empty() {
-            "The stack refuses this policy: shorten its delays, or lengthen the retention.".to_owned()
+            "The stack rejects this policy: shorten its delays, or lengthen the retention.".to_owned()
         } else {
-            "The stack refuses each of these policies: shorten their delays, or lengthen the retention."
+            "The stack rejects each of these policies: shorten their delays, or lengthen the retention."
                 .to_owned()
         };
     }
     let advice = if !others.is_empty() {
-        format!("Take {name}: it {result}")
+        format!("Use {name}: it {result}")
     } else if let Some(remedy) = suggest_remedy(&best.outcome.measured) {
         format!("This policy {result}: {remedy}")
     } else {
@@ -68,25 +68,25 @@ pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     format!("{advice}. A million such messages cost {cost}.")
 }
 
-/// The policy change that saves most of its dead letters.
+/// Suggests the policy change that saves most of its dead letters.
 fn suggest_remedy(measured: &Measurements) -> Option<&'static str> {
     let (code, _) = measured.dead_lettered.iter().max_by_key(|(_, messages)| **messages)?;
     match ReasonCode::from_text(code)?.known()? {
         DeadLetterReason::HoldTimeExceeded => Some("raise hold_seconds_max"),
         DeadLetterReason::MessageExpired => Some("raise max_age_seconds"),
-        DeadLetterReason::NonRetryableError => Some("look at its lists retryable and non_retryable"),
+        DeadLetterReason::NonRetryableError => Some("check its retryable and non_retryable lists"),
         DeadLetterReason::RetryAttemptExceeded => Some("plan more or longer retries"),
         _ => None,
     }
 }
 
-/// The policies by unprocessed messages, then by cost. Policies that the stack rejects come last.
-fn best_first(forecast: &Forecast) -> Vec<&PolicyForecast> {
+/// Sorts the policies by unprocessed messages, then by cost. Policies that the stack rejects are last.
+fn rank_policies(forecast: &Forecast) -> Vec<&PolicyForecast> {
     let mut policies: Vec<_> = forecast.policies.iter().collect();
-    policies.sort_by(|one, other| {
+    policies.sort_by(|left, right| {
         let rank = |policy: &PolicyForecast| (!policy.worst_case.fits, policy.outcome.measured.unprocessed());
         let price = |policy: &PolicyForecast| policy.outcome.per_million.total_dollars;
-        rank(one).cmp(&rank(other)).then(price(one).total_cmp(&price(other)))
+        rank(left).cmp(&rank(right)).then(price(left).total_cmp(&price(right)))
     });
     policies
 }
@@ -158,22 +158,23 @@ pub(super) fn forecast_sections(forecast: &Forecast) -> Vec<Section> {
         .collect()
 }
 
-/// One row per policy, the best first.
+/// Builds a table with one row per policy, best first.
 fn comparison_section(forecast: &Forecast) -> Section {
-    let names = ["policy", "not processed", "calls", "busiest second", "time to drain", "dollars a million"];
-    let rows = best_first(forecast).into_iter().map(|policy| {
+    let names =
+        ["policy", "not processed", "calls", "busiest second", "time to drain", "dollars per million"];
+    let rows = rank_policies(forecast).into_iter().map(|policy| {
         let measured = &policy.outcome.measured;
         vec![
             escape_line(&policy.name),
             group_digits(measured.unprocessed()),
             group_digits(measured.calls),
             group_digits(measured.after_return.peak_per_second),
-            drain_time(measured),
+            format_drain_time(measured),
             format_dollars(policy.outcome.per_million.total_dollars),
         ]
     });
     Section {
-        title: "The policies, the best first".to_owned(),
+        title: "Policies, best first".to_owned(),
         names: 1,
         columns: names.map(str::to_owned).to_vec(),
         rows: rows.collect(),
@@ -216,11 +217,14 @@ fn survival_section(forecast: &Forecast) -> Section {
         return side_by_side(forecast, title, "outage", &names, rows);
     }
     let names = ["held", "called from a random moment", "called from its beginning"];
-    Section { note: Some(held_and_called(forecast)), ..side_by_side(forecast, title, "outage", &names, rows) }
+    Section {
+        note: Some(describe_held_and_called(forecast)),
+        ..side_by_side(forecast, title, "outage", &names, rows)
+    }
 }
 
 /// Explains the columns, and how many messages of the run were held.
-fn held_and_called(forecast: &Forecast) -> String {
+fn describe_held_and_called(forecast: &Forecast) -> String {
     let sent = forecast.scenario.messages;
     let mut breakers = forecast.circuit_breakers();
     if sent > 1 && breakers.all(|breaker| as_float(breaker.held_messages) >= ALMOST_ALL * as_float(sent)) {
@@ -264,7 +268,7 @@ fn worst_case_section(forecast: &Forecast) -> Section {
 fn retention_share(worst_case: &WorstCase) -> String {
     let share = format!("{:.0} %", (worst_case.retention_share() * 100.0).ceil());
     if !worst_case.fits {
-        format!("{share}: THE STACK REFUSES IT")
+        format!("{share}: THE STACK REJECTS IT")
     } else if worst_case.retention_share() > RETENTION_SHARE_MAX {
         format!("{share}, as long_delays allows")
     } else {
@@ -290,12 +294,12 @@ fn load_section(forecast: &Forecast) -> Section {
     rows.extend(codes.into_iter().map(|code| {
         count(&format!("  {code}"), &|measured| measured.dead_lettered.get(code).copied().unwrap_or_default())
     }));
-    rows.push(count("calls of the target", &|measured| measured.calls));
-    let [busiest, most, drain] = after_the_return(forecast);
+    rows.push(count("calls to the target", &|measured| measured.calls));
+    let [busiest, most, drain] = recovery_row_names(forecast);
     let has_breaker = measured().any(|measured| measured.circuit_breaker.is_some());
     let has_groups = forecast.scenario.groups.is_some();
     let overtaken = |measured: &Measurements| measured.by_group.as_ref().map_or(0, |groups| groups.overtaken);
-    // The flag determines if a row is shown even when all its counts are 0.
+    // The flag determines whether a row is shown even if all its counts are 0.
     let more: [(&str, bool, MeasuredCount); 12] = [
         ("wasted: the target was down", false, |measured| measured.wasted.while_down),
         ("wasted: over its capacity", false, |measured| measured.wasted.over_capacity),
@@ -305,7 +309,7 @@ fn load_section(forecast: &Forecast) -> Section {
         ("  probes of an open circuit", false, |measured| breaker_counts(measured).probes),
         (busiest, true, |measured| measured.after_return.peak_per_second),
         (most, true, |measured| measured.after_return.p99_per_second),
-        ("processed after a later one of their group", has_groups, overtaken),
+        ("overtaken by later messages of their group", has_groups, overtaken),
         ("hops of long delays", false, |measured| measured.hops),
         ("still waiting", false, |measured| measured.waiting),
         ("EXPIRED IN A QUEUE", false, |measured| measured.unaccounted),
@@ -314,12 +318,12 @@ fn load_section(forecast: &Forecast) -> Section {
         *is_always_shown || measured().any(|measured| value(measured) > 0)
     });
     rows.extend(shown.map(|(name, _, value)| count(name, &value)));
-    rows.push(policy_row(drain, forecast, |policy| drain_time(&policy.outcome.measured)));
+    rows.push(policy_row(drain, forecast, |policy| format_drain_time(&policy.outcome.measured)));
     let note = describe_bottlenecks(forecast);
     Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
 }
 
-/// One sentence per policy with an inner function that cannot keep up.
+/// Returns one sentence per policy with an inner function that cannot keep up.
 fn describe_bottlenecks(forecast: &Forecast) -> Option<String> {
     let is_alone = forecast.policies.len() == 1;
     let sentences: Vec<_> = forecast
@@ -349,7 +353,7 @@ fn bottleneck_sentence(bottleneck: &Bottleneck, inner_concurrency: u16) -> Strin
     };
     format!(
         "\
-BOTTLENECK: the {}: {wanted} messages per second wanted, {possible} possible with innerConcurrency {inner_concurrency}.
+BOTTLENECK: the {}: {wanted} messages per second needed, {possible} possible with innerConcurrency {inner_concurrency}.
 Up to {} messages wait for it; without the bottleneck, the time to drain is {}.
 Use {remedy}.",
         bottleneck.function,
@@ -358,12 +362,12 @@ Use {remedy}.",
     )
 }
 
-/// The processing delays of messages, by group if there are groups.
+/// Builds the table of processing delays, by group if there are groups.
 fn delay_section(forecast: &Forecast) -> Section {
     type DelayRow = (&'static str, fn(&Measurements) -> (Option<DelayPercentiles>, u64));
     let all: DelayRow = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
     let by_group: [DelayRow; 2] = [
-        ("groups that meet the fault", |measured| {
+        ("groups affected by a fault", |measured| {
             measured.by_group.as_ref().map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))
         }),
         ("other groups", |measured| {
@@ -389,36 +393,36 @@ fn breaker_counts(measured: &Measurements) -> BreakerCounts {
     measured.circuit_breaker.unwrap_or_default()
 }
 
-/// The results of the policies with and without their circuit breakers.
+/// Compares the results of the policies with and without their circuit breakers.
 fn breaker_section(forecast: &Forecast) -> Section {
     type Value = fn(&ForecastOutcome) -> String;
-    let [busiest, _, drain] = after_the_return(forecast);
+    let [busiest, _, drain] = recovery_row_names(forecast);
     let values: [(&str, Value); 6] = [
         ("dead-lettered", |outcome| group_digits(outcome.measured.dead_lettered.values().sum())),
-        ("calls of the target", |outcome| group_digits(outcome.measured.calls)),
+        ("calls to the target", |outcome| group_digits(outcome.measured.calls)),
         ("  wasted", |outcome| group_digits(outcome.measured.wasted.total())),
         (busiest, |outcome| group_digits(outcome.measured.after_return.peak_per_second)),
-        (drain, |outcome| drain_time(&outcome.measured)),
+        (drain, |outcome| format_drain_time(&outcome.measured)),
         ("a million such messages cost", |outcome| format_dollars(outcome.per_million.total_dollars)),
     ];
     let rows = values.into_iter().map(|(name, value)| {
-        let of_both = forecast.policies.iter().map(move |policy| {
+        let both = forecast.policies.iter().map(move |policy| {
             let own = value(&policy.outcome);
             match &policy.without_circuit_breaker {
                 Some(without) => vec![own, value(without)],
                 None => vec!["–".to_owned(), own],
             }
         });
-        (name, of_both)
+        (name, both)
     });
-    let title = "What the circuit breaker changes";
+    let title = "Effect of the circuit breaker";
     let names = ["with it", "without it"];
-    Section { note: never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
+    Section { note: remark_never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
 }
 
-/// A remark if no circuit opened, with the reason: too few failed calls per environment, errors that are not evidence
+/// Remarks that no circuit opened. Possible reasons: too few failed calls per environment, errors that are not evidence
 /// of an outage, or a rate limit.
-fn never_opened(forecast: &Forecast) -> Option<String> {
+fn remark_never_opened(forecast: &Forecast) -> Option<String> {
     let has_breaker = forecast.circuit_breakers().next().is_some();
     (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())
 }
@@ -437,7 +441,7 @@ fn cost_section(forecast: &Forecast) -> Section {
         ("SQS", |needs| format_dollars(needs.dollars.sqs_requests)),
         ("Lambda", |needs| format_dollars(needs.dollars.lambda_requests + needs.dollars.lambda_duration)),
         ("CloudWatch Logs", |needs| format_dollars(needs.dollars.logs)),
-        ("together", |needs| format_dollars(needs.total_dollars)),
+        ("total", |needs| format_dollars(needs.total_dollars)),
         ("an archive of the dead letters", |needs| format_dollars(needs.archive_dollars)),
     ];
     let dead_letters: u64 =

@@ -19,7 +19,7 @@ const SHUTDOWN_RESERVE: Duration = Duration::from_secs(10);
 /// "ReceiveMessage", Amazon SQS API Reference.
 const WAIT_SECONDS_MAX: u64 = 20;
 
-/// The end of the help of `work`.
+/// The closing text of the help for `work`.
 const CLOSING: Closing = Closing {
     command: "work",
     page: "containers",
@@ -30,32 +30,33 @@ const CLOSING: Closing = Closing {
         "redeliver work failed-message-processor --wait 2s \\\n--endpoint-url http://127.0.0.1:4566",
     ],
     notes: &[
-        "The settings are the functions' environment variables. Also, each function needs the queue that it polls: \
-         message-processor SOURCE_QUEUE_URL, failed-message-processor INTERMEDIATE_DLQ_URL, final-dlq-annotator \
-         ANNOTATION_QUEUE_URL and, with STRATEGY=ordered, SOURCE_DLQ_URL.",
-        "SIGTERM and Ctrl-C stop it: it finishes the receives in flight, processes their messages, and deletes those that \
-         are done. Wait for --shutdown before you kill it. A second signal ends it at once. Nothing is lost either way: \
-         messages that were not deleted come back.",
-        "With --health, GET /healthz answers 200, or 503 when a function has not reached its queue for 60 seconds; GET \
-         /readyz answers 200, or 503 from the first signal on; GET /metrics is for Prometheus.",
-        "Its own log is on standard error, the functions' log on standard output, both as JSON lines. The function of \
-         --exec prints to standard output, too.",
+        "Settings are read from the functions' environment variables. In addition, each function requires the URL of \
+         the queue that it polls: SOURCE_QUEUE_URL for message-processor, INTERMEDIATE_DLQ_URL for \
+         failed-message-processor, and ANNOTATION_QUEUE_URL for final-dlq-annotator, which also requires \
+         SOURCE_DLQ_URL with STRATEGY=ordered.",
+        "On SIGTERM or Ctrl-C, the process finishes the receives in flight, processes their messages, and deletes the \
+         finished ones. Allow at least the --shutdown time before you kill it. A second signal ends it immediately. No \
+         message is lost either way: messages that were not deleted become visible again.",
+        "With --health, GET /healthz returns 200, or 503 if a function has not reached its queue for 60 seconds; GET \
+         /readyz returns 200, or 503 after the first signal; GET /metrics returns metrics for Prometheus.",
+        "The process logs to standard error and the functions log to standard output, both as JSON lines. The function \
+         of --exec also prints to standard output.",
     ],
     exit_codes: &[
-        (ExitCode::Done, "after SIGTERM", "Everything that was received is handled."),
+        (ExitCode::Done, "after SIGTERM", "All received messages were handled."),
         (ExitCode::Failed, "", "Settings are missing or wrong, or a queue cannot be used."),
         (ExitCode::Usage, "", ""),
         (
             ExitCode::NotAllDone,
             "",
-            "It stopped before everything that was received was handled; the rest comes back.",
+            "The process stopped before all received messages were handled; the rest become visible again.",
         ),
-        (ExitCode::Interrupted, "after Ctrl-C", "Everything that was received is handled."),
+        (ExitCode::Interrupted, "after Ctrl-C", "All received messages were handled."),
     ],
 };
 
-/// Run the functions as a process that polls their queues. It is for containers instead of Lambda, and takes its settings
-/// from the functions' environment variables.
+/// Run the functions as a process that polls their queues. Runs in a container instead of Lambda, and reads its
+/// settings from the functions' environment variables.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
 #[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
@@ -63,35 +64,36 @@ pub struct Arguments {
     /// The functions to run
     #[arg(help_heading = None::<&str>, value_name = "FUNCTION", required = true, value_enum)]
     functions: Vec<FunctionName>,
-    /// Call your own Lambda function: this command starts its runtime
+    /// The command that starts the runtime of your own Lambda function
     ///
-    /// Such as one of AWS's runtime interface clients. The message-processor calls it instead of `TARGET`. Each batch has a
-    /// process of its own. `HANDLER_EVENT` says what one invocation gets.
-    #[arg(long, value_name = "COMMAND", value_parser = exec::command)]
+    /// For example, one of AWS's runtime interface clients. The message-processor calls the function instead of
+    /// `TARGET`. Each concurrent batch has its own process. `HANDLER_EVENT` sets the event that each invocation
+    /// receives.
+    #[arg(long, value_name = "COMMAND", value_parser = exec::parse_command)]
     exec: Option<RuntimeCommand>,
     /// The prefix of the functions' names in logs and metrics
     ///
     /// For example `orders` for `orders-message-processor`, to distinguish two deployments in one account.
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
-    /// Concurrent batches of each function, of up to 10 messages
+    /// Concurrent batches per function, each of up to 10 messages
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = number(1..=1000_u16))]
     concurrency: u16,
-    /// Serve /healthz, /readyz and /metrics here, such as 127.0.0.1:8080
-    #[arg(long, value_name = "ADDRESS", value_parser = address)]
+    /// The address of /healthz, /readyz and /metrics, e.g. 127.0.0.1:8080
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     health: Option<SocketAddr>,
-    /// The time for one batch
+    /// The time limit for one batch
     ///
-    /// The queues' visibility timeout must not be shorter, and should be six times as long; `TARGET_TIMEOUT_SECONDS` must
-    /// be at least 5 s shorter.
+    /// The queues' visibility timeout must not be shorter, and should be six times as long; `TARGET_TIMEOUT_SECONDS`
+    /// must be at least 5 s shorter.
     #[arg(long, value_name = "SPAN", default_value = "30s", value_parser = seconds(1..=12 * HOUR))]
     invocation: Duration,
-    /// Longest wait of a receive for messages
+    /// The longest time that a receive waits for messages
     ///
-    /// A shorter wait stops faster and makes more requests.
+    /// With a shorter wait, the process stops faster but sends more requests.
     #[arg(long, value_name = "SPAN", default_value = "20s", value_parser = seconds(1..=WAIT_SECONDS_MAX))]
     wait: Duration,
-    /// The time to stop [default: --wait + --invocation + 10s]
+    /// The time allowed for stopping [default: --wait + --invocation + 10s]
     #[arg(long, value_name = "SPAN", value_parser = seconds(0..=DAY))]
     shutdown: Option<Duration>,
     #[command(flatten)]
@@ -114,6 +116,6 @@ impl From<Arguments> for WorkerOptions {
     }
 }
 
-fn address(text: &str) -> Result<SocketAddr, String> {
+fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| "an IP address with a port, such as 127.0.0.1:8080 or [::1]:8080".to_owned())
 }

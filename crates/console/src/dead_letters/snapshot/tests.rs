@@ -7,8 +7,8 @@ use crate::dead_letters::reading::{DlqReading, Mark};
 
 const DAY: i64 = 86_400;
 
-/// A reading from one day after 1970 began.
-fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot {
+/// Returns a reading taken one day after the Unix epoch.
+fn build_snapshot(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot {
     let folder = tempfile::tempdir().unwrap();
     let mut collecting = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());
     for message in messages {
@@ -17,7 +17,7 @@ fn letters(messages: Vec<redeliver_core::message::ReceivedMessage>) -> Snapshot 
     collecting.into_snapshot(Coverage::default(), at_seconds(DAY), Retention::from_seconds(14 * 86_400))
 }
 
-fn three() -> Snapshot {
+fn three_letters() -> Snapshot {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000003","tenant":"Ärger AG"},"data":{"card":"Visa"}}"#;
     let messages = [
         retried_record("NON_RETRYABLE_ERROR", "no such user", 1),
@@ -25,7 +25,7 @@ fn three() -> Snapshot {
         annotated_record(body, "NON_RETRYABLE_ERROR", "no such user", 3),
     ];
     let sent = [100, 200, DAY - 60];
-    letters(
+    build_snapshot(
         messages
             .into_iter()
             .zip(sent)
@@ -47,7 +47,7 @@ fn selected(letters: &Snapshot, selection: &Selection) -> Vec<String> {
         .collect()
 }
 
-fn by(set: impl FnOnce(&mut Selection)) -> Selection {
+fn selecting(set: impl FnOnce(&mut Selection)) -> Selection {
     let mut selection = Selection::default();
     set(&mut selection);
     selection
@@ -55,9 +55,9 @@ fn by(set: impl FnOnce(&mut Selection)) -> Selection {
 
 #[test]
 fn the_page_counts_messages_that_sqs_deletes_soon() {
-    let mut letters = three();
+    let mut letters = three_letters();
     assert_eq!(letters.deleted_soon(), None);
-    // Two were sent when 1970 began, a day before the reading.
+    // Two were sent at the start of 1970, a day before the reading.
     letters.retention = Retention::from_seconds(86_410);
     assert!(
         letters
@@ -73,31 +73,34 @@ fn the_page_counts_messages_that_sqs_deletes_soon() {
 
 #[test]
 fn an_empty_selection_selects_all_letters_newest_first() {
-    assert_eq!(selected(&three(), &Selection::default()), ["sqs-3", "sqs-2", "sqs-1"]);
+    assert_eq!(selected(&three_letters(), &Selection::default()), ["sqs-3", "sqs-2", "sqs-1"]);
 }
 
 #[test]
 fn each_filter_excludes_letters_that_do_not_match() {
-    let letters = three();
+    let letters = three_letters();
     let group = letters.find_letter("sqs-2").unwrap().fingerprint.clone();
     for (selection, expected) in [
-        (by(|of| of.group = group), &["sqs-2"][..]),
-        (by(|of| of.error_type = "NON_RETRYABLE_ERROR".to_owned()), &["sqs-3", "sqs-1"]),
-        (by(|of| of.id = "sqs-1".to_owned()), &["sqs-1"]),
-        (by(|of| of.q = " visa ".to_owned()), &["sqs-3"]),
-        (by(|of| of.q = "SUCH USER".to_owned()), &["sqs-3", "sqs-1"]),
-        (by(|of| of.q = "8f00-000000000003".to_owned()), &["sqs-3"]),
-        (by(|of| of.tenant = "Ärger AG".to_owned()), &["sqs-3"]),
-        (by(|of| of.tenant = "Ärger".to_owned()), &[]),
-        (by(|of| of.since = "1h".to_owned()), &["sqs-3"]),
-        (by(|of| of.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
-        (by(|of| of.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
-        (by(|of| of.since = "1970-01-01T00:03Z".to_owned()), &["sqs-3", "sqs-2"]),
-        (by(|of| of.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()), &["sqs-2"]),
+        (selecting(|selection| selection.group = group), &["sqs-2"][..]),
+        (selecting(|selection| selection.error_type = "NON_RETRYABLE_ERROR".to_owned()), &["sqs-3", "sqs-1"]),
+        (selecting(|selection| selection.id = "sqs-1".to_owned()), &["sqs-1"]),
+        (selecting(|selection| selection.q = " visa ".to_owned()), &["sqs-3"]),
+        (selecting(|selection| selection.q = "SUCH USER".to_owned()), &["sqs-3", "sqs-1"]),
+        (selecting(|selection| selection.q = "8f00-000000000003".to_owned()), &["sqs-3"]),
+        (selecting(|selection| selection.tenant = "Ärger AG".to_owned()), &["sqs-3"]),
+        (selecting(|selection| selection.tenant = "Ärger".to_owned()), &[]),
+        (selecting(|selection| selection.since = "1h".to_owned()), &["sqs-3"]),
+        (selecting(|selection| selection.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
+        (selecting(|selection| selection.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
+        (selecting(|selection| selection.since = "1970-01-01T00:03Z".to_owned()), &["sqs-3", "sqs-2"]),
         (
-            by(|of| {
-                of.q = "user".to_owned();
-                of.until = "1h".to_owned()
+            selecting(|selection| selection.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()),
+            &["sqs-2"],
+        ),
+        (
+            selecting(|selection| {
+                selection.q = "user".to_owned();
+                selection.until = "1h".to_owned()
             }),
             &["sqs-1"],
         ),
@@ -108,10 +111,10 @@ fn each_filter_excludes_letters_that_do_not_match() {
 
 #[test]
 fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
-    let letters = three();
+    let letters = three_letters();
     let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
     let Selected { letters, not_judged } =
-        letters.select_letters(&by(|of| of.filter = filter.to_owned())).unwrap();
+        letters.select_letters(&selecting(|selection| selection.filter = filter.to_owned())).unwrap();
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.as_str()).collect();
     assert_eq!(ids, ["sqs-2", "sqs-1"]);
     assert_eq!((not_judged.messages, not_judged.example.as_deref()), (1, Some("sqs-3")));
@@ -119,30 +122,30 @@ fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
 
 #[test]
 fn an_invalid_time_or_filter_is_an_error() {
-    let why = |selection: &Selection| three().select_letters(selection).unwrap_err().to_string();
+    let why = |selection: &Selection| three_letters().select_letters(selection).unwrap_err().to_string();
     assert_eq!(
-        why(&by(|of| of.since = "yesterday".to_owned())),
+        why(&selecting(|selection| selection.since = "yesterday".to_owned())),
         "since: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z"
     );
-    assert!(why(&by(|of| of.filter = ".error_type ==".to_owned())).contains("filter"));
+    assert!(why(&selecting(|selection| selection.filter = ".error_type ==".to_owned())).contains("filter"));
 }
 
 #[test]
 fn a_letter_is_deleted_at_the_end_of_the_retention() {
-    let letters = three();
+    let letters = three_letters();
     assert_eq!(letters.expires_at(letters.find_letter("sqs-1").unwrap()), Some(at_seconds(14 * DAY + 100)));
 }
 
 #[test]
 fn groups_cover_the_whole_reading() {
-    let letters = three();
+    let letters = three_letters();
     assert_eq!(letters.groups.iter().map(|group| group.count).collect::<Vec<_>>(), [2, 1]);
     assert_eq!(letters.read_record(letters.find_letter("sqs-2").unwrap()).unwrap().error_details, "too slow");
 }
 
 #[test]
 fn a_cause_is_new_until_it_is_marked() {
-    let mut letters = three();
+    let mut letters = three_letters();
     let [twice, once] = [0, 1].map(|index| letters.groups[index].clone());
     let queue = "arn:aws:sqs:us-east-1:000000000000:final-dlq";
     let folder = tempfile::tempdir().unwrap();
@@ -151,9 +154,9 @@ fn a_cause_is_new_until_it_is_marked() {
     known.remember_groups(&letters.groups, at_seconds(DAY));
     known.merge_into_file(&folder.path().join("causes.jsonl")).unwrap();
     letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
-    let new = |new: &str| selected(&letters, &by(|of| of.new = new.to_owned()));
+    let new = |new: &str| selected(&letters, &selecting(|selection| selection.new = new.to_owned()));
     assert_eq!(new("last-refresh"), ["sqs-2"]);
-    // The first death counts: of the larger cause, a day ago.
+    // The first death of a cause counts; for the larger cause, it was a day ago.
     assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
     assert_eq!(new("2d"), ["sqs-3", "sqs-2", "sqs-1"]);
     assert_eq!(new("1m"), Vec::<String>::new());
@@ -168,7 +171,7 @@ fn a_cause_is_new_until_it_is_marked() {
     assert_eq!(mark(Mark::Resolved(String::new()), DAY), ([0, 0], 4, None));
     let end = |by: Option<&str>, seconds| Resolution { at: at_seconds(seconds), by: by.map(str::to_owned) };
     assert_eq!(letters.cause_life(&once).state, CauseState::Resolved(end(None, DAY)));
-    // Its message was sent to this queue 200 seconds after 1970 began.
+    // Its message was sent to this queue 200 seconds after the Unix epoch.
     assert_eq!(mark(Mark::Resolved("orders:42".to_owned()), 199), ([0, 1], 0, None));
     assert_eq!(letters.cause_life(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
     assert_eq!(mark(Mark::NotResolved, DAY), ([1, 0], 1, None));
@@ -176,36 +179,36 @@ fn a_cause_is_new_until_it_is_marked() {
 }
 
 #[test]
-fn a_cause_whose_first_death_is_gone_is_as_old_as_it_was() {
-    let mut letters = three();
+fn a_cause_keeps_its_age_when_its_first_message_is_gone() {
+    let mut letters = three_letters();
     let mut known = KnownCauses::without_causes("queue");
     let late = letters.groups[1].clone();
     let first = at_seconds(50);
     known.remember_groups(&[DeadLetterGroup { first, ..late.clone() }], at_seconds(60));
     letters.causes = CauseHistory::new(known, BTreeSet::new(), None);
-    let since = |text: &str| selected(&letters, &by(|of| of.new = text.to_owned()));
+    let since = |text: &str| selected(&letters, &selecting(|selection| selection.new = text.to_owned()));
     assert_eq!(
         since("1970-01-01T00:01:00Z"),
         ["sqs-3", "sqs-1"],
-        "its known first death was 50 s after 1970 began"
+        "its known first death was 50 s after the Unix epoch"
     );
 }
 
 #[test]
 fn a_refresh_reports_how_often_messages_were_received() {
-    let price = |counts: [u32; 2]| {
+    let cost = |counts: [u32; 2]| {
         let messages = counts.into_iter().zip(1..).map(|(receive_count, number)| {
             redeliver_core::message::ReceivedMessage {
                 receive_count,
                 ..retried_record("NON_RETRYABLE_ERROR", "x", number)
             }
         });
-        letters(messages.collect()).describe_refresh_cost().unwrap()
+        build_snapshot(messages.collect()).describe_refresh_cost().unwrap()
     };
-    assert_eq!(price([1, 1]), "A refresh receives every message: these were received once.");
-    assert_eq!(price([1, 2]), "A refresh receives every message: these were received up to 2 times.");
+    assert_eq!(cost([1, 1]), "A refresh receives every message: these were received once.");
+    assert_eq!(cost([1, 2]), "A refresh receives every message: these were received up to 2 times.");
     assert_eq!(
-        price([11, 3]),
+        cost([11, 3]),
         "A refresh receives every message: these were received up to 11 times. SQS's age metric no longer counts 2 \
          messages that were received three times or more."
     );
@@ -213,8 +216,8 @@ fn a_refresh_reports_how_often_messages_were_received() {
 
 #[test]
 fn the_link_of_the_warning_selects_the_messages_deleted_soon() {
-    let mut letters = three();
+    let mut letters = three_letters();
     letters.retention = Retention::from_seconds(86_410);
     let until = redeliver_dead_letters::groups::format_timestamp(letters.expiry_cutoff().unwrap());
-    assert_eq!(selected(&letters, &by(|of| of.until = until)), ["sqs-2", "sqs-1"]);
+    assert_eq!(selected(&letters, &selecting(|selection| selection.until = until)), ["sqs-2", "sqs-1"]);
 }

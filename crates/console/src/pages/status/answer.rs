@@ -1,18 +1,19 @@
-//! The first line of *Now*: sentences on what is wrong, or that all is quiet. Each number links to what it counts.
+//! The first line of *Now*: sentences about problems, or that all is quiet. Each number links to the items that it
+//! counts.
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_operator::status::TargetStatus;
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 
-/// Seconds without a sign of an outage after which it may be over: the metric lags by two minutes, and each of its data
-/// points carries the start of its five minutes.
+/// Seconds without a sign of an outage after which the outage might be over: the metric lags by two minutes, and each
+/// data point has the timestamp of the start of its five minutes.
 const SIGN_IS_OLD_SECONDS: i64 = 600;
 
 /// The threshold of the alarm `held-too-long` (infra/lib/alarm.ts).
 const HOLD_IS_LONG_SECONDS: i64 = 3600;
 
-/// The time range of CloudWatch queries. Containers are queried from the console's start on.
+/// The time range of CloudWatch queries. Containers are queried since the console's start.
 const LONGEST_SECONDS: i64 = 14 * 86_400;
 
 /// The facts that the sentences report.
@@ -28,7 +29,7 @@ pub(super) struct Facts<'a> {
     pub(super) source: usize,
     /// Visible messages of the source queue, if all of its event source mappings are disabled.
     pub(super) paused: Option<u64>,
-    /// The number of blocked groups, and since when the first one has been waiting.
+    /// The number of blocked groups, and the time since which the first one has been waiting.
     pub(super) blocked: Option<(u64, &'a str)>,
     /// `None` if the count could not be read.
     pub(super) dead_letters: Option<u64>,
@@ -91,7 +92,7 @@ pub(super) fn build_status_line(facts: &Facts<'_>) -> StatusLine {
     }
     if parts.is_empty() {
         let quiet = if facts.is_blind {
-            "All quiet by SQS's counts; CloudWatch is unavailable."
+            "All quiet according to SQS's counts; CloudWatch is unavailable."
         } else {
             "All quiet."
         };
@@ -133,7 +134,7 @@ fn describe_target(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     Some(sentence)
 }
 
-/// The sentence on the longest hold: during an outage, or at any time if it is long enough to need attention.
+/// Describes the longest hold during an outage, or at any time if it is long enough to need attention.
 fn describe_long_hold(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let seconds = facts.longest_hold_seconds?;
     let is_shown = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(TargetStatus::Down(_)));
@@ -149,7 +150,7 @@ fn describe_paused(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
         link_part("Paused".to_owned(), "pause".to_owned()),
         text_part(": "),
         waiting,
-        text_part(" to be received."),
+        text_part(" waiting."),
     ])
 }
 
@@ -174,7 +175,8 @@ fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     Some(sentence)
 }
 
-/// The new causes of a reading, and the number of messages that have arrived since, whose causes are not known yet.
+/// Describes the new causes of a reading, and counts the messages that have arrived since, whose causes are not known
+/// yet.
 fn describe_since_refresh(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
     let LastReading { taken_at, new_causes, returned_causes, last_refresh, .. } = reading;
     let taken_at = format_clock(taken_at, now);
@@ -183,11 +185,14 @@ fn describe_since_refresh(reading: LastReading, count: u64, now: Timestamp) -> V
         (0, _) if arrived > 0 => vec![],
         (0, Some(_)) => vec![text_part(format!(", no new cause at {taken_at}"))],
         (0, None) => {
-            vec![text_part(format!(", first read at {taken_at}: new causes show from the next refresh on"))]
+            vec![text_part(format!(
+                ", first read at {taken_at}: new causes are shown from the next refresh on"
+            ))]
         }
         (_, last_refresh) => {
             let causes = format!("{} new", format_count(new_causes, "cause"));
-            let since = last_refresh.map(|last_refresh| format!(" since {}", format_clock(last_refresh, now)));
+            let since =
+                last_refresh.map(|last_refresh| format!(" since {}", format_clock(last_refresh, now)));
             vec![
                 text_part(", "),
                 link_part(causes, "letters?new=last-refresh".to_owned()),
@@ -211,7 +216,7 @@ fn describe_deleted_soon(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     if facts.dead_letters == Some(0) {
         return None;
     }
-    // A reading has every message. CloudWatch's age excludes messages that were received three times or more.
+    // A reading includes every message. CloudWatch's age excludes messages that were received three times or more.
     let read = facts.reading.map(|reading| reading.deleted_soon);
     let (subject, seconds) = match (read, facts.oldest_ends_in_seconds) {
         (Some(None), _) | (None, None) => return None,
@@ -251,14 +256,14 @@ const fn link_part(words: String, to: String) -> LinePart {
     LinePart::Link(words, to)
 }
 
-/// The time of day, with the date if it is not today.
+/// Formats the time of day, with the date if it is not today.
 fn format_clock(at: Timestamp, now: Timestamp) -> String {
     let format = if at.date_naive() == now.date_naive() { "%H:%M" } else { "%Y-%m-%d %H:%M" };
     at.format(format).to_string()
 }
 
 impl StatusLine {
-    /// Renders the line, with links to pages of the deployment whose URL begins with `base`.
+    /// Renders the line, with links to pages of the deployment whose URL starts with `base`.
     pub(super) fn render_line(&self, base: &str) -> Markup {
         html! {
             p class=(if self.is_bad { "answer bad" } else { "answer" }) {

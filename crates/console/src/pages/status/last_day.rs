@@ -7,7 +7,7 @@ use redeliver_operator::status::day::{Day, HalfHourCounts, PERIODS, Series, Seri
 use redeliver_operator::terminal::units::{as_float, group_digits};
 
 const WIDTH: f64 = 576.0;
-/// The width of half an hour, including a gap of two.
+/// The width of half an hour, including a gap of two units.
 const STEP: f64 = 12.0;
 /// The height of the line with a row's name and sum.
 const LABEL: f64 = 26.0;
@@ -23,7 +23,7 @@ pub(super) fn render_last_day(day: &Day) -> Markup {
     let bands = day.outage_bands();
     html! {
         figure class="day" {
-            figcaption { h2 { "The last day" } p { "by half hours, " (describe_origins(day, &rows)) } }
+            figcaption { h2 { "The last day" } p { "per half hour, " (describe_origins(day, &rows)) } }
             svg class="chart" role="img" aria-label=(describe_day(day, &rows)) viewBox={"0 0 " (WIDTH) " " (bottom + AXIS)} {
                 @for (start, end) in &bands {
                     rect class="down" x=(period_x(*start)) y="0" width=(period_x(*end - *start)) height=(bottom) {}
@@ -44,7 +44,7 @@ pub(super) fn render_last_day(day: &Day) -> Markup {
                 summary { "What is counted" }
                 ul { @for row in &rows { li { strong { (row.name) } ": " (row.meaning) } } }
                 @if rows.iter().any(|row| row.since.is_some()) {
-                    p { "What containers counted while the page was closed for more than 15 minutes is left out." }
+                    p { "Counts of containers are incomplete if the page was closed for more than 15 minutes." }
                 }
             }
         }
@@ -82,22 +82,23 @@ impl<'a> ChartRow<'a> {
 }
 
 fn chart_rows(day: &Day) -> Vec<ChartRow<'_>> {
-    let came_in = "messages sent to the source queue, less those that left the intermediate DLQ, which are sent again. \
-                   Messages that were sent back count; with direct-resend retries do, too.";
-    let by_function = "messages that the target has processed";
+    let arrived = "messages sent to the source queue, minus messages that left the intermediate DLQ, which are sent \
+                   again. Messages that were sent back are included; with direct-resend, so are retries.";
+    let by_function = "messages that the target processed";
     let by_queue = "messages deleted from the source queue that were not handed off";
     let done = if day.done.origin == SeriesOrigin::Queues { by_queue } else { by_function };
-    let held = "holds because the target was down or refused calls: a message that is held ten times counts ten times";
+    let held =
+        "holds because the target was down or refused calls: a message held ten times counts ten times";
     let dead = "messages sent to the final DLQ. SQS does not count messages that it moves itself.";
-    let came_in = day.came_in.as_ref().map(|counts| ChartRow {
+    let arrived = day.arrived.as_ref().map(|counts| ChartRow {
         name: "came in",
         class: "s1",
         counts,
         since: None,
-        meaning: came_in,
+        meaning: arrived,
     });
     [
-        came_in,
+        arrived,
         Some(ChartRow::from_series(&day.done, "done", "s3", done)),
         day.held.as_ref().map(|series| ChartRow::from_series(series, "held", "s5", held)),
         day.dead.as_ref().map(|series| ChartRow::from_series(series, "dead", "s2", dead)),
@@ -109,20 +110,21 @@ fn chart_rows(day: &Day) -> Vec<ChartRow<'_>> {
 
 /// Describes the data sources of the rows. Outages have the same source as holds.
 fn describe_origins(day: &Day, rows: &[ChartRow<'_>]) -> String {
-    let of_containers: Vec<_> = rows.iter().filter_map(|row| Some((row.name, row.since?))).collect();
-    let Some((_, since)) = of_containers.first() else { return "from CloudWatch".to_owned() };
+    let from_containers: Vec<_> = rows.iter().filter_map(|row| Some((row.name, row.since?))).collect();
+    let Some((_, since)) = from_containers.first() else { return "from CloudWatch".to_owned() };
     let since = format!("since {}, from /metrics", since.format("%H:%M"));
-    if day.came_in.is_none() {
+    if day.arrived.is_none() {
         return since;
     }
-    let names = of_containers.iter().flat_map(|(name, _)| match *name {
+    let names = from_containers.iter().flat_map(|(name, _)| match *name {
         "held" => vec!["held", "outages"],
         name => vec![name],
     });
     format!("from CloudWatch; {} {since}", names.collect::<Vec<_>>().join(", "))
 }
 
-/// Each row has its own scale: a few dead letters among thousands of messages must be visible.
+/// Renders the columns of a row. Each row has its own scale: a few dead letters among thousands of messages must be
+/// visible.
 fn render_columns(counts: &HalfHourCounts, top: f64) -> Markup {
     let most = as_float(counts.iter().copied().max().unwrap_or(0).max(1));
     html! {
@@ -166,7 +168,7 @@ mod tests {
         outages[4..6].fill(true);
         Day {
             from: Timestamp::from_timestamp(1_795_305_600, 0).unwrap(),
-            came_in: Some(counts(0, 12_300)),
+            arrived: Some(counts(0, 12_300)),
             done: series(47, 5),
             held: Some(series(4, 7)),
             dead: Some(series(5, 1)),
@@ -184,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn each_half_hour_has_its_place_and_an_outage_is_a_band_behind_all_rows() {
+    fn half_hours_are_columns_and_outages_are_bands_behind_all_rows() {
         let figure = render_last_day(&day()).into_string();
         for expected in [
             "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"280\"></rect>",
@@ -207,26 +209,25 @@ mod tests {
     #[test]
     fn container_counts_name_the_start_of_the_console() {
         let since = Timestamp::from_timestamp(1_795_305_600 + 7500, 0).unwrap();
-        let of_containers = |series: Series| Series { origin: SeriesOrigin::Containers(since), ..series };
-        let held = day().held.map(of_containers);
+        let from_containers = |series: Series| Series { origin: SeriesOrigin::Containers(since), ..series };
+        let held = day().held.map(from_containers);
         let mixed = render_last_day(&Day { held: held.clone(), ..day() }).into_string();
-        let alone = Day { came_in: None, done: of_containers(day().done), held, dead: None, ..day() };
+        let alone = Day { arrived: None, done: from_containers(day().done), held, dead: None, ..day() };
         let alone = render_last_day(&alone).into_string();
-        let left_out =
-            "What containers counted while the page was closed for more than 15 minutes is left out.";
+        let left_out = "Counts of containers are incomplete if the page was closed for more than 15 minutes.";
         for (figure, expected) in [
-            (&mixed, "<p>by half hours, from CloudWatch; held, outages since 02:05, from /metrics</p>"),
+            (&mixed, "<p>per half hour, from CloudWatch; held, outages since 02:05, from /metrics</p>"),
             (&mixed, "<tspan class=\"name\">held</tspan> 7 since 02:05</text>"),
             (&mixed, "The last day: came in 12,300, done 5, held 7 since 02:05, dead 1."),
             (&mixed, "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"280\"></rect>"),
             (&mixed, left_out),
-            (&alone, "<p>by half hours, since 02:05, from /metrics</p>"),
+            (&alone, "<p>per half hour, since 02:05, from /metrics</p>"),
             (
                 &alone,
                 "The last day: done 5 since 02:05, held 7 since 02:05. The target was down from 02:00 to 03:00.",
             ),
             (&alone, "<rect class=\"down\" x=\"48\" y=\"0\" width=\"24\" height=\"140\"></rect>"),
-            (&alone, "messages that the target has processed"),
+            (&alone, "messages that the target processed"),
         ] {
             assert!(figure.contains(expected), "{expected} in {figure}");
         }

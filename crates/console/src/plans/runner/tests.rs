@@ -65,11 +65,11 @@ fn finished_and_unknown_plans_are_not_started() {
     let done = send_back("a");
     started(&done, Some(finished())).write_file(folder.path()).unwrap();
     assert_eq!((start(&runner, &done.id), runner.running_id()), (Ok(()), None));
-    assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan no longer exists: make it again");
+    assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan no longer exists: create it again");
 }
 
 #[test]
-fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
+fn no_plan_starts_while_another_may_have_messages_in_both_queues() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
@@ -79,14 +79,17 @@ fn nothing_is_sent_while_another_plan_may_have_messages_in_both_queues() {
         started(&first, outcome).write_file(folder.path()).unwrap();
         let why = start(&runner, &second.id).unwrap_err();
         assert!(why.starts_with(&format!("the plan {} has messages in both queues", first.id)), "{why}");
-        assert!(matches!(runner.find_plan(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
+        assert!(
+            matches!(runner.find_plan(FROM, &second.id), Some(PlanState::Shown(_))),
+            "nothing was started"
+        );
     }
 }
 
-/// The permissions that `cp` and `chmod -R g+w` produce.
+/// Uses the permissions that `cp` and `chmod -R g+w` produce.
 #[tokio::test]
 #[cfg(unix)]
-async fn an_unreadable_own_plan_blocks_sends_and_those_of_others_do_not() {
+async fn an_unreadable_plan_blocks_sends_unless_another_user_owns_it() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
@@ -97,10 +100,10 @@ async fn an_unreadable_own_plan_blocks_sends_and_those_of_others_do_not() {
     runner.keep_plan(second.clone());
     let why = start(&runner, &second.id).unwrap_err();
     let reported = |why: &str, what: &str| {
-        assert!(why.contains(what) && why.contains(". Check it, and fix it (`chmod 600` "), "{why}");
+        assert!(why.contains(what) && why.contains(". Check the file, and fix it (`chmod 600` "), "{why}");
     };
     reported(&why, "other users can write to it (mode 664)");
-    assert!(matches!(runner.find_plan(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was begun");
+    assert!(matches!(runner.find_plan(FROM, &second.id), Some(PlanState::Shown(_))), "nothing was started");
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).unwrap();
     redeliver_dead_letters::files::replace_file(&path, b"{").unwrap();
     reported(&start(&runner, &second.id).unwrap_err(), "EOF while parsing an object");
@@ -110,7 +113,7 @@ async fn an_unreadable_own_plan_blocks_sends_and_those_of_others_do_not() {
 }
 
 #[tokio::test]
-async fn a_plan_is_on_the_disk_before_its_run_and_its_failure_after() {
+async fn a_plan_is_saved_before_its_run_and_its_failure_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     // A killed deletion leaves no message in both queues.
@@ -126,7 +129,9 @@ async fn a_plan_is_on_the_disk_before_its_run_and_its_failure_after() {
     while runner.running_id().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    let Some(PlanState::Ended(ended)) = runner.find_plan(FROM, &plan.id) else { panic!("it has ended") };
+    let Some(PlanState::Ended(ended)) = runner.find_plan(FROM, &plan.id) else {
+        panic!("expected an ended plan")
+    };
     let outcome = ended.outcome.unwrap();
     assert_eq!((outcome.ending.as_str(), outcome.finished), ("failed", false));
     assert!(outcome.remarks[0].contains("no connection to http://127.0.0.1:9"), "{outcome:?}");
@@ -160,8 +165,9 @@ fn a_plan_for_another_source_queue_is_not_started() {
         plan(PlanAction::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, "a");
     started(&elsewhere, None).write_file(folder.path()).unwrap();
     let why = format!(
-        "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, and the source queue here is \
-         arn:aws:sqs:eu-central-1:123456789012:orders: make a new plan, or start the console with --to for that queue",
+        "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, but the source queue here is \
+         arn:aws:sqs:eu-central-1:123456789012:orders: create a new plan, or start the console with --to for that \
+         queue",
         elsewhere.id
     );
     assert_eq!((start(&runner, &elsewhere.id), runner.running_id()), (Err(why), None));
@@ -181,8 +187,8 @@ fn settings_changed_by_another_tab_are_reported_and_nothing_runs() {
     let refused = start_with(&runner, &plan.id, wanted).unwrap_err();
     assert_eq!(
         refused.why.to_string(),
-        "another tab changed the settings to at most 20 messages per second, 90 s of watching, and a stop at more than 20 %, \
-         so nothing was done"
+        "another tab changed the settings to at most 20 messages per second, 90 s of watching, and a stop at more than \
+         20 %, so nothing was done"
     );
     assert_eq!((refused.see, runner.running_id()), (Some(plan.id.clone()), None));
     assert_eq!(runner.started_plans(FROM).started[0].pace, stored);
@@ -191,12 +197,12 @@ fn settings_changed_by_another_tab_are_reported_and_nothing_runs() {
     assert_eq!(
         runner.started_plans(FROM).started[0].pace,
         RedrivePace::default(),
-        "what this tab has asked for"
+        "the settings of this tab"
     );
 }
 
 #[tokio::test]
-async fn a_plan_that_waits_for_another_one_leads_to_it() {
+async fn a_blocked_plan_links_to_the_plan_that_blocks_it() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     let (first, second) = (send_back("a"), send_back("b"));
@@ -220,14 +226,14 @@ fn a_continued_plan_blocks_others_and_cannot_be_cancelled() {
     assert_eq!(
         runner.started_plans(FROM).started[0].outcome,
         None,
-        "it may have messages in both queues from now on"
+        "messages might be in both queues from now on"
     );
     let next = Arc::new(PlanRunner::new(folder.path().to_owned()));
     next.keep_plan(other.clone());
     let refused = start_with(&next, &other.id, StartRequest::default()).unwrap_err();
     assert_eq!(refused.see, Some(plan.id.clone()));
     let refused = runner.cancel_plan(FROM, &plan.id).unwrap_err();
-    assert_eq!(refused.to_string(), "This plan is being carried out: pause it first.");
+    assert_eq!(refused.to_string(), "This plan is running: pause it first.");
     assert!(plan.file_path(folder.path()).exists());
 }
 
@@ -293,8 +299,8 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
     assert!(restore.file_path(folder).exists());
 }
 
-/// An endpoint that responds to every request like SQS for the source queue, which is empty.
-fn sqs() -> String {
+/// Starts an endpoint that responds to every request as SQS would for the empty source queue.
+fn start_sqs_stub() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
     let attributes = serde_json::json!({
@@ -322,7 +328,7 @@ fn sqs() -> String {
     endpoint
 }
 
-/// Otherwise, `redeliver redrive` would re-send what the restore has already sent from the second backup.
+/// Otherwise, `redeliver redrive` would send messages again that the restore already sent from the second backup.
 #[tokio::test]
 async fn a_restore_claims_each_backup_against_other_commands() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,7 +342,7 @@ async fn a_restore_claims_each_backup_against_other_commands() {
     let to = FROM.replace("-final-dlq", "");
     let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id }, "a");
     runner.keep_plan(restore.clone());
-    start_at(&sqs(), &runner, &restore.id, StartRequest::default()).unwrap();
+    start_at(&start_sqs_stub(), &runner, &restore.id, StartRequest::default()).unwrap();
     while runner.running_id().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -352,9 +358,9 @@ async fn a_restore_claims_each_backup_against_other_commands() {
     }
 }
 
-/// Otherwise, a restore to another queue would be refused forever.
+/// Otherwise, a restore to another queue would always be refused.
 #[test]
-fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
+fn a_cancelled_restore_leaves_no_journal_next_to_its_backups() {
     use redeliver_operator::dead_letter_source::claim_backups;
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
@@ -381,10 +387,10 @@ fn a_cancelled_restore_leaves_no_journal_beside_its_backups() {
     assert!(!refused.contains("--journal"), "the console has no such option: {refused}");
     runner.cancel_plan(FROM, &first.id).unwrap();
     assert_eq!(claim_backups(&backups[..2], &second.id, FROM, &format!("{to}-2")).map_err(|_| ()), Ok(()));
-    assert!(others.exists(), "it says what another redrive has sent");
+    assert!(others.exists(), "it records messages sent by another redrive");
 }
 
-/// Otherwise, the plan could neither be carried out nor cancelled.
+/// Otherwise, the plan could be neither carried out nor cancelled.
 #[test]
 fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
     let folder = tempfile::tempdir().unwrap();
@@ -401,19 +407,19 @@ fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
 
     assert_eq!(runner.cancel_plan(FROM, &restore.id).map_err(|error| error.to_string()), Ok(()));
     assert!(runner.find_plan(FROM, &restore.id).is_none(), "the plan is gone");
-    assert_eq!(std::fs::read(&journal).unwrap(), begun, "it says what the other redrive has sent");
+    assert_eq!(std::fs::read(&journal).unwrap(), begun, "it records messages sent by the other redrive");
 }
 
 #[test]
-fn a_run_has_a_remaining_time_while_it_works_and_none_while_it_waits() {
+fn a_run_has_a_remaining_time_only_while_it_works() {
     let at = redeliver_testing::dead_letters::at_seconds;
     let mut live = RunProgress { before: 100, ..RunProgress::default() };
     live.apply_progress(RedriveProgress::Sent(50), at(0));
     live.apply_progress(RedriveProgress::Sent(60), at(10));
-    assert_eq!(live.remaining_seconds(1000, at(10)), Some(840), "1 a second");
+    assert_eq!(live.remaining_seconds(1000, at(10)), Some(840), "1 per second");
     live.apply_progress(RedriveProgress::Watching(Duration::from_secs(60)), at(10));
     assert_eq!(live.remaining_seconds(1000, at(70)), None);
     live.apply_progress(RedriveProgress::Sent(70), at(100));
     live.apply_progress(RedriveProgress::Sent(170), at(110));
-    assert_eq!(live.remaining_seconds(1000, at(110)), Some(73), "10 a second: the wait is not counted");
+    assert_eq!(live.remaining_seconds(1000, at(110)), Some(73), "10 per second: the wait is not counted");
 }

@@ -10,16 +10,16 @@ use crate::dead_letters::spool::Spool;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 
-/// A reading with a message of one cause, and another cause known from before; returns both fingerprints.
-fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
-    let looked = |details: &str| {
+/// Returns a reading with a message of one cause, and the fingerprints of this cause and of another known cause.
+fn sample_snapshot(folder: &Path) -> (Snapshot, [String; 2]) {
+    let snapshot_of = |details: &str| {
         let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
         let mut message = retried_record("NON_RETRYABLE_ERROR", details, 1);
         message.sent_at = at_seconds(100);
         builder.add_record(&DeadLetterRecord::new(message)).unwrap();
         builder.into_snapshot(Coverage::default(), at_seconds(3000), None)
     };
-    let [mut here, gone] = ["HTTP 422 no such currency", "KeyError: 'id'"].map(looked);
+    let [mut here, gone] = ["HTTP 422 no such currency", "KeyError: 'id'"].map(snapshot_of);
     let mut known = KnownCauses::without_causes(QUEUE);
     known.remember_groups(&here.groups, at_seconds(3000));
     known.remember_groups(&gone.groups, at_seconds(1000));
@@ -32,13 +32,14 @@ fn seen(folder: &Path) -> (Snapshot, [String; 2]) {
 #[tokio::test]
 async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     let folder = tempfile::tempdir().unwrap();
-    let (snapshot, fingerprints) = seen(folder.path());
-    let address = served_with(folder.path(), None, Some(snapshot)).await;
-    let shown =
-        async |fingerprint: &str| answered(address, "GET", &format!("/0/causes/{fingerprint}"), "").await.2;
+    let (snapshot, fingerprints) = sample_snapshot(folder.path());
+    let address = serve_site_with(folder.path(), None, Some(snapshot)).await;
+    let shown = async |fingerprint: &str| {
+        send_request(address, "GET", &format!("/0/causes/{fingerprint}"), "").await.2
+    };
     let post = async |fingerprint: &str, form: &str| {
         let path = format!("/0/causes/{fingerprint}/resolved");
-        let (status, headers, _) = answered(address, "POST", &path, form).await;
+        let (status, headers, _) = send_request(address, "POST", &path, form).await;
         assert_eq!(status, "HTTP/1.1 303 See Other");
         assert!(headers.contains(&format!("location: /path/0/causes/{fingerprint}\r\n")), "{headers}");
     };
@@ -56,7 +57,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
         assert!(!shown(fingerprint).await.contains("It has not come back"));
     }
     let [here, gone] = &fingerprints;
-    assert!(shown(gone).await.contains("No message of the last refresh has this cause"));
+    assert!(shown(gone).await.contains("No message in the last refresh has this cause"));
     let resolved = redeliver_dead_letters::Resolution { at: at_seconds(99), by: None };
     let file = folder.path().join(causes_file_name(QUEUE));
     KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();
@@ -64,10 +65,10 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     post(gone, "").await;
     let page = shown(here).await;
     assert!(page.contains("<strong class=\"new\">came back</strong> after it was resolved <time"), "{page}");
-    assert!(page.contains("value=\"1\">Not resolved</button>"), "it can be opened again: {page}");
+    assert!(page.contains("value=\"1\">Not resolved</button>"), "it can be reopened: {page}");
     let newer = format!("/path/0/causes/{here}?since=1970-01-01T00%3A01%3A39.000Z");
     assert!(page.contains(&newer), "{page}");
-    let (_, _, list) = answered(address, "GET", "/0/letters", "").await;
+    let (_, _, list) = send_request(address, "GET", "/0/letters", "").await;
     assert!(
         list.contains(", <strong>1 came back</strong>. ") && list.contains("came back</strong><div"),
         "{list}"
@@ -91,9 +92,9 @@ async fn a_cause_is_compared_with_all_others_for_any_selection() {
         builder.add_record(&record).unwrap();
     }
     let snapshot = builder.into_snapshot(Coverage::default(), at_seconds(86_400), None);
-    let address = served_with(folder.path(), None, Some(snapshot)).await;
+    let address = serve_site_with(folder.path(), None, Some(snapshot)).await;
     for query in ["", "?since=1970-01-01T05:30Z"] {
-        let (_, _, page) = answered(address, "GET", &format!("/0/causes/{fingerprint}{query}"), "").await;
+        let (_, _, page) = send_request(address, "GET", &format!("/0/causes/{fingerprint}{query}"), "").await;
         let apart = "Unlike the others: <bdi>only tenant acme; since 1970-01-01 05:00</bdi>.";
         assert!(page.contains(apart), "{page}");
         let both = "tenant <bdi>acme</bdi></th><td class=\"number\">2</td><td class=\"number\">1</td>";

@@ -15,8 +15,8 @@ const TO: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
 const SOURCE: &str = "http://127.0.0.1:1/0/orders";
 const HOSTILE: &str = "<b>\u{202e}";
 
-/// Dead letters of one cause: 1 to 104 in euros, 105 in dollars, 106 invalid JSON.
-fn seen(folder: &Path) -> (Snapshot, String) {
+/// Returns dead letters of one cause: 1 to 104 in euros, 105 in dollars, 106 invalid JSON.
+fn sample_snapshot(folder: &Path) -> (Snapshot, String) {
     let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
     let mut fingerprint = String::new();
     for number in 1..=106 {
@@ -37,8 +37,8 @@ fn seen(folder: &Path) -> (Snapshot, String) {
     (builder.into_snapshot(Coverage::default(), at_seconds(86_400), None), fingerprint)
 }
 
-/// The destination of a redirect, after the secret part.
-fn leads_to(headers: &str) -> String {
+/// Returns the destination of a redirect, after the secret part.
+fn redirect_target(headers: &str) -> String {
     let line = headers.lines().find_map(|line| line.strip_prefix("location: /path")).unwrap();
     line.to_owned()
 }
@@ -52,13 +52,13 @@ fn assert_has(page: &str, parts: &[&str]) {
 #[tokio::test]
 async fn a_plan_page_shows_its_cause_messages_and_command() {
     let folder = tempfile::tempdir().unwrap();
-    let (snapshot, fingerprint) = seen(folder.path());
-    let address = served_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
+    let (snapshot, fingerprint) = sample_snapshot(folder.path());
+    let address = serve_site_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
     let form = format!("work=send_back&group={fingerprint}");
-    let (status, headers, _) = answered(address, "POST", "/0/plans", &form).await;
+    let (status, headers, _) = send_request(address, "POST", "/0/plans", &form).await;
     assert_eq!(status, "HTTP/1.1 303 See Other");
-    let path = leads_to(&headers);
-    let (_, _, page) = answered(address, "GET", &path, "").await;
+    let path = redirect_target(&headers);
+    let (_, _, page) = send_request(address, "GET", &path, "").await;
     let command =
         format!("redeliver redrive --queue {FROM} --to {TO} --max-generation 3 --region eu-central-1");
     assert_has(
@@ -71,63 +71,63 @@ async fn a_plan_page_shows_its_cause_messages_and_command() {
             "and 5 more",
             &command,
             &format!("--group {fingerprint}</pre>"),
-            "It selects what is in the queue when it runs",
+            "It selects from the messages in the queue when it runs",
         ],
     );
     assert_eq!(page.matches("<li><a href=\"/path/0/letters/").count(), 100);
-    let (_, headers, _) = answered(address, "POST", &format!("{path}/cancel"), "").await;
-    assert_eq!(leads_to(&headers), "/0/plans");
-    let (_, _, gone) = answered(address, "GET", &path, "").await;
-    assert_has(&gone, &["this plan no longer exists: make it again"]);
+    let (_, headers, _) = send_request(address, "POST", &format!("{path}/cancel"), "").await;
+    assert_eq!(redirect_target(&headers), "/0/plans");
+    let (_, _, gone) = send_request(address, "GET", &path, "").await;
+    assert_has(&gone, &["this plan no longer exists: create it again"]);
 }
 
 #[tokio::test]
 async fn an_edit_of_a_cause_shows_examples_and_counts_and_becomes_a_plan() {
     let folder = tempfile::tempdir().unwrap();
-    let (snapshot, fingerprint) = seen(folder.path());
-    let address = served_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
-    let (_, _, page) = answered(address, "GET", &format!("/0/edit?group={fingerprint}"), "").await;
+    let (snapshot, fingerprint) = sample_snapshot(folder.path());
+    let address = serve_site_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
+    let (_, _, page) = send_request(address, "GET", &format!("/0/edit?group={fingerprint}"), "").await;
     assert_has(&page, &["106 messages, the cause “HTTP 422", "data-check=\"/path/0/edit/check\""]);
 
     let edit = format!("work=edit&group={fingerprint}&field=data.currency&old=eur&new=EUR");
-    let (_, _, verdict) = answered(address, "POST", "/0/edit/check", &edit).await;
+    let (_, _, verdict) = send_request(address, "POST", "/0/edit/check", &edit).await;
     assert_has(
         &verdict,
         &[
             "if (try (.body[&quot;data&quot;][&quot;currency&quot;] == &quot;eur&quot;) catch false) then ",
             "changed, and can be sent back</th><td class=\"number\">104</td>",
             "stays: the edit does not change it</th><td class=\"number\">1</td><td>e.g. <a href=\"/path/0/letters/sqs-105\">",
-            "stays: would be dead-lettered again at once: ",
+            "stays: would be dead-lettered again immediately: ",
             "<del>-     &quot;currency&quot;: &quot;eur&quot;,\n</del><ins>+     &quot;currency&quot;: &quot;EUR&quot;,\n</ins>",
             r"&lt;b&gt;\u202e",
         ],
     );
     assert_eq!(verdict.matches("<pre class=\"diff\"").count(), 3);
     assert!(!verdict.contains('\u{202e}') && !verdict.contains("redrive_generation"), "{verdict}");
-    let (_, _, wrong) = answered(address, "POST", "/0/edit/check", "work=edit&program=.body+%3D").await;
+    let (_, _, wrong) = send_request(address, "POST", "/0/edit/check", "work=edit&program=.body+%3D").await;
     assert_has(&wrong, &["class=\"warning\""]);
 
-    let (_, headers, _) = answered(address, "POST", "/0/plans", &edit).await;
-    let (_, _, plan) = answered(address, "GET", &leads_to(&headers), "").await;
+    let (_, headers, _) = send_request(address, "POST", "/0/plans", &edit).await;
+    let (_, _, plan) = send_request(address, "GET", &redirect_target(&headers), "").await;
     assert_has(
         &plan,
         &[
-            "Each is edited by <code>if (try (.body[",
+            "Each message is edited by <code>if (try (.body[",
             "would be sent back</th><td class=\"number\">104</td>",
             "Send back 104 messages",
             "It names these messages.",
         ],
     );
     let nothing = format!("work=edit&group={fingerprint}&field=data.currency&old=gbp&new=EUR");
-    let (_, _, refused) = answered(address, "POST", "/0/plans", &nothing).await;
-    assert_has(&refused, &["nothing would be sent: go back, and see below the edit why each message stays"]);
+    let (_, _, refused) = send_request(address, "POST", "/0/plans", &nothing).await;
+    assert_has(&refused, &["nothing would be sent: go back; the reasons are listed below the edit"]);
 }
 
 #[tokio::test]
 async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path();
-    let (snapshot, fingerprint) = seen(folder);
+    let (snapshot, fingerprint) = sample_snapshot(folder);
     let action = PlanAction::SendBack {
         to: TO.to_owned(),
         edit: None,
@@ -168,9 +168,9 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     let mut started = StartedPlan::new(plan, RedrivePace::default());
     started.write_file(folder).unwrap();
     let id = started.plan.id.clone();
-    let address = served_with(folder, Some(SOURCE), Some(snapshot)).await;
+    let address = serve_site_with(folder, Some(SOURCE), Some(snapshot)).await;
     let path = format!("/0/plans/{id}");
-    let (_, _, page) = answered(address, "GET", &path, "").await;
+    let (_, _, page) = send_request(address, "GET", &path, "").await;
     assert_has(
         &page,
         &[
@@ -183,15 +183,15 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     );
     assert!(!page.contains("Cancel this plan"), "{page}");
 
-    let (_, headers, _) = answered(address, "POST", "/0/plans", "work=send_back&id=sqs-7").await;
-    let other = leads_to(&headers);
-    let (status, _, refused) = answered(address, "POST", &format!("{other}/start"), "").await;
+    let (_, headers, _) = send_request(address, "POST", "/0/plans", "work=send_back&id=sqs-7").await;
+    let other = redirect_target(&headers);
+    let (status, _, refused) = send_request(address, "POST", &format!("{other}/start"), "").await;
     assert_eq!(status, "HTTP/1.1 409 Conflict");
     assert_has(
         &refused,
         &["has messages in both queues, or was killed", &format!("<a href=\"/path{path}\">")],
     );
-    let (_, _, refused) = answered(address, "POST", &format!("{path}/cancel"), "").await;
+    let (_, _, refused) = send_request(address, "POST", &format!("{path}/cancel"), "").await;
     assert_has(&refused, &["so it cannot be cancelled", &format!("<a href=\"/path{path}\">")]);
 
     started.outcome = Some(PlanOutcome {
@@ -200,7 +200,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
         ..PlanOutcome::default()
     });
     started.write_file(folder).unwrap();
-    let (_, _, page) = answered(address, "GET", &path, "").await;
+    let (_, _, page) = send_request(address, "GET", &path, "").await;
     assert_has(
         &page,
         &[
@@ -225,21 +225,21 @@ async fn a_finished_deletion_becomes_a_restore_plan() {
     let mut started = StartedPlan::new(deletion, RedrivePace::default());
     started.outcome = Some(PlanOutcome { ending: "paused".to_owned(), ..PlanOutcome::default() });
     started.write_file(folder).unwrap();
-    let address = served_with(folder, Some(SOURCE), None).await;
+    let address = serve_site_with(folder, Some(SOURCE), None).await;
     let path = format!("/0/plans/{id}");
-    let (_, _, page) = answered(address, "GET", &path, "").await;
-    assert_has(&page, &[&backup, "Once the deletion has come to its end, it can be restored here."]);
-    let (_, _, refused) = answered(address, "POST", &format!("{path}/restore"), "").await;
-    assert_has(&refused, &["Only a finished deletion can be restored: continue it to its end first."]);
+    let (_, _, page) = send_request(address, "GET", &path, "").await;
+    assert_has(&page, &[&backup, "Once the deletion is finished, it can be restored here."]);
+    let (_, _, refused) = send_request(address, "POST", &format!("{path}/restore"), "").await;
+    assert_has(&refused, &["Only a finished deletion can be restored: finish it first."]);
 
     started.outcome = Some(PlanOutcome { finished: true, ..PlanOutcome::default() });
     started.write_file(folder).unwrap();
-    let (_, _, page) = answered(address, "GET", &path, "").await;
+    let (_, _, page) = send_request(address, "GET", &path, "").await;
     assert_has(&page, &["Restore to the source queue"]);
-    let (_, headers, _) = answered(address, "POST", &format!("{path}/restore"), "").await;
-    let restore = leads_to(&headers);
-    let (_, _, page) = answered(address, "GET", &restore, "").await;
+    let (_, headers, _) = send_request(address, "POST", &format!("{path}/restore"), "").await;
+    let restore = redirect_target(&headers);
+    let (_, _, page) = send_request(address, "GET", &restore, "").await;
     assert_has(&page, &["<strong>1</strong> would be sent again", &backup, "Restore 1 message", TO]);
-    let (_, headers, _) = answered(address, "POST", &format!("{path}/restore"), "").await;
-    assert_eq!(leads_to(&headers), restore, "the same plan");
+    let (_, headers, _) = send_request(address, "POST", &format!("{path}/restore"), "").await;
+    assert_eq!(redirect_target(&headers), restore, "the same plan");
 }

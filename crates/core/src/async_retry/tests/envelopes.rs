@@ -4,7 +4,7 @@ use proptest::sample::select;
 
 use super::*;
 
-/// JSON text of any value, in forms that serializing again would change.
+/// Generates any JSON value, in a form that parsing and serializing would change.
 pub(super) fn any_json() -> impl Strategy<Value = String> {
     const LEAVES: [&str; 14] = [
         "null",
@@ -46,14 +46,14 @@ fn the_envelope_is_as_documented() {
 }
 
 #[test]
-fn another_order_and_white_space_are_the_same_envelope() {
-    let odd = " {\n\"_original_payload\" :\t[1, 2] ,\"\\u005fretry_metadata\": { \"initial_timestamp\":0 ,\"attempt\" : 1000 } } ";
-    assert_eq!(read_payload(odd), (Some(EventRetry { attempt: 1000, initial_timestamp: 0 }), "[1, 2]"));
+fn member_order_and_white_space_do_not_matter() {
+    let unusual = " {\n\"_original_payload\" :\t[1, 2] ,\"\\u005fretry_metadata\": { \"initial_timestamp\":0 ,\"attempt\" : 1000 } } ";
+    assert_eq!(read_payload(unusual), (Some(EventRetry { attempt: 1000, initial_timestamp: 0 }), "[1, 2]"));
 }
 
 #[test]
 fn anything_else_is_the_users_own_payload() {
-    let own = [
+    let payloads = [
         "{}".to_owned(),
         "[]".to_owned(),
         "null".to_owned(),
@@ -82,20 +82,20 @@ fn anything_else_is_the_users_own_payload() {
         format!("[{}]", envelope("1", "1", "{}")),
         format!("{} {}", envelope("1", "1", "{}"), envelope("1", "1", "{}")),
     ];
-    for payload in &own {
+    for payload in &payloads {
         assert_eq!(read_payload(payload), (None, payload.as_str()), "{payload}");
     }
 }
 
 #[test]
-fn an_envelope_in_an_envelope_is_opened_once() {
+fn a_nested_envelope_is_opened_only_once() {
     let inner = envelope("7", "1", "{}");
     let outer = EventRetry { attempt: 1, initial_timestamp: 5 };
     assert_eq!(read_payload(&outer.wrap_payload(&inner)), (Some(outer), inner.as_str()));
 }
 
 #[test]
-fn a_payload_may_be_nested_as_deep_as_it_likes() {
+fn a_payload_can_be_nested_to_any_depth() {
     let deep = format!("{}{}", "[".repeat(200_000), "]".repeat(200_000));
     let retry = EventRetry { attempt: 1, initial_timestamp: 5 };
     assert_eq!(read_payload(&retry.wrap_payload(&deep)), (Some(retry), deep.as_str()));
@@ -104,7 +104,7 @@ fn a_payload_may_be_nested_as_deep_as_it_likes() {
 
 proptest! {
     #[test]
-    fn every_payload_comes_out_of_its_envelope_byte_for_byte(payload in any_json(), attempt in 1..=1000_u32) {
+    fn every_payload_is_unwrapped_byte_for_byte(payload in any_json(), attempt in 1..=1000_u32) {
         let retry = EventRetry { attempt, initial_timestamp: 1_643_667_670 };
         let wrapped = retry.wrap_payload(&payload);
         prop_assert_eq!(read_payload(&wrapped), (Some(retry), payload.as_str()));

@@ -1,20 +1,20 @@
-//! Records as Lambda writes them, and malformed ones.
+//! Records in Lambda's format, and malformed records.
 
 use super::*;
 use crate::handler::{ErrorType, FailureKind};
 
 #[test]
-fn the_version_that_failed_is_the_one_that_lambda_ran() {
+fn the_failed_version_is_the_executed_version() {
     let function = |record: &str| FailedInvocation::parse(record).unwrap().error.function;
     let (ran, alias) =
         (record("{}").replace("\"executedVersion\":\"$LATEST\"", "\"executedVersion\":\"7\""), "orders:live");
     assert_eq!(function(&ran.replace("orders:$LATEST", alias)).as_deref(), Some("orders:7"));
-    assert_eq!(function(&ran.replace("responseContext", "other")), None, "it was not invoked");
+    assert_eq!(function(&ran.replace("responseContext", "other")), None, "the function was not invoked");
     assert_eq!(function(&ran.replace("\"executedVersion\":\"7\"", "\"executedVersion\":7")), None);
 }
 
 #[test]
-fn a_record_of_the_developer_guide_is_read() {
+fn the_record_from_the_developer_guide_is_parsed() {
     let body = record(r#"{"ORDER_IDS":["9e07af03"]}"#);
     let failed = FailedInvocation::parse(&body).unwrap();
     assert_eq!(failed.request_id.to_string(), REQUEST_ID);
@@ -28,7 +28,7 @@ fn a_record_of_the_developer_guide_is_read() {
 }
 
 #[test]
-fn the_published_example_is_of_a_second_failure() {
+fn the_published_example_records_a_second_failure() {
     let body = include_str!("../../../../../examples/destination-record.json");
     let failed = FailedInvocation::parse(body).unwrap();
     assert_eq!((failed.retries_made, failed.payload), (1, r#"{ "id": "7" }"#));
@@ -37,7 +37,7 @@ fn the_published_example_is_of_a_second_failure() {
 }
 
 #[test]
-fn an_event_that_grew_too_old_has_no_response() {
+fn an_expired_event_has_no_response() {
     let body = format!(
         r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"EventAgeExceeded","approximateInvokeCount":0}},"requestPayload":null}}"#
     );
@@ -48,7 +48,7 @@ fn an_event_that_grew_too_old_has_no_response() {
 
 #[test]
 fn any_json_response_of_a_function_is_accepted() {
-    let error_of = |response: &str| {
+    let parse_error = |response: &str| {
         let body = record("{}")
             .replace(r#"{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}"#, response);
         let error = FailedInvocation::parse(&body).unwrap().error;
@@ -58,29 +58,29 @@ fn any_json_response_of_a_function_is_accepted() {
     for nothing in
         ["null", "[]", "7", "\"\"", "{}", r#"{"errorType":7,"errorMessage":{}}"#, r#"{"errorType":""}"#]
     {
-        assert_eq!(error_of(nothing), text("Lambda.FunctionError", ""), "{nothing}");
+        assert_eq!(parse_error(nothing), text("Lambda.FunctionError", ""), "{nothing}");
     }
     assert_eq!(
-        error_of(r#"{"errorMessage":"Task timed out after 3.00 seconds"}"#),
+        parse_error(r#"{"errorMessage":"Task timed out after 3.00 seconds"}"#),
         text("Lambda.FunctionError", "Task timed out after 3.00 seconds")
     );
-    assert_eq!(error_of(r#"{"errorType":"A","errorType":"B"}"#), text("B", ""), "the last one counts");
+    assert_eq!(parse_error(r#"{"errorType":"A","errorType":"B"}"#), text("B", ""), "the last member counts");
 }
 
 #[test]
-fn a_forged_first_failure_time_is_cut_to_the_current_failure() {
+fn a_forged_first_failure_time_is_capped_at_the_current_failure() {
     let body = record(&envelope("1", "253402300799", "{}"));
     let failed = FailedInvocation::parse(&body).unwrap();
     assert_eq!((failed.first_failed_at, failed.retries_made), (failed_at(), 1));
 }
 
 #[test]
-fn each_error_names_its_member_and_no_value() {
-    let whole = record(r#"{"secret":"CANARY"}"#);
+fn each_error_names_the_member_without_its_value() {
+    let valid = record(r#"{"secret":"CANARY"}"#);
     let context = format!(
         r#"{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}}"#
     );
-    for (from, to, said) in [
+    for (from, to, expected) in [
         ("\"requestPayload\"", "\"payload\"", "not a destination record: /requestPayload is missing"),
         ("\"timestamp\"", "\"time\"", "not a destination record: /timestamp is missing"),
         (FAILED_AT, "CANARY", "not a destination record: /timestamp is not an RFC 3339 time since 1970"),
@@ -112,17 +112,17 @@ fn each_error_names_its_member_and_no_value() {
             "not a destination record: duplicate member /requestContext/requestId",
         ),
     ] {
-        assert!(whole.contains(from), "{from}");
-        let error = FailedInvocation::parse(&whole.replace(from, to)).unwrap_err();
-        assert_eq!(error.to_string(), said, "{from} → {to}");
+        assert!(valid.contains(from), "{from}");
+        let error = FailedInvocation::parse(&valid.replace(from, to)).unwrap_err();
+        assert_eq!(error.to_string(), expected, "{from} → {to}");
         assert!(!format!("{error:?}").contains("CANARY"), "{error:?}");
     }
-    for (body, said) in [
+    for (body, expected) in [
         ("[]", "not a destination record: not a JSON object"),
         ("\"CANARY\"", "not a destination record: not a JSON object"),
         (r#"{"metadata":{},"data":{}}"#, "not a destination record: /requestContext is missing"),
     ] {
-        assert_eq!(FailedInvocation::parse(body).unwrap_err().to_string(), said);
+        assert_eq!(FailedInvocation::parse(body).unwrap_err().to_string(), expected);
     }
     let broken = FailedInvocation::parse("{\"CANARY").unwrap_err().to_string();
     assert!(

@@ -1,5 +1,6 @@
-//! The expected numbers were computed with an independent ChaCha8 from the module's documentation alone. They must
-//! never change: during a deployment, different versions of these functions process copies of the same message.
+//! The expected numbers were computed with an independent ChaCha8 implementation, using only the module's
+//! documentation. They must never change: during a deployment, different versions of these functions process copies of
+//! the same message.
 
 use std::collections::BTreeMap;
 
@@ -20,20 +21,20 @@ fn policy(backoff: &str) -> Policy {
     Policy::from_json(&format!(r#"{{"backoff":{backoff}}}"#)).unwrap()
 }
 
-/// The delays before the first retries of generation 0.
+/// Returns the delays before the first retries of generation 0.
 fn delays(backoff: &str, count: u32) -> Vec<u16> {
     let policy = policy(backoff);
     (1..=count).map(|attempt| retry_delay(&policy, key(0, attempt)).get()).collect()
 }
 
 #[test]
-fn the_default_delay_is_uniform_in_0_to_900() {
+fn the_default_delay_is_uniform_between_0_and_900() {
     let default = Policy::default();
-    let of = |generation| {
+    let first_delays = |generation| {
         (1..=6).map(|attempt| retry_delay(&default, key(generation, attempt)).get()).collect::<Vec<_>>()
     };
-    assert_eq!(of(0), [601, 250, 604, 264, 314, 390]);
-    assert_eq!(of(1), [29, 532, 374, 28, 809, 586], "another generation, other delays");
+    assert_eq!(first_delays(0), [601, 250, 604, 264, 314, 390]);
+    assert_eq!(first_delays(1), [29, 532, 374, 28, 809, 586], "another generation, other delays");
     let last_id = |attempt| JitterKey { message_id: Uuid::max(), generation: 100, attempt };
     assert_eq!([1, 2, 1000].map(|attempt| retry_delay(&default, last_id(attempt)).get()), [850, 740, 502]);
 }
@@ -55,7 +56,7 @@ fn an_offset_is_added_before_the_cap() {
 }
 
 #[test]
-fn additive_jitter_lengthens_and_the_cap_holds_for_the_sum() {
+fn additive_jitter_extends_the_delay_up_to_the_cap() {
     let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"max_delay_seconds":100,"jitter":{"kind":"additive","max_seconds":60}}"#;
     // `2^n + 30 + random(0..=60)`, and 40 to 100 from the fourth retry on.
     assert_eq!(delays(formula, 6), [72, 50, 78, 57, 61, 66]);
@@ -71,20 +72,23 @@ fn additive_jitter_lengthens_and_the_cap_holds_for_the_sum() {
 }
 
 #[test]
-fn a_long_delay_is_drawn_up_to_12_hours() {
-    let long = |backoff: &str, count| {
+fn a_long_delay_can_reach_12_hours() {
+    let long_delays = |backoff: &str, count| {
         let policy = Policy::from_json(&format!(r#"{{"long_delays":true,"backoff":{backoff}}}"#)).unwrap();
         (1..=count).map(|attempt| retry_delay(&policy, key(0, attempt)).get()).collect::<Vec<_>>()
     };
     let exponential = r#"{"kind":"exponential","initial_delay_seconds":60,"max_delay_seconds":43200}"#;
-    assert_eq!(long(exponential, 12), [40, 33, 161, 141, 334, 833, 2739, 5761, 6846, 15_041, 16_254, 15_207]);
+    assert_eq!(
+        long_delays(exponential, 12),
+        [40, 33, 161, 141, 334, 833, 2739, 5761, 6846, 15_041, 16_254, 15_207]
+    );
     let schedule =
         r#"{"kind":"schedule","delays_seconds":[1,43190],"jitter":{"kind":"additive","max_seconds":60}}"#;
-    assert_eq!(long(schedule, 3), [41, 43_156, 43_180]);
+    assert_eq!(long_delays(schedule, 3), [41, 43_156, 43_180]);
 }
 
 #[test]
-fn an_exponential_delay_of_retry_1000_is_its_cap() {
+fn the_exponential_delay_of_retry_1000_is_its_cap() {
     let steep = policy(
         r#"{"kind":"exponential","initial_delay_seconds":1,"rate":100,"max_delay_seconds":700,"jitter":"none"}"#,
     );
@@ -96,19 +100,20 @@ fn an_exponential_delay_of_retry_1000_is_its_cap() {
 
 #[test]
 fn full_jitter_is_the_default_and_spreads_from_0_to_the_capped_base() {
-    let without = r#"{"kind":"exponential","initial_delay_seconds":2,"rate":3,"max_delay_seconds":100}"#;
+    let without_jitter =
+        r#"{"kind":"exponential","initial_delay_seconds":2,"rate":3,"max_delay_seconds":100}"#;
     let full = r#"{"kind":"exponential","initial_delay_seconds":2,"rate":3,"max_delay_seconds":100,"jitter":"full"}"#;
     assert_eq!(delays(full, 6), [2, 1, 12, 16, 35, 43]);
-    assert_eq!(delays(without, 6), delays(full, 6));
+    assert_eq!(delays(without_jitter, 6), delays(full, 6));
     assert_eq!(delays(r#"{"kind":"fixed","delay_seconds":60}"#, 6), [40, 16, 40, 17, 21, 26]);
 }
 
 #[test]
-fn half_jitter_spreads_from_half_to_all_of_the_capped_base() {
+fn half_jitter_spreads_from_half_to_the_full_capped_base() {
     let half = r#"{"kind":"exponential","initial_delay_seconds":2,"rate":3,"max_delay_seconds":100,"jitter":"half"}"#;
     assert_eq!(delays(half, 6), [2, 4, 15, 35, 67, 72]);
-    let odd = r#"{"kind":"fixed","delay_seconds":101,"jitter":"half"}"#;
-    assert_eq!(delays(odd, 6), [85, 65, 85, 65, 68, 73]);
+    let odd_delay = r#"{"kind":"fixed","delay_seconds":101,"jitter":"half"}"#;
+    assert_eq!(delays(odd_delay, 6), [85, 65, 85, 65, 68, 73]);
 }
 
 #[test]
@@ -124,17 +129,17 @@ fn the_last_delay_of_a_schedule_repeats() {
     assert_eq!(delays(half, 4), [9, 38, 752, 582]);
 }
 
-/// A row of `schemas/vectors/backoff.json`, which the stack's tests read, too.
+/// A row of `schemas/vectors/backoff.json`, which is also read by the tests of the stack.
 #[derive(Deserialize)]
 struct Vector {
     name: String,
     policy: Value,
-    /// The longest delays, by number of the retry that follows.
+    /// The longest delays, by the number of the retry after the delay.
     longest_seconds: BTreeMap<u32, u16>,
 }
 
 #[test]
-fn the_longest_delays_match_the_vectors_of_the_stack() {
+fn the_longest_delays_match_the_stacks_vectors() {
     let vectors: Vec<Vector> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/backoff.json")).unwrap();
     for Vector { name, policy, longest_seconds } in vectors {
@@ -146,28 +151,28 @@ fn the_longest_delays_match_the_vectors_of_the_stack() {
 }
 
 #[test]
-fn a_targets_own_delay_is_a_floor_with_up_to_ten_percent_more() {
-    let of = |asked| {
+fn a_requested_delay_is_a_floor_plus_up_to_ten_percent() {
+    let requested_delays = |requested| {
         (1..=6)
-            .map(|attempt| target_delay(asked, RetryDelay::SHORT_MAX, key(0, attempt)).get())
+            .map(|attempt| target_delay(requested, RetryDelay::SHORT_MAX, key(0, attempt)).get())
             .collect::<Vec<_>>()
     };
-    assert_eq!(of(30), [31, 31, 30, 31, 33, 33]);
-    assert_eq!(of(600), [628, 619, 614, 624, 657, 648]);
-    assert_eq!(of(0), [0; 6]);
+    assert_eq!(requested_delays(30), [31, 31, 30, 31, 33, 33]);
+    assert_eq!(requested_delays(600), [628, 619, 614, 624, 657, 648]);
+    assert_eq!(requested_delays(0), [0; 6]);
 }
 
 #[test]
-fn a_targets_own_delay_ends_at_900_seconds() {
-    let of = |asked| {
+fn a_requested_delay_is_capped_at_900_seconds() {
+    let requested_delays = |requested| {
         (1..=6)
-            .map(|attempt| target_delay(asked, RetryDelay::SHORT_MAX, key(0, attempt)).get())
+            .map(|attempt| target_delay(requested, RetryDelay::SHORT_MAX, key(0, attempt)).get())
             .collect::<Vec<_>>()
     };
-    assert_eq!(of(850), [889, 877, 870, 885, 900, 900]);
-    assert_eq!(of(900), [900; 6]);
-    assert_eq!(of(86_400), [900; 6]);
-    assert_eq!(of(u64::MAX), [900; 6]);
+    assert_eq!(requested_delays(850), [889, 877, 870, 885, 900, 900]);
+    assert_eq!(requested_delays(900), [900; 6]);
+    assert_eq!(requested_delays(86_400), [900; 6]);
+    assert_eq!(requested_delays(u64::MAX), [900; 6]);
 }
 
 fn any_key() -> impl Strategy<Value = JitterKey> {
@@ -182,7 +187,7 @@ fn seconds(range: std::ops::RangeInclusive<u64>) -> impl Strategy<Value = RetryD
     range.prop_map(RetryDelay::saturating)
 }
 
-/// A backoff with each of the three jitters, and its cap.
+/// Returns a backoff with each of the three jitters, and its cap.
 fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], RetryDelay)> {
     let jitters = [Jitter::None, Jitter::Half, Jitter::Full];
     prop_oneof![
@@ -211,7 +216,7 @@ fn any_backoff() -> impl Strategy<Value = ([Backoff; 3], RetryDelay)> {
 
 proptest! {
     #[test]
-    fn a_delay_is_always_in_0_to_its_cap_and_jitter_only_shrinks(
+    fn a_delay_never_exceeds_its_cap_and_jitter_only_shrinks_it(
         (backoffs, cap) in any_backoff(),
         key in any_key(),
     ) {
@@ -234,12 +239,12 @@ proptest! {
 
     #[test]
     fn a_target_delay_is_exceeded_by_at_most_ten_percent(
-        asked in prop_oneof![0..=1000_u64, any::<u64>()],
+        requested in prop_oneof![0..=1000_u64, any::<u64>()],
         key in any_key(),
     ) {
-        let delay = u64::from(target_delay(asked, RetryDelay::SHORT_MAX, key).get());
-        prop_assert!(delay >= asked.min(900));
+        let delay = u64::from(target_delay(requested, RetryDelay::SHORT_MAX, key).get());
+        prop_assert!(delay >= requested.min(900));
         prop_assert!(delay <= 900);
-        prop_assert!(delay <= asked.saturating_mul(11) / 10);
+        prop_assert!(delay <= requested.saturating_mul(11) / 10);
     }
 }

@@ -6,40 +6,40 @@ use super::rate::{RateLimit, Reserve};
 use super::{Caller, RETRY_AFTER_SECONDS_MAX};
 
 /// After its last confirmation, an outage counts as current for three times the period over which it was confirmed,
-/// within these limits. A fault confirms it only if the message has not failed before.
-const BELIEVED_SHARE: f32 = 3.0;
-const BELIEVED_SECONDS_MIN: f32 = 300.0;
-const BELIEVED_SECONDS_MAX: f32 = 1800.0;
+/// within these limits. A fault confirms the outage only if the message has not failed before.
+const CURRENT_SHARE: f32 = 3.0;
+const CURRENT_SECONDS_MIN: f32 = 300.0;
+const CURRENT_SECONDS_MAX: f32 = 1800.0;
 /// The probe interval as a share of the outage's age.
 const PROBE_SHARE: f32 = 0.75;
-/// The probe interval until thirty calls in a row have failed. Even for a target that randomly fails 85 % of its calls,
-/// only one run in a hundred is that long, so such a target is called as usual.
+/// The probe interval until thirty calls in a row have failed. Even if a target fails 85 % of its calls at random, only
+/// one run in a hundred is that long, so such a target is called as usual.
 const PROBE_SECONDS_FIRST: f32 = 1.5;
-const CHANCE_FAILURES: u16 = 30;
-/// Maximum number of an outage's failures that count as random. If they were random, a few such outages show it; if
-/// not, they are forgotten 250 answers later.
+const RANDOM_FAILURES_MAX: u16 = 30;
+/// Maximum number of an outage's failures that count as random. If they really were random, a few such outages will
+/// show it; if not, they are forgotten 250 answers later.
 const RUN_MAX_AFTER_OUTAGE: u16 = 12;
 /// If the target was down this recently, less evidence opens the circuit.
-const RECENT_SECONDS: f32 = 60.0;
-/// An environment with an answer this recent ignores reports of an outage.
-const NEW_ANSWER_SECONDS: f32 = 30.0;
+const RECENT_OUTAGE_SECONDS: f32 = 60.0;
+/// An environment that received an answer this recently ignores outage reports.
+const RECENT_ANSWER_SECONDS: f32 = 30.0;
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Circuit {
     pub(super) evidence: OutageEvidence,
     /// Number of first calls since the last answer, all of which failed.
     pub(super) run: u16,
-    /// Time when the first of them failed, in this or another environment.
+    /// Time of the first failure in the run, in this or another environment.
     since: Option<Moment>,
     pub(super) state: CircuitState,
-    /// Number of the last state change: calls that began before it do not count.
+    /// Number of the last state change. Calls that started before it do not count.
     changed: u32,
     closed_at: Option<Moment>,
     answered_at: Option<Moment>,
-    /// The end of the target's `Retry-After`, before which no call is made.
+    /// End of the target's `Retry-After`. Until then, no call is made.
     retry_after: Option<Moment>,
-    /// Number of the change that set `retry_after`: the answer to a later call clears it.
-    asked: u32,
+    /// Number of the change that set `retry_after`. The answer to a later call clears it.
+    retry_after_change: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -54,20 +54,20 @@ pub(super) enum CircuitState {
 pub(super) struct OpenState {
     since: Moment,
     probe_at: Moment,
-    /// Time of the last confirmation of the outage.
-    shown_at: Moment,
+    /// Time at which the outage was last confirmed.
+    confirmed_at: Moment,
     is_probing: bool,
     probes: u16,
-    /// Failed first calls before it opened.
+    /// Number of failed first calls before the circuit opened.
     run: u16,
 }
 
-/// A report of an outage in a held message.
+/// An outage report in a held message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct HeldReport {
     pub(super) since: Moment,
     pub(super) first_failures: u16,
-    /// Time when the message was sent.
+    /// Time at which the message was sent.
     pub(super) reported_at: Moment,
 }
 
@@ -84,7 +84,7 @@ pub(super) struct EndedOutage {
 pub(super) enum CircuitVerdict {
     Call,
     Probe,
-    /// The outage is no longer confirmed: make the call; a fault spends an attempt.
+    /// The outage is no longer confirmed: make the call. A fault spends an attempt.
     Unconfirmed,
     /// The target is down; a running probe will show whether it is up again.
     Probing,
@@ -94,17 +94,18 @@ pub(super) enum CircuitVerdict {
     Limited,
 }
 
-/// The longest probe intervals. That of a key is longer than the target's, because thousands of keys may exist.
+/// The longest probe intervals. The interval of a key is longer than the target's, because there may be thousands of
+/// keys.
 pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
 pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
 
 impl Circuit {
-    /// The circuit of a key without failures so far. The target's last answer may have been for this key.
+    /// Creates the circuit of a key that has not failed yet. The target's last answer may have been for this key.
     pub(super) fn for_key(target: &Self) -> Self {
         Self { answered_at: target.answered_at, ..Self::default() }
     }
 
-    /// Decides on a call that no `Retry-After` forbids. Does not take a token: [`Circuit::take_token`] does so once all
+    /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does that once all
     /// circuits agree.
     pub(super) fn decide_call(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> CircuitVerdict {
         let open = match &mut self.state {
@@ -119,8 +120,8 @@ impl Circuit {
             CircuitState::Open(open) => open,
         };
         // A clock that was set back must not prolong an unconfirmed outage.
-        open.shown_at = open.shown_at.min(now);
-        // It must not delay probes, either.
+        open.confirmed_at = open.confirmed_at.min(now);
+        // Nor must it delay probes.
         open.probe_at = open.probe_at.min(now.plus_seconds(RETRY_AFTER_SECONDS_MAX));
         if !caller.is_first_call() && !open.is_current(now) {
             CircuitVerdict::Unconfirmed
@@ -133,12 +134,12 @@ impl Circuit {
         }
     }
 
-    /// True before the end of the target's `Retry-After`.
+    /// Returns true until the target's `Retry-After` ends.
     pub(super) fn must_wait(&mut self, now: Moment) -> bool {
         let Some(at) = self.retry_after else { return false };
-        // A clock that was set back must not prolong it.
+        // A clock that was set back must not prolong the wait.
         self.retry_after = Some(at.min(now.plus_seconds(RETRY_AFTER_SECONDS_MAX)));
-        self.asked_seconds(now) > 0.0
+        self.retry_after_seconds(now) > 0.0
     }
 
     pub(super) fn take_token(&mut self) {
@@ -168,8 +169,8 @@ impl Circuit {
         }
     }
 
-    /// Seconds until the end of the target's `Retry-After`; 0 without one.
-    pub(super) fn asked_seconds(&self, now: Moment) -> f32 {
+    /// Returns the number of seconds until the target's `Retry-After` ends, or 0 if there is none.
+    pub(super) fn retry_after_seconds(&self, now: Moment) -> f32 {
         self.retry_after.map_or(0.0, |at| now.seconds_until(at))
     }
 
@@ -177,12 +178,12 @@ impl Circuit {
         matches!(self.state, CircuitState::Limited(_))
     }
 
-    /// Start of the outage or rate limit that a held message reports.
-    pub(super) fn trouble_since(&self, now: Moment) -> Moment {
+    /// Returns the start of the outage or rate limit that a held message reports.
+    pub(super) fn reported_since(&self, now: Moment) -> Moment {
         self.state_since().or(self.since).unwrap_or(now)
     }
 
-    /// Start of the outage or of the rate limit.
+    /// Returns the start of the outage or rate limit.
     pub(super) fn state_since(&self) -> Option<Moment> {
         match &self.state {
             CircuitState::Closed => None,
@@ -191,9 +192,9 @@ impl Circuit {
         }
     }
 
-    /// Number of failures before an answer that count as random: the whole run if it did not open the circuit, or the
-    /// first failures of an outage.
-    pub(super) fn chance_failures(&self) -> u16 {
+    /// Returns the number of failures before an answer that count as random: the whole run if it did not open the
+    /// circuit, otherwise the first failures of the outage.
+    pub(super) fn random_failures(&self) -> u16 {
         match &self.state {
             CircuitState::Open(open) => open.failed_calls().min(RUN_MAX_AFTER_OUTAGE),
             _ => self.run,
@@ -212,41 +213,42 @@ impl Circuit {
         if let CircuitState::Limited(limit) = &self.state { Some(limit.per_second()) } else { None }
     }
 
-    /// True if a call that began after change number `began` is not evidence of the current state.
+    /// Returns true if a call that started after change number `began` says nothing about the current state.
     pub(super) fn is_newer_than(&self, began: u32) -> bool {
         began < self.changed
     }
 
-    /// The evidence needed to open the circuit, in nats.
+    /// Returns the evidence needed to open the circuit, in nats.
     pub(super) fn evidence_threshold(&self, now: Moment) -> f32 {
         if self.was_down_recently(now) { LIKELY } else { CERTAIN }
     }
 
     pub(super) fn was_down_recently(&self, now: Moment) -> bool {
-        self.closed_at.is_some_and(|at| at.seconds_until(now) < RECENT_SECONDS)
+        self.closed_at.is_some_and(|at| at.seconds_until(now) < RECENT_OUTAGE_SECONDS)
     }
 
-    /// Counts a first call that failed.
+    /// Counts a failed first call.
     pub(super) fn count_failure(&mut self, now: Moment) {
         self.run = self.run.saturating_add(1);
         self.since.get_or_insert(now);
     }
 
-    /// True if the current run of failed first calls shows an outage. `share` is the target's failure rate while up.
+    /// Returns true if the current run of failed first calls shows an outage. `share` is the target's failure rate
+    /// while it is up.
     pub(super) fn shows_outage(&self, share: f32, now: Moment) -> bool {
         evidence_nats(self.run, self.evidence.share_with_prior(share)) >= self.evidence_threshold(now)
     }
 
-    /// Opens the circuit. Returns the seconds until the first probe.
+    /// Opens the circuit. Returns the number of seconds until the first probe.
     pub(super) fn open(&mut self, changes: &mut u32, jitter: f32, now: Moment) -> f32 {
         *changes += 1;
-        let probe_in = self.probe_in(PROBE_SECONDS_FIRST * jitter, now);
+        let probe_in = self.probe_delay(PROBE_SECONDS_FIRST * jitter, now);
         let since = self.since.unwrap_or(now);
         let probe_at = now.plus_seconds(probe_in);
         self.state = CircuitState::Open(OpenState {
             since,
             probe_at,
-            shown_at: now,
+            confirmed_at: now,
             is_probing: false,
             probes: 0,
             run: self.run,
@@ -255,18 +257,18 @@ impl Circuit {
         probe_in
     }
 
-    /// True if the target has answered since the report.
+    /// Returns true if the target has answered since the report.
     pub(super) fn has_answered_since(&self, reported_at: Moment) -> bool {
         self.answered_at.is_some_and(|at| reported_at <= at)
     }
 
-    /// True if the target has answered recently.
+    /// Returns true if the target has answered recently.
     pub(super) fn has_answered_recently(&self, now: Moment) -> bool {
-        self.answered_at.is_some_and(|at| at.seconds_until(now) < NEW_ANSWER_SECONDS)
+        self.answered_at.is_some_and(|at| at.seconds_until(now) < RECENT_ANSWER_SECONDS)
     }
 
-    /// Continues the count from a held message's report, unless the target has answered since. If the evidence
-    /// suffices, opens the circuit with a probe due at once.
+    /// Continues the count from a held message's report, unless the target has answered since then. If the evidence
+    /// suffices, opens the circuit with a probe due immediately.
     pub(super) fn apply_report(&mut self, report: HeldReport, share: f32, changes: &mut u32, now: Moment) {
         let HeldReport { since, first_failures, reported_at } = report;
         if !matches!(self.state, CircuitState::Closed) || self.has_answered_since(reported_at) {
@@ -276,11 +278,11 @@ impl Circuit {
         self.since = Some(since);
         self.run = self.run.max(first_failures);
         if self.shows_outage(share, now) {
-            let shown_at = reported_at.min(now);
+            let confirmed_at = reported_at.min(now);
             self.state = CircuitState::Open(OpenState {
                 since,
                 probe_at: now,
-                shown_at,
+                confirmed_at,
                 is_probing: false,
                 probes: 0,
                 run: self.run,
@@ -290,7 +292,8 @@ impl Circuit {
         }
     }
 
-    /// Records a failed probe, which may confirm the outage. Returns the seconds until the next one.
+    /// Records a failed probe. Returns the number of seconds until the next probe. `confirms` is true if the probe
+    /// confirms the outage.
     pub(super) fn record_failed_probe(
         &mut self,
         confirms: bool,
@@ -299,33 +302,33 @@ impl Circuit {
         now: Moment,
     ) -> Option<f32> {
         let CircuitState::Open(open) = self.state else { return None };
-        let interval = if open.failed_calls() < CHANCE_FAILURES {
+        let interval = if open.failed_calls() < RANDOM_FAILURES_MAX {
             PROBE_SECONDS_FIRST
         } else {
             (open.outage_age(now) * PROBE_SHARE).clamp(PROBE_SECONDS_FIRST, longest)
         };
         let interval = interval * jitter;
-        let probe_in = self.probe_in(interval, now);
-        let shown_at = if confirms { now } else { open.shown_at };
+        let probe_in = self.probe_delay(interval, now);
+        let confirmed_at = if confirms { now } else { open.confirmed_at };
         self.state = CircuitState::Open(OpenState {
             probe_at: now.plus_seconds(probe_in),
-            shown_at,
+            confirmed_at,
             is_probing: false,
             ..open
         });
         Some(probe_in)
     }
 
-    fn probe_in(&self, interval: f32, now: Moment) -> f32 {
-        interval.max(self.asked_seconds(now))
+    fn probe_delay(&self, interval: f32, now: Moment) -> f32 {
+        interval.max(self.retry_after_seconds(now))
     }
 
-    /// Records the answer to a call that began after change number `began`. The `chance` failures before it count as
-    /// random. Returns the outage that the answer ends, if any.
+    /// Records the answer to a call that started after change number `began`. Returns the outage that the answer ends,
+    /// if any. `random_failures` is the number of failures before the answer that count as random.
     pub(super) fn record_answer(
         &mut self,
         began: u32,
-        chance: u16,
+        random_failures: u16,
         changes: &mut u32,
         now: Moment,
     ) -> Option<EndedOutage> {
@@ -333,10 +336,10 @@ impl Circuit {
             return None;
         }
         self.answered_at = Some(now);
-        self.evidence.record_answer(chance);
+        self.evidence.record_answer(random_failures);
         self.run = 0;
         self.since = None;
-        if began >= self.asked {
+        if began >= self.retry_after_change {
             self.retry_after = None;
         }
         match &mut self.state {
@@ -380,7 +383,7 @@ impl Circuit {
 
     /// Records a `Retry-After`.
     pub(super) fn record_retry_after(&mut self, seconds: f32, change: u32, now: Moment) {
-        self.asked = change;
+        self.retry_after_change = change;
         let until = now.plus_seconds(seconds.min(RETRY_AFTER_SECONDS_MAX));
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
@@ -396,12 +399,12 @@ impl Circuit {
 
 impl OpenState {
     fn is_current(&self, now: Moment) -> bool {
-        let confirmed = self.since.seconds_until(self.shown_at);
-        let believed = (confirmed * BELIEVED_SHARE).clamp(BELIEVED_SECONDS_MIN, BELIEVED_SECONDS_MAX);
-        self.shown_at.seconds_until(now) < believed
+        let confirmed = self.since.seconds_until(self.confirmed_at);
+        let current_for = (confirmed * CURRENT_SHARE).clamp(CURRENT_SECONDS_MIN, CURRENT_SECONDS_MAX);
+        self.confirmed_at.seconds_until(now) < current_for
     }
 
-    /// Failed calls in a row: those that opened the circuit, and its probes.
+    /// Returns the number of failed calls in a row: the run that opened the circuit, and its probes.
     fn failed_calls(&self) -> u16 {
         self.run.saturating_add(self.probes)
     }

@@ -1,15 +1,15 @@
 //! The sequential test for an outage: weighs a run of outages against the share of calls that fail at random.
 //!
-//! A run of `n` outages has the probability `share^n` if the target only fails at random. The breaker opens when that
-//! probability is below one in sixty million: after six outages in a row for a target that hardly ever fails, 26 for
-//! one that fails half of its calls, and ten for a new target.
+//! If the target only fails at random, a run of `n` outages has the probability `share^n`. The breaker opens when that
+//! probability is below one in sixty million: after six outages in a row for a target that hardly ever fails, after 26
+//! for a target that fails half of its calls, and after ten for a new target.
 
 /// Nats of evidence that open the breaker: ten outages in a row at a prior share of one in six.
 pub(super) const CERTAIN: f32 = 17.9;
 /// Nats of evidence that suffice if the target was down recently.
 pub(super) const LIKELY: f32 = CERTAIN / 2.0;
 
-/// Before its first call, a target is assumed to fail one call in six. This prior has the weight of six calls.
+/// Before its first call, a target is assumed to fail one call in six. This prior carries the weight of six calls.
 const PRIOR_SHARE: f32 = 1.0 / 6.0;
 const PRIOR_CALLS: f32 = 6.0;
 /// Bounds of the assumed failure share.
@@ -18,7 +18,7 @@ const SHARE_MAX: f32 = 0.98;
 /// The history is halved when it reaches this many calls, so the weight of older calls decays.
 const HISTORY_CALLS: u16 = 256;
 
-/// Counts the calls before the current run, and how many of them failed at random.
+/// Number of calls before the current run, and number of those that failed at random.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct OutageEvidence {
     calls: u16,
@@ -26,7 +26,7 @@ pub(super) struct OutageEvidence {
 }
 
 impl OutageEvidence {
-    /// Records an answer after a run of `run` outages, which were therefore random.
+    /// Records an answer after a run of `run` outages, which are now known to have been random.
     pub(super) fn record_answer(&mut self, run: u16) {
         self.calls = self.calls.saturating_add(run).saturating_add(1);
         self.outages = self.outages.saturating_add(run);
@@ -36,7 +36,7 @@ impl OutageEvidence {
         }
     }
 
-    /// The share of calls that fail although the target is up.
+    /// Returns the share of calls that fail although the target is up.
     pub(super) fn failure_share(&self) -> f32 {
         self.share_with_prior(PRIOR_SHARE)
     }
@@ -47,7 +47,7 @@ impl OutageEvidence {
     }
 }
 
-/// The evidence of `outages` in a row, in nats.
+/// Returns the evidence of `outages` in a row, in nats.
 pub(super) fn evidence_nats(outages: u16, share: f32) -> f32 {
     f32::from(outages) * -share.ln()
 }

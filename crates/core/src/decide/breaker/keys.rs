@@ -1,4 +1,4 @@
-//! The circuits of keys with an outage or a refusal. Their number is limited, because producers choose the keys.
+//! The circuits of keys with an outage or a refusal. Their number is limited because producers choose the keys.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroU64;
@@ -6,19 +6,20 @@ use std::num::NonZeroU64;
 use super::circuit::Circuit;
 use super::moment::Moment;
 
-/// Maximum number of circuits, which use less than 1 MiB. Beyond it, the least recently used ones are dropped.
+/// Maximum number of circuits, which use less than 1 MiB in total. When it is exceeded, the least recently used
+/// circuits are dropped.
 const KEYS_MAX: usize = 10_000;
-/// Number of circuits dropped together, so that not every message requires a search for the oldest. The memory for
-/// circuits grows in the same steps.
+/// Number of circuits dropped together, so that not every message causes a search for the oldest circuits. The memory
+/// for circuits grows in steps of the same size.
 const KEYS_DROPPED: usize = KEYS_MAX / 10;
 
-/// The key of a message's circuit: by default its `MessageGroupId`, the tenant of a standard queue ("Amazon SQS fair
-/// queues").
+/// The key of a message's circuit: by default its `MessageGroupId`, which on a standard queue identifies the tenant
+/// ("Amazon SQS fair queues").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CircuitKey(NonZeroU64);
 
 impl CircuitKey {
-    /// The key for this text, as a 64-bit hash: a circuit stores no text from a producer.
+    /// Hashes a producer's string to a 64-bit key, so that circuits do not store the string itself.
     #[must_use]
     pub fn from_text(text: &str) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -27,7 +28,7 @@ impl CircuitKey {
     }
 }
 
-/// Circuits, sorted by key: a map would use twice the memory.
+/// Circuits, sorted by key. A map would use twice the memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyCircuits(Vec<KeyEntry>);
 
@@ -47,7 +48,7 @@ impl KeyCircuits {
         self.find_index(key).ok().map(|index| self.mark_seen(index, now))
     }
 
-    /// The key's circuit, closed at first.
+    /// Returns the key's circuit. A new circuit is closed.
     pub(super) fn get_or_insert(
         &mut self,
         key: Option<CircuitKey>,
@@ -72,7 +73,7 @@ impl KeyCircuits {
         self.0.iter_mut().for_each(|entry| entry.circuit.close(change));
     }
 
-    /// The key's index, or the index at which to insert it.
+    /// Returns the key's index, or the index at which to insert it.
     fn find_index(&self, key: Option<CircuitKey>) -> Result<usize, usize> {
         self.0.binary_search_by_key(&key, |entry| entry.key)
     }
@@ -98,7 +99,7 @@ impl KeyCircuits {
         let (_, limit, _) = seen.select_nth_unstable(KEYS_DROPPED);
         let limit = *limit;
         self.0.retain(|entry| entry.seen_at >= limit);
-        // If all were last used at the same moment, none has been removed yet.
+        // If all circuits were last used at the same moment, none has been removed yet.
         self.0.truncate(KEYS_MAX - 1);
     }
 }

@@ -1,4 +1,4 @@
-//! Timestamps within an environment's lifetime, in four bytes each, because thousands of keys are kept.
+//! Timestamps within an environment's lifetime, in four bytes each because there are thousands of keys.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -21,12 +21,12 @@ impl Moment {
         Self(NonZeroU32::new(hundredths).unwrap_or(NonZeroU32::MIN))
     }
 
-    /// Seconds until a later moment; 0 if it is not later.
+    /// Returns the number of seconds until `later`, or 0 if it is not later.
     pub(super) fn seconds_until(self, later: Self) -> f32 {
         Duration::from_millis(u64::from(later.0.get().saturating_sub(self.0.get())) * 10).as_secs_f32()
     }
 
-    /// True for the last representable moment, which stands for all later ones.
+    /// Returns true for the last representable moment, to which all later ones are clamped.
     pub(super) fn is_last(self) -> bool {
         self.0 == NonZeroU32::MAX
     }
@@ -37,8 +37,8 @@ impl Moment {
     }
 }
 
-/// Converts timestamps to moments. The epoch is 15 days before the first use, because a message may have been held for
-/// 14 days.
+/// Converts timestamps to moments and back. The epoch is 15 days before the first use, because a message may have been
+/// held for 14 days.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MomentClock(Option<Timestamp>);
 

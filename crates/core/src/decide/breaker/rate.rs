@@ -1,74 +1,73 @@
-//! The rate limit on a target that is partly up: additive increase, multiplicative decrease, in calls per second.
+//! The rate limit for a target that is partly up: additive increase and multiplicative decrease, in calls per second.
 //!
 //! Each answer adds `GROWTH·√rate`, and each refusal subtracts a share. Environments that call the same target
-//! therefore converge to equal rates from any start, since a larger rate causes more refusals. A message beyond the
-//! rate is held until the messages before it have been called (Little's law: waiting ÷ rate).
+//! therefore converge to equal rates wherever they start, because a higher rate causes more refusals. A message beyond
+//! the rate is held until the messages ahead of it have been called (Little's law: waiting ÷ rate).
 
 use super::moment::{MOMENT_SECONDS, Moment};
 use super::{HOLD_MAX, HOLD_SECONDS_MIN};
 
-/// The increase per answer, in calls per second, divided by the square root of the rate. In equilibrium, the share
-/// `GROWTH / (0.22·√rate)` of the calls is refused: 1.4 % at 2.5 per second, 4.5 % at 0.25.
+/// The increase per answer, in calls per second, divided by the square root of the rate. In equilibrium, a share of
+/// `GROWTH / (0.22·√rate)` of all calls is refused: 1.4 % at 2.5 per second, 4.5 % at 0.25.
 const GROWTH: f32 = 0.005;
 /// The factor by which a refusal multiplies the rate.
 const DECREASE: f32 = 0.78;
-/// The factor if no call was answered since the last refusal.
+/// The factor if no call has been answered since the last refusal.
 const DECREASE_AGAIN: f32 = 0.6;
-/// The shortest time between decreases. The rate is in calls per second, so the effect of a decrease shows after a
-/// second.
+/// The shortest time between decreases. The rate is in calls per second, so it takes a second for a decrease to show.
 const DECREASE_INTERVAL_SECONDS: f32 = 1.0;
 /// Seconds per call at the lowest rate. A target that accepts fewer calls counts as down.
 pub const LOWEST_RATE_SECONDS: u32 = 20;
 const RATE_MIN: f32 = 1.0 / LOWEST_RATE_SECONDS as f32;
-/// The largest burst: the calls that the rate allows in this time.
+/// The largest burst is the number of calls that the rate allows in this time.
 const BURST_SECONDS: f32 = 0.3;
-/// A slow start ends at this rate, and with it the limit.
+/// The rate at which a slow start ends, together with the limit.
 const SLOW_START_RATE_MAX: f32 = 64.0;
-/// A slow start begins at this rate, which doubles each second.
+/// The initial rate of a slow start. It doubles each second.
 const SLOW_START_RATE: f32 = 2.0;
-/// The rate grows only if the limit has held a message this recently: an unused rate is not evidence about the target.
+/// The rate grows only if the limit has held a message this recently: an unused rate says nothing about the target.
 const IN_USE_SECONDS: f32 = 10.0;
 /// The limit is dropped when it has not been needed for this long.
 const NOT_NEEDED_SECONDS: f32 = 30.0;
-/// The longest hold as a share of the limit's age.
+/// The longest hold, as a share of the limit's age.
 const HOLD_SHARE: f32 = 0.04;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RateLimit {
     since: Moment,
     per_second: f32,
-    /// Number of calls that may be made now; negative after a refusal.
+    /// Number of calls that may be made now. Negative after a refusal.
     tokens: f32,
     filled_at: Moment,
-    /// The time at which the last held message can be called without further refusals.
+    /// Earliest time at which the last held message can be called without causing refusals.
     next_slot: Moment,
-    /// Fraction of a hundredth of a second by which the slot is later than `next_slot`.
+    /// Remainder, in seconds, by which the slot is later than `next_slot`: less than the length of a moment.
     slot_part: f32,
     held_at: Moment,
     refused_at: Moment,
-    /// Number of the change that lowered the rate: calls that began before it do not lower the rate again.
+    /// Number of the change that lowered the rate. A call that started earlier does not lower the rate again.
     lowered: u32,
-    /// True in a slow start: the rate doubles each second until the first refusal.
+    /// True during a slow start: the rate doubles each second until the first refusal.
     is_doubling: bool,
     is_answered: bool,
 }
 
-/// The part of the rate that a call must leave unused for others.
+/// The part of the rate that a call must leave unused for other keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reserve {
     None,
     /// A token for one more call.
-    OnePlace,
+    OneToken,
 }
 
 impl RateLimit {
-    /// The limit after an outage that began at `since`.
+    /// Creates the limit after an outage that began at `since`.
     pub(super) fn after_outage(since: Moment, now: Moment, change: u32) -> Self {
         let limit = Self::with_rate(SLOW_START_RATE, now, change);
         Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
-    /// The limit after the first refusal of a target that answered this many calls per second.
+    /// Creates the limit after the first refusal of a target that answered this many calls per second.
     pub(super) fn after_refusal(answered_per_second: f32, now: Moment, change: u32) -> Self {
         Self::with_rate(answered_per_second * DECREASE, now, change)
     }
@@ -98,17 +97,17 @@ impl RateLimit {
         self.since
     }
 
-    /// True if a call may be made now.
+    /// Returns true if a call may be made now.
     pub(super) fn has_token(&mut self, reserve: Reserve, now: Moment) -> bool {
-        let kept = match reserve {
+        let reserved = match reserve {
             Reserve::None => 0.0,
-            Reserve::OnePlace => 1.0,
+            Reserve::OneToken => 1.0,
         };
         let filled = self.tokens + self.filled_at.seconds_until(now) * self.per_second;
-        let most = (self.per_second * BURST_SECONDS).max(1.0) + kept;
-        self.tokens = filled.min(most.max(self.tokens));
+        let tokens_max = (self.per_second * BURST_SECONDS).max(1.0) + reserved;
+        self.tokens = filled.min(tokens_max.max(self.tokens));
         self.filled_at = now;
-        self.tokens >= 1.0 + kept
+        self.tokens >= 1.0 + reserved
     }
 
     pub(super) fn take_token(&mut self) {
@@ -119,8 +118,8 @@ impl RateLimit {
         self.tokens += 1.0;
     }
 
-    /// Assigns a message the next slot, and returns the seconds until then: at most 4 % of the limit's age, times
-    /// `jitter`, since other environments may have earlier slots.
+    /// Assigns the next slot to a message. Returns the number of seconds until that slot: at most 4 % of the limit's
+    /// age, times `jitter`, because other environments may have earlier slots.
     pub(super) fn assign_slot(&mut self, now: Moment, jitter: f32) -> f32 {
         let longest = (self.since.seconds_until(now) * HOLD_SHARE * jitter).clamp(HOLD_SECONDS_MIN, HOLD_MAX);
         self.held_at = now;
@@ -130,7 +129,8 @@ impl RateLimit {
         now.seconds_until(self.next_slot)
     }
 
-    /// Seconds between two slots. A moment is a hundredth of a second, which several slots of a high rate share.
+    /// Returns the number of seconds between two slots. A moment is a hundredth of a second, so several slots of a high
+    /// rate share one.
     fn slot_step(&mut self) -> f32 {
         let step = 1.0 / self.per_second;
         if step >= MOMENT_SECONDS {
@@ -156,18 +156,18 @@ impl RateLimit {
         (self.is_doubling && self.per_second >= SLOW_START_RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
     }
 
-    /// Records the refusal of a call that began after change number `began`. Returns true if it lowers the rate, as
-    /// change number `change`; the refusal of a call that began before the last decrease does not.
+    /// Records the refusal of a call that started after change number `began`. Returns true if the refusal lowers the
+    /// rate, as change number `change`. The refusal of a call that started before the last decrease does not.
     pub(super) fn record_refusal(&mut self, began: u32, change: u32, now: Moment) -> bool {
-        // A clock that was set back must not keep the rate up.
+        // A clock that was set back must not keep the rate high.
         let is_soon =
             self.refused_at <= now && self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS;
         if began < self.lowered || is_soon {
             return false;
         }
-        let left = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
-        self.per_second = (self.per_second * left).max(RATE_MIN);
-        // Many targets count calls per second, and would refuse more calls in this second.
+        let factor = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
+        self.per_second = (self.per_second * factor).max(RATE_MIN);
+        // Many targets count calls per second, and would refuse any further call in this second.
         self.tokens = -self.per_second;
         self.lowered = change;
         self.refused_at = now;

@@ -1,12 +1,12 @@
 //! Each key's share of a limited rate, by max-min fairness. A key that uses more than an equal share must leave one
-//! token unused for the other keys. It receives the tokens that the others do not use.
+//! token for the other keys. It may use any tokens that they leave unused.
 
 use super::CircuitKey;
 use super::moment::Moment;
 
-/// Only the heaviest users are tracked: any other key is below an equal share.
+/// Only the heaviest users are tracked: all other keys are below an equal share.
 const KEYS_MAX: usize = 64;
-/// Half-life of the weight of a call.
+/// Half-life of a call's weight.
 const HALVED_SECONDS: f32 = 10.0;
 
 /// Recent calls by key, while the target's rate is limited.
@@ -17,19 +17,19 @@ pub(super) struct RateShares {
 }
 
 impl RateShares {
-    /// True if several keys share the rate, and this one uses more than an equal share.
+    /// Returns true if several keys share the rate and this key uses more than an equal share.
     pub(super) fn exceeds_share(&mut self, key: Option<CircuitKey>, now: Moment) -> bool {
-        self.fade_counts(now);
+        self.decay_weights(now);
         let mut total = 0.0;
-        let mut own = 0.0;
+        let mut own_calls = 0.0;
         for (other, calls) in &self.calls {
             total += calls;
             if *other == key {
-                own = *calls;
+                own_calls = *calls;
             }
         }
         let keys = f32::from(u8::try_from(self.calls.len()).unwrap_or(u8::MAX));
-        own * keys > total
+        own_calls * keys > total
     }
 
     /// Counts the key of a message that requests a call as a user of the rate.
@@ -58,12 +58,12 @@ impl RateShares {
         self.calls.len()
     }
 
-    fn fade_counts(&mut self, now: Moment) {
+    fn decay_weights(&mut self, now: Moment) {
         let halved_at = *self.halved_at.get_or_insert(now);
         let seconds = halved_at.seconds_until(now);
         if seconds >= HALVED_SECONDS {
-            let left = 0.5_f32.powf((seconds / HALVED_SECONDS).floor());
-            self.calls.iter_mut().for_each(|(_, calls)| *calls *= left);
+            let factor = 0.5_f32.powf((seconds / HALVED_SECONDS).floor());
+            self.calls.iter_mut().for_each(|(_, calls)| *calls *= factor);
             self.calls.retain(|(_, calls)| *calls >= 0.1);
             self.halved_at = Some(now);
         }

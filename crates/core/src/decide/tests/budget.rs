@@ -16,17 +16,17 @@ fn outage() -> Outage {
     Outage { since: at(-600), first_failures: 12 }
 }
 
-/// A message that was held for this many seconds without a call.
-pub(super) fn held_for(seconds: f64) -> HandOff {
+/// Returns a message that was held for this many seconds without a call.
+pub(super) fn hand_off_held_for(seconds: f64) -> HandOff {
     HandOff::for_hold(hold(HoldReason::Down, seconds), delivery())
 }
 
-fn held() -> HandOff {
-    held_for(100.0)
+fn held_hand_off() -> HandOff {
+    hand_off_held_for(100.0)
 }
 
-fn moved() -> HandOff {
-    Arrival::from_record(moved_by_sqs(), at(10)).take_hand_off(at(10)).hand_off
+fn moved_hand_off() -> HandOff {
+    Arrival::from_record(record_moved_by_sqs(), at(10)).take_hand_off(at(10)).hand_off
 }
 
 fn key(attempt: u32) -> JitterKey {
@@ -36,59 +36,60 @@ fn key(attempt: u32) -> JitterKey {
 #[test]
 fn a_held_message_spends_no_attempt_and_carries_its_outage() {
     let policy = policy(r#"{"max_attempts":0,"retryable":["A"],"non_retryable":["*"]}"#);
-    let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held());
-    assert_eq!((resend.retry_attempt, resend.spends), (3, Budget::Hold));
+    let resend = resend(&policy, &body(r#""retry_attempt":3"#), &held_hand_off());
+    assert_eq!((resend.retry_attempt, resend.budget), (3, Budget::Hold));
     let Metadata { holds, snooze_count, redrive_count, retry_history, .. } = metadata(&resend);
-    assert_eq!(holds, held_once(&resend));
+    assert_eq!(holds, holds_after_first_hold(&resend));
     assert_eq!((snooze_count, redrive_count), (0, 0));
-    assert_eq!(retry_history, [], "it has not failed");
+    assert_eq!(retry_history, [], "the message has not failed");
     assert_eq!(resend.first_sent, at(0));
 }
 
 #[test]
-fn a_hold_is_as_long_as_the_function_that_held_it_asks_and_at_most_900_s() {
-    for (asked, delay) in [(0.0, 1), (0.2, 1), (1.0, 1), (749.2, 750), (900.0, 900), (5000.0, 900)] {
-        let resend = resend(&Policy::default(), &body(""), &held_for(asked));
-        assert_eq!(resend.delay.get(), delay, "{asked}");
-        assert_eq!(RetryDelay::from(resend.delay), resend.waited);
+fn a_hold_lasts_as_long_as_requested_and_at_most_900_s() {
+    for (requested, delay) in [(0.0, 1), (0.2, 1), (1.0, 1), (749.2, 750), (900.0, 900), (5000.0, 900)] {
+        let resend = resend(&Policy::default(), &body(""), &hand_off_held_for(requested));
+        assert_eq!(resend.delay.get(), delay, "{requested}");
+        assert_eq!(RetryDelay::from(resend.delay), resend.total_delay);
     }
-    let first = resend(&Policy::default(), &body(""), &held_for(250.0));
-    let second = resend(&Policy::default(), first.body(), &held_for(500.0));
+    let first = resend(&Policy::default(), &body(""), &hand_off_held_for(250.0));
+    let second = resend(&Policy::default(), first.body(), &hand_off_held_for(500.0));
     let after = metadata(&second);
     assert_eq!(after.holds, Holds::from_members(Some(at(-600)), 12, 750));
-    assert_eq!(after.first_sent(at(500)), at(0), "what a held message says of its first sending is ours");
+    assert_eq!(after.first_sent(at(500)), at(0), "the first send time of a held message is trusted");
 }
 
-/// Otherwise, new environments in an outage would treat it as a message that never failed, and probe with poison.
+/// Without the history, new environments in an outage would treat the message as one that never failed, and use poison
+/// for a probe.
 #[test]
-fn a_held_messages_own_call_is_in_its_history_and_spends_nothing() {
+fn the_call_of_a_held_message_is_in_its_history_but_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
-    let probed = || HandOff::for_hold_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
-    let first = resend(&minutes(), &body(r#""retry_attempt":1"#), &probed());
-    assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (1, Budget::Hold, 7));
+    let probe_failure = || HandOff::for_hold_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
+    let first = resend(&one_minute_policy(), &body(r#""retry_attempt":1"#), &probe_failure());
+    assert_eq!((first.retry_attempt, first.budget, first.delay.get()), (1, Budget::Hold, 7));
     let past = PastFailure::new(1, at(5), "HttpStatus.503", "HTTP 503");
     assert_eq!(metadata(&first).holds, Holds::from_members(Some(at(-600)), 12, 7));
-    let second = metadata(&resend(&minutes(), first.body(), &probed()));
+    let second = metadata(&resend(&one_minute_policy(), first.body(), &probe_failure()));
     assert_eq!((second.retry_attempt, second.failed_calls()), (1, 2));
     assert_eq!(second.retry_history, [past.clone(), past]);
 }
 
-/// A rate limit is not an outage, so no other environment may treat it as one.
+/// A rate limit is not an outage, so other environments must not treat it as one.
 #[test]
-fn a_rate_limited_message_carries_no_outage_and_its_hold_counts() {
-    let limited = || HandOff::for_hold(hold(HoldReason::RateLimited, 7.0), delivery());
-    let first = resend(&minutes(), &body(""), &limited());
-    assert_eq!((first.retry_attempt, first.spends, first.delay.get()), (0, Budget::Hold, 7));
+fn a_rate_limited_message_carries_no_outage_but_its_hold_counts() {
+    let rate_limited = || HandOff::for_hold(hold(HoldReason::RateLimited, 7.0), delivery());
+    let first = resend(&one_minute_policy(), &body(""), &rate_limited());
+    assert_eq!((first.retry_attempt, first.budget, first.delay.get()), (0, Budget::Hold, 7));
     assert_eq!(metadata(&first).holds, Holds::from_members(None, 0, 7));
     assert_eq!(metadata(&first).retry_history, []);
     let members = format!(r#""held_since":"{}","held_seconds":4000"#, format_rfc3339(at(-4000)));
-    let after = metadata(&resend(&minutes(), &body(&members), &limited()));
+    let after = metadata(&resend(&one_minute_policy(), &body(&members), &rate_limited()));
     assert_eq!(after.holds, Holds::from_members(None, 0, 4007), "the outage is over");
 }
 
-/// Otherwise, it would be held forever, and its error would be lost.
+/// If the name alone counted, the message would be held forever and its error would be lost.
 #[test]
-fn a_handlers_own_error_may_have_the_name_of_a_hold() {
+fn a_handlers_error_can_have_the_name_of_a_hold() {
     let error = HandlerError::unavailable("RateLimited", "wait");
     let called = HandOff::for_hold_after_call(&error, hold(HoldReason::NotNow, 7.0), delivery());
     assert_eq!(called.was_called(), Some(true));
@@ -99,106 +100,119 @@ fn a_handlers_own_error_may_have_the_name_of_a_hold() {
 }
 
 #[test]
-fn a_failure_after_a_hold_ends_the_hold_and_keeps_its_time() {
+fn a_failure_after_a_hold_ends_it_but_keeps_the_held_time() {
     let members =
         format!(r#""held_since":"{}","held_seconds":4000,"redrive_count":2"#, format_rfc3339(at(-4000)));
-    for failure in [transient(), snooze(), HandOff::for_not_started(delivery()), moved()] {
-        let after = metadata(&resend(&minutes(), &body(&members), &failure));
+    for failure in [transient_failure(), snooze(), HandOff::for_not_started(delivery()), moved_hand_off()] {
+        let after = metadata(&resend(&one_minute_policy(), &body(&members), &failure));
         assert_eq!(after.holds, Holds::from_members(None, 0, 4000));
     }
     let history = r#""retry_attempt":1,"retry_history":[{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"d"}]"#;
-    assert_eq!(metadata(&resend(&minutes(), &body(history), &held())).retry_history.len(), 1, "of before");
+    assert_eq!(
+        metadata(&resend(&one_minute_policy(), &body(history), &held_hand_off())).retry_history.len(),
+        1,
+        "the earlier history is kept"
+    );
 }
 
-/// A message at its limit is called, except before the end of a `Retry-After`.
+/// A message at its limit is called, unless a `Retry-After` has not ended yet.
 #[test]
 fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
-    let last = resend(&policy, &body(r#""held_seconds":30"#), &held());
-    assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60), "no longer than it may be");
-    let last = resend(&policy, &body(r#""held_seconds":59"#), &held());
-    assert_eq!((last.spends, held_seconds(&last)), (Budget::Hold, 60));
-    let after = resend(&policy, &body(r#""held_seconds":60"#), &held());
-    assert_eq!((after.spends, held_seconds(&after)), (Budget::Hold, 160));
-    assert_eq!(held_seconds(&resend(&policy, &body(r#""held_seconds":959"#), &held())), 1059);
-    let given_up = give_up(&policy, &body(r#""held_seconds":960"#), &held());
+    let last = resend(&policy, &body(r#""held_seconds":30"#), &held_hand_off());
+    assert_eq!((last.budget, held_seconds(&last)), (Budget::Hold, 60), "no longer than the limit");
+    let last = resend(&policy, &body(r#""held_seconds":59"#), &held_hand_off());
+    assert_eq!((last.budget, held_seconds(&last)), (Budget::Hold, 60));
+    let after = resend(&policy, &body(r#""held_seconds":60"#), &held_hand_off());
+    assert_eq!((after.budget, held_seconds(&after)), (Budget::Hold, 160));
+    assert_eq!(held_seconds(&resend(&policy, &body(r#""held_seconds":959"#), &held_hand_off())), 1059);
+    let given_up = give_up(&policy, &body(r#""held_seconds":960"#), &held_hand_off());
     let explanation = "Held for 960 s without a successful call (hold_seconds_max is 60)".to_owned();
     assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
     let called = HandOff::for_hold_after_call(&error, hold(HoldReason::NotNow, 100.0), delivery());
-    assert_eq!(resend(&policy, &body(r#""held_seconds":59"#), &called).spends, Budget::Hold);
+    assert_eq!(resend(&policy, &body(r#""held_seconds":59"#), &called).budget, Budget::Hold);
     let given_up = give_up(&policy, &body(r#""held_seconds":60"#), &called);
     let explanation = "Held for 60 s without a successful call (hold_seconds_max is 60)".to_owned();
     assert_eq!(given_up, GiveUp { reason: DeadLetterReason::HoldTimeExceeded, explanation });
-    let without = super::policy(r#"{"circuit_breaker":false}"#);
-    let resend = resend(&without, &body(""), &held());
-    assert_eq!(resend.spends, Budget::Hold, "held before the breaker was turned off");
+    let without_breaker = super::policy(r#"{"circuit_breaker":false}"#);
+    let resend = resend(&without_breaker, &body(""), &held_hand_off());
+    assert_eq!(resend.budget, Budget::Hold, "held before the breaker was turned off");
 }
 
 #[test]
-fn holds_above_a_minute_end_together_and_shorter_ones_as_asked() {
-    let hold = |asked| {
-        let times = HoldTimes { asked_seconds: Some(asked), held_seconds: 0, left: None };
+fn only_holds_longer_than_a_minute_end_together() {
+    let hold_seconds = |requested| {
+        let times = HoldTimes { requested_seconds: Some(requested), held_seconds: 0, left: None };
         let now = at(13);
         assert_eq!(now.timestamp() % 10, 3);
         hold_delay(&Policy::default(), times, now).get()
     };
-    let asked = [1, 59, 60, 61, 67, 68, 890, 900];
-    assert_eq!(asked.map(hold), [1, 59, 60, 67, 67, 77, 897, 900]);
+    let requested = [1, 59, 60, 61, 67, 68, 890, 900];
+    assert_eq!(requested.map(hold_seconds), [1, 59, 60, 67, 67, 77, 897, 900]);
 }
 
 /// Counted from the hold limit, not from the last hold: otherwise, each wait would start another one.
 #[test]
-fn a_message_waits_for_900_s_beyond_its_hold_limit_in_all() {
+fn a_message_waits_at_most_900_s_beyond_its_hold_limit() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60}}"#);
     let grace = |held_seconds| hold_grace(&policy, held_seconds).as_secs();
     assert_eq!([0, 60, 61, 500, 959, 960, 5000].map(grace), [900, 900, 899, 460, 1, 0, 0]);
 }
 
 #[test]
-fn a_hold_ends_with_the_message() {
+fn a_hold_ends_before_the_message_expires() {
     // Sent at second 0, decided at second 10.
-    let with = |age: u32, members: &str| {
-        decided(&policy(&format!(r#"{{"max_age_seconds":{age}}}"#)), &body(members), &held())
+    let decide_with = |age: u32, members: &str| {
+        decide_failure(&policy(&format!(r#"{{"max_age_seconds":{age}}}"#)), &body(members), &held_hand_off())
     };
     let delay = |decision| match decision {
         Decision::Resend(resend) => resend.delay.get(),
         other => panic!("{other:?}"),
     };
-    for (age, half_of_what_is_left) in [(300, 100), (100, 45), (40, 15), (25, 7), (13, 1), (11, 1)] {
-        assert_eq!(delay(with(age, r#""held_seconds":100"#)), half_of_what_is_left, "{age}");
-        assert_eq!(delay(with(age, "")), half_of_what_is_left, "{age}");
+    for (age, half_of_remaining) in [(300, 100), (100, 45), (40, 15), (25, 7), (13, 1), (11, 1)] {
+        assert_eq!(delay(decide_with(age, r#""held_seconds":100"#)), half_of_remaining, "{age}");
+        assert_eq!(delay(decide_with(age, "")), half_of_remaining, "{age}");
     }
-    let Decision::GiveUp(given_up) = with(10, r#""held_seconds":100"#) else { panic!("1 s is too long") };
+    let Decision::GiveUp(given_up) = decide_with(10, r#""held_seconds":100"#) else {
+        panic!("a hold of 1 s must be too long")
+    };
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
-    let expires = |second| format!(r#""held_seconds":100,"expires_at":"{}""#, format_rfc3339(at(second)));
-    assert_eq!(resend(&Policy::default(), &body(&expires(700)), &held_for(750.0)).delay.get(), 345);
-    let given_up = give_up(&Policy::default(), &body(&expires(10)), &held());
+    let members_with_expiry =
+        |second| format!(r#""held_seconds":100,"expires_at":"{}""#, format_rfc3339(at(second)));
+    assert_eq!(
+        resend(&Policy::default(), &body(&members_with_expiry(700)), &hand_off_held_for(750.0)).delay.get(),
+        345
+    );
+    let given_up = give_up(&Policy::default(), &body(&members_with_expiry(10)), &held_hand_off());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired);
 }
 
 #[test]
-fn a_message_that_comes_back_from_the_final_dlq_has_all_its_budgets_again() {
+fn a_message_sent_back_from_the_final_dlq_has_full_budgets() {
     let delivery =
         Delivery { came_back: Some(DlqReturn { last_attempt: None, generation_before: None }), ..delivery() };
     let members =
         format!(r#""held_since":"{}","held_seconds":86400,"redrive_count":20"#, format_rfc3339(at(-4000)));
-    let again =
-        resend(&Policy::default(), &body(&members), &HandOff { delivery: delivery.clone(), ..held() });
-    assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
-    let moved = resend(&Policy::default(), &body(&members), &HandOff { delivery, ..moved() });
-    assert_eq!((moved.spends, metadata(&moved).redrive_count), (Budget::Redrive, 1));
+    let held = resend(
+        &Policy::default(),
+        &body(&members),
+        &HandOff { delivery: delivery.clone(), ..held_hand_off() },
+    );
+    assert_eq!((held.budget, metadata(&held).holds), (Budget::Hold, holds_after_first_hold(&held)));
+    let moved = resend(&Policy::default(), &body(&members), &HandOff { delivery, ..moved_hand_off() });
+    assert_eq!((moved.budget, metadata(&moved).redrive_count), (Budget::Redrive, 1));
 }
 
 #[test]
-fn the_delays_of_moved_messages_double_from_seconds_to_15_minutes() {
+fn redrive_delays_double_from_seconds_to_15_minutes() {
     let (mut body, mut shortest, mut longest) = (body(""), Vec::new(), 0);
     for count in 1..=20 {
-        let resend = resend(&policy(r#"{"max_attempts":0}"#), &body, &moved());
-        assert_eq!((resend.spends, resend.retry_attempt), (Budget::Redrive, 0));
+        let resend = resend(&policy(r#"{"max_attempts":0}"#), &body, &moved_hand_off());
+        assert_eq!((resend.budget, resend.retry_attempt), (Budget::Redrive, 0));
         assert_eq!(metadata(&resend).redrive_count, count);
         let bounds = redrive_bounds(count);
-        assert!(bounds.contains(&resend.waited.get().into()), "{count}");
+        assert!(bounds.contains(&resend.total_delay.get().into()), "{count}");
         shortest.push(*bounds.start());
         longest += bounds.end();
         body = resend.body().to_owned();
@@ -206,80 +220,92 @@ fn the_delays_of_moved_messages_double_from_seconds_to_15_minutes() {
     assert_eq!(shortest[..10], [2, 5, 10, 20, 40, 80, 160, 320, 450, 450]);
     assert_eq!(longest, 12_075);
     assert_eq!(
-        give_up(&Policy::default(), &body, &moved()),
+        give_up(&Policy::default(), &body, &moved_hand_off()),
         GiveUp {
             reason: DeadLetterReason::OrchestrationFailed,
             explanation: "SQS moved it 21 times because no call was answered: max_redrives is 20".to_owned()
         }
     );
-    let never = policy(r#"{"max_redrives":0}"#);
-    assert_eq!(give_up(&never, &super::body(""), &moved()).reason, DeadLetterReason::OrchestrationFailed);
+    let without_redrives = policy(r#"{"max_redrives":0}"#);
+    assert_eq!(
+        give_up(&without_redrives, &super::body(""), &moved_hand_off()).reason,
+        DeadLetterReason::OrchestrationFailed
+    );
     assert_eq!(redrive_bounds(u32::MAX), 450..=900);
 }
 
 #[test]
 fn the_age_of_a_crashed_message_counts_from_its_first_send() {
     let policy = policy(r#"{"max_age_seconds":3600}"#);
-    let moved_once = resend(&policy, &body(""), &moved());
+    let moved_once = resend(&policy, &body(""), &moved_hand_off());
     assert_eq!(metadata(&moved_once).first_sent(at(500)), at(0));
     let delivery = Delivery { sent_at: at(500), ..delivery() };
-    let moved_again = resend(&policy, moved_once.body(), &HandOff { delivery, ..moved() });
+    let moved_again = resend(&policy, moved_once.body(), &HandOff { delivery, ..moved_hand_off() });
     assert_eq!(metadata(&moved_again).first_sent(at(1000)), at(0));
-    let given_up = give_up(&super::policy(r#"{"max_age_seconds":11}"#), &body(""), &moved());
+    let given_up = give_up(&super::policy(r#"{"max_age_seconds":11}"#), &body(""), &moved_hand_off());
     assert_eq!(given_up.reason, DeadLetterReason::MessageExpired, "at least 2 s at second 10");
 }
 
 #[test]
-fn crashes_do_not_take_the_attempts_of_answers_or_the_other_way_round() {
-    let crashed = resend(&minutes(), &body(r#""retry_attempt":3,"redrive_count":19"#), &moved());
-    assert_eq!((crashed.spends, crashed.retry_attempt), (Budget::Redrive, 3));
-    let failed = resend(&minutes(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient());
-    assert_eq!((failed.spends, failed.retry_attempt), (Budget::Attempt, 3));
+fn crashes_and_failed_calls_spend_separate_budgets() {
+    let crashed =
+        resend(&one_minute_policy(), &body(r#""retry_attempt":3,"redrive_count":19"#), &moved_hand_off());
+    assert_eq!((crashed.budget, crashed.retry_attempt), (Budget::Redrive, 3));
+    let failed =
+        resend(&one_minute_policy(), &body(r#""retry_attempt":2,"redrive_count":20"#), &transient_failure());
+    assert_eq!((failed.budget, failed.retry_attempt), (Budget::Attempt, 3));
     assert_eq!(metadata(&failed).redrive_count, 20);
 }
 
 #[test]
-fn an_answer_gives_a_message_all_its_redrives_again() {
-    for answered in [transient(), snooze()] {
-        let resent = resend(&minutes(), &body(r#""redrive_count":20"#), &answered);
+fn an_answer_resets_a_messages_redrive_budget() {
+    for answered in [transient_failure(), snooze()] {
+        let resent = resend(&one_minute_policy(), &body(r#""redrive_count":20"#), &answered);
         assert_eq!((metadata(&resent).redrive_count, metadata(&resent).redrive_count_at_answer), (20, 20));
-        let moved_again = resend(&minutes(), resent.body(), &moved());
-        assert_eq!((moved_again.spends, metadata(&moved_again).redrive_count), (Budget::Redrive, 21));
+        let moved_again = resend(&one_minute_policy(), resent.body(), &moved_hand_off());
+        assert_eq!((moved_again.budget, metadata(&moved_again).redrive_count), (Budget::Redrive, 21));
         assert_eq!(metadata(&moved_again).redrives_since_answer(), 1);
         let first = budget::redrive_delay(1, key(metadata(&resent).retry_attempt + 1));
-        assert_eq!(moved_again.waited, first, "seconds again, and not minutes");
+        assert_eq!(moved_again.total_delay, first, "starts at seconds again");
     }
-    // Messages that were never called.
-    for kind in [FailureClass::Held, FailureClass::NotStarted] {
-        let unanswered = HandOff { answer: Classification::without_delay(kind), ..transient() };
+    // These messages were never called.
+    for class in [FailureClass::Held, FailureClass::NotStarted] {
+        let unanswered =
+            HandOff { classification: Classification::without_delay(class), ..transient_failure() };
         let resent = resend(&Policy::default(), &body(r#""redrive_count":20"#), &unanswered);
-        assert_eq!(metadata(&resent).redrives_since_answer(), 20, "{kind:?}");
+        assert_eq!(metadata(&resent).redrives_since_answer(), 20, "{class:?}");
     }
 }
 
 #[test]
 fn the_explanation_of_too_many_redrives_names_the_limit() {
-    let explained = |members: &str| give_up(&Policy::default(), &body(members), &moved()).explanation;
+    let explanation =
+        |members: &str| give_up(&Policy::default(), &body(members), &moved_hand_off()).explanation;
     assert_eq!(
-        explained(r#""redrive_count":30,"redrive_count_at_answer":10"#),
+        explanation(r#""redrive_count":30,"redrive_count_at_answer":10"#),
         "SQS moved it 21 times since its last answer because no call was answered: max_redrives is 20"
     );
     assert_eq!(
-        explained(r#""redrive_count":100,"redrive_count_at_answer":100"#),
+        explanation(r#""redrive_count":100,"redrive_count_at_answer":100"#),
         "SQS moved it 101 times in all because no call was answered: with max_redrives 20 the limit in all is 100"
     );
     let last = r#""redrive_count":99,"redrive_count_at_answer":99"#;
-    assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved())).redrive_count, 100);
+    assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved_hand_off())).redrive_count, 100);
     let most = policy(r#"{"max_redrives":1000}"#);
-    assert_eq!(most.redrives_in_all_max(), 1000, "as many as the member can say");
-    let given_up = give_up(&most, &body(r#""redrive_count":1000,"redrive_count_at_answer":999"#), &moved());
+    assert_eq!(most.redrives_in_all_max(), 1000, "the highest count that the member can express");
+    let given_up =
+        give_up(&most, &body(r#""redrive_count":1000,"redrive_count_at_answer":999"#), &moved_hand_off());
     assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);
 }
 
-/// Regardless of the values that a producer writes.
+/// A producer may write any values.
 #[test]
-fn more_redrives_at_the_last_answer_than_in_all_count_as_none() {
-    let resent = resend(&minutes(), &body(r#""redrive_count":3,"redrive_count_at_answer":9"#), &moved());
+fn a_redrive_count_at_the_last_answer_above_the_total_counts_as_zero() {
+    let resent = resend(
+        &one_minute_policy(),
+        &body(r#""redrive_count":3,"redrive_count_at_answer":9"#),
+        &moved_hand_off(),
+    );
     let after = metadata(&resent);
     assert_eq!(
         (after.redrive_count, after.redrive_count_at_answer, after.redrives_since_answer()),
@@ -298,14 +324,14 @@ proptest! {
         let (mut message, mut deliveries, mut moves) = (body(""), 0, 0);
         for outcome in outcomes.iter().cycle() {
             let failed = match outcome {
-                0 => transient(),
+                0 => transient_failure(),
                 1 => snooze(),
-                2 => HandOff { answer: Classification::without_delay(FailureClass::NotStarted), ..transient() },
-                _ => moved(),
+                2 => HandOff { classification: Classification::without_delay(FailureClass::NotStarted), ..transient_failure() },
+                _ => moved_hand_off(),
             };
-            let Decision::Resend(resend) = decided(&policy, &message, &failed) else { break };
+            let Decision::Resend(resend) = decide_failure(&policy, &message, &failed) else { break };
             deliveries += 1;
-            moves += u32::from(resend.spends == Budget::Redrive);
+            moves += u32::from(resend.budget == Budget::Redrive);
             prop_assert_eq!(metadata(&resend).redrive_count, moves);
             prop_assert!(metadata(&resend).redrives_since_answer() <= max_redrives);
             message = resend.body().to_owned();
@@ -322,22 +348,26 @@ fn a_hold_forged_by_a_producer_is_ignored() {
         format!(r#""held_since":"{}","held_seconds":100"#, format_rfc3339(at(1))),
         r#""held_since":"9999-12-31T23:59:59-01:00","held_seconds":100"#.to_owned(),
     ] {
-        let after = metadata(&resend(&Policy::default(), &body(&forged), &held()));
+        let after = metadata(&resend(&Policy::default(), &body(&forged), &held_hand_off()));
         assert_eq!(after.holds.trusted_outage(Origin::Resent, at(1000)), Some(outage()), "{forged}");
     }
     let forged = format!(r#""held_since":"{}","held_seconds":86400"#, format_rfc3339(at(-86_400)));
-    let of_producer = || Delivery { origin: Origin::Producer, ..delivery() };
-    let again = resend(&Policy::default(), &body(&forged), &HandOff { delivery: of_producer(), ..held() });
-    assert_eq!((again.spends, metadata(&again).holds), (Budget::Hold, held_once(&again)));
-    // A re-send of another kind does not make it trusted, either.
-    for failure in [transient(), snooze(), moved()] {
-        let failure = HandOff { delivery: of_producer(), ..failure };
-        assert_eq!(metadata(&resend(&minutes(), &body(&forged), &failure)).holds, Holds::default());
+    let producer_delivery = || Delivery { origin: Origin::Producer, ..delivery() };
+    let held = resend(
+        &Policy::default(),
+        &body(&forged),
+        &HandOff { delivery: producer_delivery(), ..held_hand_off() },
+    );
+    assert_eq!((held.budget, metadata(&held).holds), (Budget::Hold, holds_after_first_hold(&held)));
+    // Nor does another kind of re-send make it trusted.
+    for failure in [transient_failure(), snooze(), moved_hand_off()] {
+        let failure = HandOff { delivery: producer_delivery(), ..failure };
+        assert_eq!(metadata(&resend(&one_minute_policy(), &body(&forged), &failure)).holds, Holds::default());
     }
 }
 
-/// Checks a message that was never held before.
-fn held_once(resend: &Resend) -> Holds {
+/// Returns the holds of a message after its first hold.
+fn holds_after_first_hold(resend: &Resend) -> Holds {
     Holds::from_members(Some(at(-600)), 12, u32::from(resend.delay.get()))
 }
 

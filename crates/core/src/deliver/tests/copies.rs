@@ -1,52 +1,58 @@
-//! A message that may have been accepted is sent only one more time: each such send may create a copy.
+//! A message that may have been accepted is sent only once more, since each further send may create a copy.
 
 use super::*;
 
-fn failing(fault: Fault) -> Answer {
+fn failing_answer(fault: Fault) -> Answer {
     Answer::Failing(vec![("a", fault)])
 }
 
-fn after(seconds: u64, answer: Answer) -> Answer {
+fn late_answer(seconds: u64, answer: Answer) -> Answer {
     Answer::After(seconds, Box::new(answer))
 }
 
 #[test]
 fn a_possibly_accepted_message_is_sent_at_most_twice() {
     for fault in [Fault::NoAnswer, Fault::Service] {
-        let queue = FakeQueue::new([failing(fault)]);
-        assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
+        let queue = FakeQueue::new([failing_answer(fault)]);
+        assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(error(fault))]);
         assert_eq!(queue.times(), [0, 2000], "{fault:?}");
-        assert_eq!(queue.clock.now(), at(2), "nothing is left to wait for");
+        assert_eq!(queue.clock.now(), at(2), "no response is outstanding");
     }
 }
 
 #[test]
-fn each_entry_reports_its_possible_number_of_messages() {
-    let counted = |script: Vec<Answer>| {
+fn each_entry_reports_its_number_of_possible_copies() {
+    let count_ambiguous_sends = |script: Vec<Answer>| {
         let queue = FakeQueue::new(script);
         let (clock, messages) = (&queue.clock, messages(&["a", "b"]));
         let delivered = clock.block_on(deliver_counted(&queue, clock, at(30), messages));
-        delivered.iter().map(|entry| (entry.outcome.is_ok(), entry.perhaps_done)).collect::<Vec<_>>()
+        delivered.iter().map(|entry| (entry.outcome.is_ok(), entry.ambiguous_sends)).collect::<Vec<_>>()
     };
-    assert_eq!(counted(vec![Answer::All]), [(true, 1), (true, 1)]);
-    assert_eq!(counted(vec![failing(Fault::NoAnswer), Answer::All]), [(true, 2), (true, 1)]);
-    assert_eq!(counted(vec![failing(Fault::Throttled), Answer::All]), [(true, 1), (true, 1)]);
-    assert_eq!(counted(vec![failing(Fault::Service)]), [(false, 2), (true, 1)]);
-    assert_eq!(counted(vec![failing(Fault::Sender)]), [(false, 0), (true, 1)]);
-    assert_eq!(counted(vec![Answer::Hang]), [(false, 2), (false, 2)]);
+    assert_eq!(count_ambiguous_sends(vec![Answer::All]), [(true, 1), (true, 1)]);
     assert_eq!(
-        counted(vec![after(20, Answer::All), Answer::All]),
+        count_ambiguous_sends(vec![failing_answer(Fault::NoAnswer), Answer::All]),
+        [(true, 2), (true, 1)]
+    );
+    assert_eq!(
+        count_ambiguous_sends(vec![failing_answer(Fault::Throttled), Answer::All]),
+        [(true, 1), (true, 1)]
+    );
+    assert_eq!(count_ambiguous_sends(vec![failing_answer(Fault::Service)]), [(false, 2), (true, 1)]);
+    assert_eq!(count_ambiguous_sends(vec![failing_answer(Fault::Sender)]), [(false, 0), (true, 1)]);
+    assert_eq!(count_ambiguous_sends(vec![Answer::Hang]), [(false, 2), (false, 2)]);
+    assert_eq!(
+        count_ambiguous_sends(vec![late_answer(20, Answer::All), Answer::All]),
         [(true, 2), (true, 2)],
-        "the late one counts, too"
+        "the late response counts, too"
     );
 }
 
 #[test]
 fn refused_or_unsent_messages_are_retried_until_the_deadline() {
     for fault in [Fault::Throttled, Fault::NotSent] {
-        let queue = FakeQueue::new([failing(fault)]);
-        assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(fault))]);
-        // 50 ms, doubling up to 2 s, each shortened by up to half by the clock's sub-second part.
+        let queue = FakeQueue::new([failing_answer(fault)]);
+        assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(error(fault))]);
+        // Waits double from 50 ms to 2 s; the clock's sub-second part shortens each by up to half.
         let first = [0, 50, 148, 333, 666, 1200, 2640];
         let every_two_seconds = (4000..30_000).step_by(2000);
         assert_eq!(
@@ -58,38 +64,38 @@ fn refused_or_unsent_messages_are_retried_until_the_deadline() {
 }
 
 #[test]
-fn refusals_do_not_count_among_the_sends_that_may_have_been_accepted() {
+fn a_refused_send_does_not_count_as_possibly_accepted() {
     let queue = FakeQueue::new([
-        failing(Fault::Throttled),
-        failing(Fault::NoAnswer),
-        failing(Fault::NotSent),
-        failing(Fault::Throttled),
-        failing(Fault::Service),
+        failing_answer(Fault::Throttled),
+        failing_answer(Fault::NoAnswer),
+        failing_answer(Fault::NotSent),
+        failing_answer(Fault::Throttled),
+        failing_answer(Fault::Service),
         Answer::All,
     ]);
-    assert_eq!(delivered_within(30, &queue, &["a"]), [Err(error(Fault::Service))]);
+    assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(error(Fault::Service))]);
     assert_eq!(queue.requests().len(), 5);
 }
 
 #[test]
 fn an_unanswered_send_is_repeated_after_half_of_the_remaining_time() {
-    let queue = FakeQueue::new([after(14, Answer::All)]);
-    assert_eq!(delivered_within(30, &queue, &["a", "b"]), sent(&["a", "b"]));
+    let queue = FakeQueue::new([late_answer(14, Answer::All)]);
+    assert_eq!(deliver_bodies_within(30, &queue, &["a", "b"]), sent_outcomes(&["a", "b"]));
     assert_eq!((queue.times(), queue.clock.now()), (vec![0], at(14)));
 }
 
 #[test]
-fn the_answer_of_the_first_send_counts_also_after_the_second_began() {
-    let queue = FakeQueue::new([after(20, Answer::All), Answer::Hang]);
-    assert_eq!(delivered_within(30, &queue, &["a"]), sent(&["a"]));
+fn the_first_sends_response_counts_even_after_a_second_send() {
+    let queue = FakeQueue::new([late_answer(20, Answer::All), Answer::Hang]);
+    assert_eq!(deliver_bodies_within(30, &queue, &["a"]), sent_outcomes(&["a"]));
     assert_eq!((queue.times(), queue.clock.now()), (vec![0, 15_000], at(20)));
 }
 
 #[test]
-fn an_unanswered_message_is_sent_twice_however_long_the_deadline() {
+fn an_unanswered_message_is_sent_twice_regardless_of_deadline() {
     for seconds in [11, 30, 900] {
         let queue = FakeQueue::new([Answer::Hang]);
-        assert_eq!(delivered_within(seconds, &queue, &["a"]), [Err(no_answer())]);
+        assert_eq!(deliver_bodies_within(seconds, &queue, &["a"]), [Err(no_answer())]);
         assert_eq!(queue.times().len(), 2, "{seconds} s");
         assert_eq!(queue.clock.now(), at(seconds));
     }
@@ -98,54 +104,57 @@ fn an_unanswered_message_is_sent_twice_however_long_the_deadline() {
 #[test]
 fn an_unanswered_message_is_sent_once_with_under_five_seconds_left() {
     let queue = FakeQueue::new([Answer::Hang]);
-    assert_eq!(delivered_within(5, &queue, &["a"]), [Err(no_answer())]);
+    assert_eq!(deliver_bodies_within(5, &queue, &["a"]), [Err(no_answer())]);
     assert_eq!(queue.times(), [0]);
 }
 
 #[test]
 fn a_refusal_keeps_the_possible_copy_of_an_earlier_send() {
     for fault in [Fault::Sender, Fault::Throttled] {
-        let queue = FakeQueue::new([failing(Fault::NoAnswer), failing(fault)]);
-        assert_eq!(delivered(&queue, &["a"]), [Err(error(Fault::NoAnswer))], "{fault:?}");
-        let queue = FakeQueue::new([Answer::Hang, failing(fault)]);
-        assert_eq!(delivered_within(30, &queue, &["a"]), [Err(no_answer())], "{fault:?}");
+        let queue = FakeQueue::new([failing_answer(Fault::NoAnswer), failing_answer(fault)]);
+        assert_eq!(deliver_bodies(&queue, &["a"]), [Err(error(Fault::NoAnswer))], "{fault:?}");
+        let queue = FakeQueue::new([Answer::Hang, failing_answer(fault)]);
+        assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(no_answer())], "{fault:?}");
     }
 }
 
 #[test]
 fn an_unanswered_send_after_a_refusal_is_not_reported_as_refused() {
-    let queue = FakeQueue::new([failing(Fault::Throttled), Answer::Hang]);
-    assert_eq!(delivered_within(4, &queue, &["a"]), [Err(no_answer())]);
+    let queue = FakeQueue::new([failing_answer(Fault::Throttled), Answer::Hang]);
+    assert_eq!(deliver_bodies_within(4, &queue, &["a"]), [Err(no_answer())]);
     assert_eq!(queue.times(), [0, 50]);
 }
 
 #[test]
-fn entries_of_one_batch_have_their_own_second_send() {
+fn each_entry_of_a_batch_has_its_own_second_send() {
     let queue = FakeQueue::new([
         Answer::Failing(vec![("a", Fault::NoAnswer), ("b", Fault::Throttled)]),
         Answer::All,
         Answer::Failing(vec![("a", Fault::NoAnswer)]),
     ]);
-    let outcomes = delivered(&queue, &["a", "b", "c"]);
-    assert_eq!(outcomes, [Err(error(Fault::NoAnswer)), sent(&["b"]).remove(0), sent(&["c"]).remove(0)]);
+    let outcomes = deliver_bodies(&queue, &["a", "b", "c"]);
+    assert_eq!(
+        outcomes,
+        [Err(error(Fault::NoAnswer)), sent_outcomes(&["b"]).remove(0), sent_outcomes(&["c"]).remove(0)]
+    );
     assert_eq!(queue.requests(), [vec!["a", "b", "c"], vec!["b"], vec!["a"]]);
 }
 
 /// Otherwise, the record would be reported as failed, received again, and sent a third time.
 #[test]
-fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another() {
+fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another_send() {
     let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
     let queue = FakeQueue::new([
-        after(20, late),
+        late_answer(20, late),
         Answer::Failing(vec![("b", Fault::Throttled)]),
-        after(10, Answer::All),
+        late_answer(10, Answer::All),
     ]);
-    assert_eq!(delivered_within(30, &queue, &["a", "b"]), sent(&["a", "b"]));
+    assert_eq!(deliver_bodies_within(30, &queue, &["a", "b"]), sent_outcomes(&["a", "b"]));
     assert_eq!(queue.requests(), [vec!["a", "b"], vec!["a", "b"], vec!["b"]]);
     assert_eq!(queue.times(), [0, 15_000, 15_050]);
 }
 
-/// Loses the responses to the first changes, and makes the next one.
+/// Loses the responses to the first changes, then confirms the next one.
 struct LosingAnswers {
     clock: FakeClock,
     lost: Mutex<u32>,
@@ -163,12 +172,12 @@ impl VisibilityControl for LosingAnswers {
     }
 }
 
-/// A repeated change creates no copy, and without the change a retry is too early.
+/// Repeating a change creates no copy, and without the change the retry would be too early.
 #[test]
-fn a_change_of_visibility_is_made_again_however_many_answers_are_lost() {
+fn a_visibility_change_is_repeated_after_any_number_of_lost_answers() {
     let queue = LosingAnswers { clock: FakeClock::new(), lost: Mutex::new(5) };
     let receives = vec![("handle".to_owned(), VisibilitySeconds::ZERO)];
     let changed = change_visibility(&queue, &queue.clock, at(30), receives);
     assert_eq!(queue.clock.block_on(changed), [Ok(())]);
-    assert_eq!(queue.clock.now(), at(10), "two seconds before each");
+    assert_eq!(queue.clock.now(), at(10), "two seconds before each repetition");
 }

@@ -1,4 +1,4 @@
-//! Send → report.
+//! Sends, and the events that report them.
 
 use super::*;
 use crate::events::Event;
@@ -18,7 +18,7 @@ impl Observer for Observed {
 }
 
 /// The event of a confirmed send, identified by the record's id.
-fn confirmed(record: &str) -> Event {
+fn confirmed_event(record: &str) -> Event {
     Event::DeadLettered {
         trace_id: None,
         message_id: None,
@@ -30,18 +30,18 @@ fn confirmed(record: &str) -> Event {
     }
 }
 
-fn not_confirmed(record: &str, code: &str) -> Event {
+fn not_confirmed_event(record: &str, code: &str) -> Event {
     Event::NotConfirmed { sqs_message_id: record.to_owned(), send: "final record", code: code.to_owned() }
 }
 
-/// Sends records `r-BODY` with these bodies. Returns the confirmed ones and the events.
-fn reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
+/// Sends messages with these bodies for the records `r-BODY`. Returns the confirmed records and the events.
+fn send_reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
     let outgoing = bodies
         .iter()
         .map(|body| {
             let record = format!("r-{body}");
             let content = Content { body: (*body).to_owned(), ..Content::default() };
-            Outgoing::new(receipt(&record), content, confirmed(&record))
+            Outgoing::new(receipt(&record), content, confirmed_event(&record))
         })
         .collect();
     let observer = Observed::default();
@@ -61,35 +61,35 @@ fn a_reserve_takes_at_most_half_of_the_remaining_time() {
     assert_eq!(stop_time(reserve, at(0), at(30)), at(25));
     assert_eq!(stop_time(reserve, at(0), at(10)), at(5));
     assert_eq!(stop_time(reserve, at(0), at(4)), at(2));
-    assert_eq!(stop_time(reserve, at(4), at(0)), at(0), "a deadline that is past stays where it is");
+    assert_eq!(stop_time(reserve, at(4), at(0)), at(0), "a past deadline is not changed");
 }
 
 #[test]
 fn a_confirmed_send_confirms_its_record_and_is_observed_once() {
     let queue = FakeQueue::new([Answer::All]);
-    let (done, events) = reported(&queue, &["a", "b"]);
+    let (done, events) = send_reported(&queue, &["a", "b"]);
     assert_eq!(
         (done, events),
-        (vec!["r-a".to_owned(), "r-b".to_owned()], vec![confirmed("r-a"), confirmed("r-b")])
+        (vec!["r-a".to_owned(), "r-b".to_owned()], vec![confirmed_event("r-a"), confirmed_event("r-b")])
     );
 }
 
 #[test]
-fn a_record_confirmed_at_the_second_try_is_observed_once() {
+fn a_record_confirmed_on_the_second_try_is_observed_once() {
     let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Throttled)]), Answer::All]);
-    let (done, events) = reported(&queue, &["a", "b"]);
+    let (done, events) = send_reported(&queue, &["a", "b"]);
     assert_eq!(done, ["r-a", "r-b"]);
-    assert_eq!(events, [confirmed("r-a"), confirmed("r-b")]);
+    assert_eq!(events, [confirmed_event("r-a"), confirmed_event("r-b")]);
 }
 
 #[test]
 fn each_entry_is_confirmed_by_its_own_outcome_alone() {
     let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
     assert_eq!(
-        reported(&queue, &["a", "b", "c"]),
+        send_reported(&queue, &["a", "b", "c"]),
         (
             vec!["r-a".to_owned(), "r-c".to_owned()],
-            vec![confirmed("r-a"), not_confirmed("r-b", "SenderCode"), confirmed("r-c")]
+            vec![confirmed_event("r-a"), not_confirmed_event("r-b", "SenderCode"), confirmed_event("r-c")]
         )
     );
 }
@@ -97,36 +97,39 @@ fn each_entry_is_confirmed_by_its_own_outcome_alone() {
 #[test]
 fn a_queue_that_never_answers_confirms_nothing() {
     let queue = FakeQueue::new([Answer::Hang]);
-    let (done, events) = reported(&queue, &["a", "b"]);
+    let (done, events) = send_reported(&queue, &["a", "b"]);
     assert_eq!(done, [""; 0]);
     assert_eq!(
         events,
-        [not_confirmed("r-a", "NoAnswerBeforeDeadline"), not_confirmed("r-b", "NoAnswerBeforeDeadline")]
+        [
+            not_confirmed_event("r-a", "NoAnswerBeforeDeadline"),
+            not_confirmed_event("r-b", "NoAnswerBeforeDeadline")
+        ]
     );
 }
 
 #[test]
 fn an_unsendable_message_is_reported_and_the_others_are_sent() {
     let queue = FakeQueue::new([Answer::All]);
-    let (done, events) = reported(&queue, &["a", "\u{FFFE}", "", "b"]);
+    let (done, events) = send_reported(&queue, &["a", "\u{FFFE}", "", "b"]);
     assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(queue.requests(), [["a", "b"]]);
     assert_eq!(
         events,
         [
-            not_confirmed("r-\u{FFFE}", "IllegalCharacter"),
-            not_confirmed("r-", "EmptyBody"),
-            confirmed("r-a"),
-            confirmed("r-b"),
+            not_confirmed_event("r-\u{FFFE}", "IllegalCharacter"),
+            not_confirmed_event("r-", "EmptyBody"),
+            confirmed_event("r-a"),
+            confirmed_event("r-b"),
         ]
     );
 }
 
 #[test]
-fn the_code_of_an_unsendable_message_names_no_attribute() {
+fn the_code_of_an_unsendable_message_contains_no_attribute_name() {
     let attributes = [("secret".to_owned(), crate::message::Attribute::string(""))].into();
     let content = Content { body: "b".to_owned(), attributes, ..Content::default() };
-    let outgoing = Outgoing::new(receipt("r"), content, confirmed("r"));
+    let outgoing = Outgoing::new(receipt("r"), content, confirmed_event("r"));
     assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
 }
 
@@ -141,7 +144,7 @@ impl Observer for Traced {
 }
 
 #[test]
-fn each_send_has_one_span_with_its_outcome_over_all_tries() {
+fn each_send_has_one_span_for_all_its_tries() {
     let queue = FakeQueue::new([Answer::After(2, Box::new(Answer::Failing(vec![("b", Fault::Sender)])))]);
     let parent = |span_id| SpanContext { trace_id: 1, span_id, is_sampled: true };
     let bodies = ["\u{FFFE}", "a", "b", "not traced"];

@@ -35,27 +35,27 @@ fn annotation() -> Annotation {
     }
 }
 
-/// Attributes `a0`, `a1`… of growing size, all of type String.
-fn producer(count: usize) -> Attributes {
+/// Attributes `a0`, `a1`… of increasing size, all of type String.
+fn producer_attributes(count: usize) -> Attributes {
     (0..count).map(|index| (format!("a{index}"), Attribute::string("x".repeat(index + 1)))).collect()
 }
 
-fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
+fn attribute_text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
     attributes[name].text().unwrap()
 }
 
-fn names(attributes: &Attributes) -> Vec<&str> {
+fn attribute_names(attributes: &Attributes) -> Vec<&str> {
     attributes.keys().map(String::as_str).collect()
 }
 
 #[test]
-fn a_final_record_has_the_code_the_text_and_the_document() {
-    let attributes = annotate_attributes(&producer(1), 100, &annotation());
-    assert_eq!(names(&attributes), ["DeadLetter", "ErrorDetails", "ErrorType", "a0"]);
-    assert_eq!(text(&attributes, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
-    assert_eq!(text(&attributes, ERROR_DETAILS), annotation().details);
+fn a_final_record_has_the_code_the_details_and_the_document() {
+    let attributes = annotate_attributes(&producer_attributes(1), 100, &annotation());
+    assert_eq!(attribute_names(&attributes), ["DeadLetter", "ErrorDetails", "ErrorType", "a0"]);
+    assert_eq!(attribute_text(&attributes, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(attribute_text(&attributes, ERROR_DETAILS), annotation().details);
     assert_eq!(
-        text(&attributes, DEAD_LETTER),
+        attribute_text(&attributes, DEAD_LETTER),
         concat!(
             r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503","function":"orders:7"},"attempts":5,"#,
             r#""first_sent_time":"2026-07-25T17:20:00.000000Z","dead_lettered_at":"2026-07-25T18:20:00.000000Z","#,
@@ -68,16 +68,16 @@ fn a_final_record_has_the_code_the_text_and_the_document() {
 }
 
 #[test]
-fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
+fn log_lines_are_dropped_before_any_byte_of_the_annotation() {
     let mut given = annotation();
     given.record.cause.message = "m".repeat(5000);
-    let without = given.clone();
+    let without_logs = given.clone();
     given.record.last_attempt_logs = Some(attempt_logs());
     let mut has_logs = Vec::new();
     for free in (0..7000).step_by(13) {
         let body_bytes = MESSAGE_BYTES_MAX - free;
-        let [given, expected] =
-            [&given, &without].map(|one| annotate_attributes(&producer(0), body_bytes, one));
+        let [given, expected] = [&given, &without_logs]
+            .map(|annotation| annotate_attributes(&producer_attributes(0), body_bytes, annotation));
         assert!(body_bytes + attributes_size(&given) <= MESSAGE_BYTES_MAX);
         has_logs.push(given != expected);
         if given != expected {
@@ -88,7 +88,7 @@ fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
     }
     assert!(
         has_logs.is_sorted() && !has_logs[0] && has_logs.last() == Some(&true),
-        "where there is room, they are there"
+        "the log lines are present wherever they fit"
     );
 }
 
@@ -96,9 +96,9 @@ fn the_log_lines_give_way_before_a_byte_of_the_annotation_does() {
 fn unverified_cause_is_marked() {
     let mut unverified = annotation();
     unverified.record.cause.unverified = true;
-    let attributes = annotate_attributes(&producer(0), 100, &unverified);
+    let attributes = annotate_attributes(&producer_attributes(0), 100, &unverified);
     assert!(
-        text(&attributes, DEAD_LETTER)
+        attribute_text(&attributes, DEAD_LETTER)
             .contains(r#""message":"HTTP 503","function":"orders:7","unverified":true"#)
     );
 }
@@ -108,36 +108,42 @@ fn details_are_at_most_1_kib_and_the_document_4_kib() {
     let mut long = annotation();
     long.details = "d".repeat(100_000);
     long.record.cause.message = "m".repeat(100_000);
-    let attributes = annotate_attributes(&producer(0), 100, &long);
-    assert_eq!(text(&attributes, ERROR_DETAILS), format!("{}…{}", "d".repeat(681), "d".repeat(340)));
-    assert_eq!(text(&attributes, DEAD_LETTER).len(), 4096);
+    let attributes = annotate_attributes(&producer_attributes(0), 100, &long);
+    assert_eq!(
+        attribute_text(&attributes, ERROR_DETAILS),
+        format!("{}…{}", "d".repeat(681), "d".repeat(340))
+    );
+    assert_eq!(attribute_text(&attributes, DEAD_LETTER).len(), 4096);
 }
 
 #[test]
-fn empty_details_become_a_dash_since_sqs_refuses_an_empty_attribute() {
+fn empty_details_become_a_dash() {
     let mut silent = annotation();
     silent.details = String::new();
-    assert_eq!(text(&annotate_attributes(&producer(0), 100, &silent), ERROR_DETAILS), "-");
+    assert_eq!(
+        attribute_text(&annotate_attributes(&producer_attributes(0), 100, &silent), ERROR_DETAILS),
+        "-"
+    );
 }
 
 #[test]
-fn seven_producer_attributes_stand_beside_ours() {
-    let attributes = annotate_attributes(&producer(7), 100, &annotation());
+fn seven_producer_attributes_fit_next_to_ours() {
+    let attributes = annotate_attributes(&producer_attributes(7), 100, &annotation());
     assert_eq!(attributes.len(), 10);
     let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
     assert!(record.folded_attributes.is_empty());
 }
 
 #[test]
-fn where_ten_are_not_enough_the_smallest_are_folded() {
+fn beyond_ten_attributes_the_smallest_are_folded() {
     for count in 8..=10 {
-        let attributes = annotate_attributes(&producer(count), 100, &annotation());
+        let attributes = annotate_attributes(&producer_attributes(count), 100, &annotation());
         assert_eq!(attributes.len(), 10);
         let record = DeadLetter::from_attribute(&attributes[DEAD_LETTER]).unwrap();
         let folded: Vec<_> = record.folded_attributes.keys().cloned().collect();
         let smallest: Vec<_> = (0..count - 7).map(|index| format!("a{index}")).collect();
         assert_eq!(folded, smallest);
-        assert_eq!(producers_attributes(attributes).attributes, producer(count));
+        assert_eq!(producers_attributes(attributes).attributes, producer_attributes(count));
     }
 }
 
@@ -154,7 +160,7 @@ fn folded_attributes_keep_type_and_value() {
         Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("7".to_owned()) };
     attributes.insert("n".to_owned(), number);
     let record = annotate_attributes(&attributes, 100, &annotation());
-    assert!(text(&record, DEAD_LETTER).ends_with(concat!(
+    assert!(attribute_text(&record, DEAD_LETTER).ends_with(concat!(
         r#""folded_attributes":{"b":{"data_type":"Binary.x","base64":"AA=="},"#,
         r#""large0":{"data_type":"String","text":"x"},"n":{"data_type":"Number.int","text":"7"}}}"#
     )));
@@ -163,7 +169,7 @@ fn folded_attributes_keep_type_and_value() {
 
 #[test]
 fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
-    let mut attributes = producer(0);
+    let mut attributes = producer_attributes(0);
     for index in 0..10 {
         attributes.insert(format!("a{index}"), Attribute::string("\"".repeat(5000)));
     }
@@ -179,40 +185,44 @@ fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
 
 #[test]
 fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
-    let mut attributes = producer(2);
+    let mut attributes = producer_attributes(2);
     attributes.insert(ERROR_TYPE.to_owned(), Attribute::string("the producer's"));
     attributes.insert(ERROR_DETAILS.to_owned(), Attribute::string("the producer's own"));
     attributes.insert(DEAD_LETTER.to_owned(), Attribute::string("{}"));
     let record = annotate_attributes(&attributes, 100, &annotation());
-    assert_eq!(text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
-    assert_eq!(names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
+    assert_eq!(attribute_text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
+    assert_eq!(attribute_names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
     assert_eq!(producers_attributes(record).attributes, attributes);
 }
 
 #[test]
-fn annotation_gives_way_step_by_step_down_to_nothing() {
-    let of = |left: usize| {
+fn the_annotation_shrinks_step_by_step_to_nothing() {
+    let annotate_with_room = |left: usize| {
         let attributes = annotate_attributes(&Attributes::new(), MESSAGE_BYTES_MAX - left, &annotation());
         assert!(attributes_size(&attributes) <= left, "{left}");
         attributes
     };
-    let whole = attributes_size(&annotate_attributes(&Attributes::new(), 1, &annotation()));
-    assert_eq!(of(whole), annotate_attributes(&Attributes::new(), 1, &annotation()));
-    assert_eq!(names(&of(whole - 1)), ["DeadLetter", "ErrorDetails", "ErrorType"], "texts are cut first");
-    assert_eq!(names(&of(300)), ["ErrorDetails", "ErrorType"]);
-    assert_eq!(text(&of(300), ERROR_DETAILS), annotation().details);
+    let full_size = attributes_size(&annotate_attributes(&Attributes::new(), 1, &annotation()));
+    assert_eq!(annotate_with_room(full_size), annotate_attributes(&Attributes::new(), 1, &annotation()));
+    assert_eq!(
+        attribute_names(&annotate_with_room(full_size - 1)),
+        ["DeadLetter", "ErrorDetails", "ErrorType"],
+        "texts are cut first"
+    );
+    assert_eq!(attribute_names(&annotate_with_room(300)), ["ErrorDetails", "ErrorType"]);
+    assert_eq!(attribute_text(&annotate_with_room(300), ERROR_DETAILS), annotation().details);
     // Sizes of `ErrorType`, `String` and the code; then of `ErrorDetails`, `String` and at least one byte.
     let code = 9 + 6 + 22;
-    assert_eq!(text(&of(code + 12 + 6 + 1), ERROR_DETAILS), "-");
-    assert_eq!(names(&of(code + 12 + 6)), ["ErrorType"]);
-    assert_eq!(names(&of(code)), ["ErrorType"]);
-    assert!(of(code - 1).is_empty());
-    assert!(of(0).is_empty());
+    assert_eq!(attribute_text(&annotate_with_room(code + 12 + 6 + 1), ERROR_DETAILS), "-");
+    assert_eq!(attribute_names(&annotate_with_room(code + 12 + 6)), ["ErrorType"]);
+    assert_eq!(attribute_names(&annotate_with_room(code)), ["ErrorType"]);
+    assert!(annotate_with_room(code - 1).is_empty());
+    assert!(annotate_with_room(0).is_empty());
 }
 
 #[test]
 fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
-    let attributes = producer(10);
+    let attributes = producer_attributes(10);
     let body_bytes = MESSAGE_BYTES_MAX - attributes_size(&attributes);
     assert_eq!(annotate_attributes(&attributes, body_bytes, &annotation()), attributes);
 }
@@ -220,7 +230,7 @@ fn ten_attributes_and_no_room_to_fold_leave_the_record_unannotated() {
 /// Without the document, the producer's attribute cannot be distinguished from ours, and `redeliver redrive` would
 /// remove both.
 #[test]
-fn name_clash_without_room_to_fold_leaves_the_record_unannotated() {
+fn a_name_clash_without_room_to_fold_leaves_the_record_unannotated() {
     for name in [ERROR_TYPE, ERROR_DETAILS] {
         let attributes = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
         let body_bytes = MESSAGE_BYTES_MAX - attributes_size(&attributes) - 100;
@@ -254,9 +264,9 @@ proptest! {
                 prop_assert!(unfolded.to_json().len() <= DEAD_LETTER_BYTES_MAX);
                 prop_assert!(unfolded.cause.error_type.len() <= truncate::ERROR_TYPE_BYTES_MAX);
                 prop_assert_eq!(&attributes[ERROR_TYPE], &Attribute::string(annotation.reason.as_str()));
-                let ProducersAttributes { attributes: whole, came_back } = producers_attributes(attributes);
+                let ProducersAttributes { attributes: restored, came_back } = producers_attributes(attributes);
                 prop_assert!(came_back.is_some());
-                prop_assert_eq!(whole, producer);
+                prop_assert_eq!(restored, producer);
             }
             None => {
                 let mut without_ours = attributes.clone();
@@ -269,7 +279,7 @@ proptest! {
     }
 
     #[test]
-    fn annotation_is_whole_where_there_is_room(
+    fn the_annotation_has_its_document_if_there_is_room(
         (producer, _) in sent_message(),
         message in any_text(),
         details in any_text(),
@@ -277,7 +287,7 @@ proptest! {
         let mut annotation = annotation();
         annotation.details = details;
         annotation.record.cause.message = message;
-        // Folding may double each character of a text, and includes names and types.
+        // Folding may double each character of a value, and adds names and types.
         prop_assume!(attributes_size(&producer) * 3 + 10_000 < MESSAGE_BYTES_MAX);
         let attributes = annotate_attributes(&producer, 1, &annotation);
         prop_assert!(DeadLetter::from_attribute(&attributes[DEAD_LETTER]).is_some());

@@ -9,7 +9,7 @@ use crate::testing::at;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-fn retry() -> RetryMetadata {
+fn retry_metadata() -> RetryMetadata {
     RetryMetadata {
         last_attempt: None,
         retry_attempt: 3,
@@ -26,14 +26,14 @@ fn retry() -> RetryMetadata {
     }
 }
 
-fn resent(body: &str, retry: &RetryMetadata) -> String {
+fn resend_body(body: &str, retry: &RetryMetadata) -> String {
     MessageSchema::default().parse_envelope(body).unwrap().with_retry_metadata(retry)
 }
 
-fn malformed(body: &str) -> Malformed {
+fn parse_malformed(body: &str) -> Malformed {
     match MessageSchema::default().parse_envelope(body) {
         Err(Invalid::Format(malformed)) => malformed,
-        other => panic!("{body} gives {other:?}"),
+        other => panic!("{body} results in {other:?}"),
     }
 }
 
@@ -41,7 +41,7 @@ fn malformed(body: &str) -> Malformed {
 fn a_resend_adds_its_members_at_the_end_of_metadata() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     assert_eq!(
-        resent(&body, &retry()),
+        resend_body(&body, &retry_metadata()),
         format!(
             r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":3,"next_retry_time":"2026-07-25T17:21:00.000000Z","first_sent_time":"2026-07-25T17:20:00.000000Z"}},"data":{{}}}}"#
         )
@@ -51,17 +51,18 @@ fn a_resend_adds_its_members_at_the_end_of_metadata() {
 #[test]
 fn a_resend_writes_times_as_utc_with_microseconds_and_z() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    let retry = RetryMetadata { next_retry_time: at(0) + chrono::TimeDelta::nanoseconds(1_999), ..retry() };
-    assert!(resent(&body, &retry).contains(r#""next_retry_time":"2026-07-25T17:20:00.000001Z""#));
+    let retry =
+        RetryMetadata { next_retry_time: at(0) + chrono::TimeDelta::nanoseconds(1_999), ..retry_metadata() };
+    assert!(resend_body(&body, &retry).contains(r#""next_retry_time":"2026-07-25T17:20:00.000001Z""#));
 }
 
 #[test]
-fn a_resend_sets_its_members_where_they_stand() {
+fn a_resend_replaces_its_members_in_place() {
     let body = format!(
         "{{ \"metadata\" : {{ \"retry_attempt\" :\t2 , \"a\":1e400,\"first_sent_time\":\"2026-07-25T17:00:00Z\"\n, \"message_id\":\"{ID}\" }} ,\"data\":{{}} }}"
     );
     assert_eq!(
-        resent(&body, &retry()),
+        resend_body(&body, &retry_metadata()),
         format!(
             "{{ \"metadata\" : {{ \"retry_attempt\" :\t3 , \"a\":1e400,\"first_sent_time\":\"2026-07-25T17:20:00.000000Z\"\n, \"message_id\":\"{ID}\" ,\"next_retry_time\":\"2026-07-25T17:21:00.000000Z\"}} ,\"data\":{{}} }}"
         )
@@ -73,19 +74,19 @@ fn a_resend_finds_its_members_under_escaped_names() {
     let body = format!(
         r#"{{"\u006detadata":{{"message\u005fid":"{ID}","\u0072etry_attempt":2}},"d\u0061ta":{{}}}}"#
     );
-    let resent = resent(&body, &retry());
+    let resent = resend_body(&body, &retry_metadata());
     assert!(resent.contains(r#""\u0072etry_attempt":3,"next_retry_time""#), "{resent}");
     assert_eq!(resent.matches("etry_attempt").count(), 1);
 }
 
 #[test]
-fn a_new_generation_leaves_no_trace_of_the_retries_before() {
+fn a_new_generation_removes_all_traces_of_earlier_retries() {
     let body = format!(
         r#"{{"metadata":{{"retry_history":[],"message_id":"{ID}","snooze_count":4,"x":1,"retry_attempt":5}},"data":{{}}}}"#
     );
-    let retry = RetryMetadata { redrive_generation: Some(1), ..retry() };
+    let retry = RetryMetadata { redrive_generation: Some(1), ..retry_metadata() };
     assert_eq!(
-        resent(&body, &retry),
+        resend_body(&body, &retry),
         format!(
             r#"{{"metadata":{{"message_id":"{ID}","x":1,"retry_attempt":3,"next_retry_time":"2026-07-25T17:21:00.000000Z","first_sent_time":"2026-07-25T17:20:00.000000Z","redrive_generation":1}},"data":{{}}}}"#
         )
@@ -97,7 +98,7 @@ fn data_and_unknown_members_are_never_reserialised() {
     let data = r#"{"big":1e400,"id":12345678901234567890,"e":"\u00e9 é","lone":"\ud800","dup":1,"dup":2,"z":-0.0, "s":"a\/b" }"#;
     let body =
         format!(r#"{{"b":{data},"metadata":{{"message_id":"{ID}","b":{data}}},"data":{data},"a":{data}}}"#);
-    let resent = resent(&body, &retry());
+    let resent = resend_body(&body, &retry_metadata());
     assert_eq!(resent.matches(data).count(), 4, "{resent}");
 }
 
@@ -117,19 +118,19 @@ fn text_that_is_not_json_is_malformed() {
         "\u{feff}{}",
         "NaN",
     ] {
-        assert!(matches!(malformed(body), Malformed::NotJson(_)), "{body:?}");
+        assert!(matches!(parse_malformed(body), Malformed::NotJson(_)), "{body:?}");
     }
 }
 
 #[test]
-fn a_control_character_in_a_name_is_malformed_and_its_escape_is_not() {
+fn a_control_character_in_a_name_is_malformed_but_its_escape_is_not() {
     for raw in ['\n', '\t', '\r', '\u{7}', '\0'] {
         for escape in ["", "\\u00e9", "\\\""] {
             let top = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}, "a{escape}{raw}b" :1}}"#);
             let inside = format!(r#"{{"metadata":{{"message_id":"{ID}","{raw}{escape}" : 1}},"data":{{}}}}"#);
             let in_data = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"{raw}{escape}":1}}}}"#);
             for body in [top, inside, in_data] {
-                assert!(matches!(malformed(&body), Malformed::NotJson(_)), "{body:?}");
+                assert!(matches!(parse_malformed(&body), Malformed::NotJson(_)), "{body:?}");
             }
         }
     }
@@ -139,7 +140,7 @@ fn a_control_character_in_a_name_is_malformed_and_its_escape_is_not() {
     assert!(MessageSchema::default().parse_envelope(&escaped).is_ok());
     let body = format!("{{\"metadata\":{{\"message_id\":\"{ID}\"}},\"a\tb\":1}}");
     assert_eq!(
-        malformed(&body).to_string(),
+        parse_malformed(&body).to_string(),
         "not JSON: control character (\\u0000-\\u001F) in a member's name at byte 68"
     );
 }
@@ -147,7 +148,7 @@ fn a_control_character_in_a_name_is_malformed_and_its_escape_is_not() {
 #[test]
 fn json_that_is_not_an_object_is_malformed() {
     for body in ["[]", "5", "\"canary\"", "null", "true", " [1] "] {
-        assert_eq!(malformed(body), Malformed::NotAnObject, "{body}");
+        assert_eq!(parse_malformed(body), Malformed::NotAnObject, "{body}");
     }
 }
 
@@ -166,7 +167,7 @@ fn a_malformed_message_is_described_without_its_values() {
         "{\"a\":\"canary\"}canary",
         "{\"a\":\"canary\",canary:1}",
     ] {
-        let text = malformed(body).to_string();
+        let text = parse_malformed(body).to_string();
         assert!(!text.contains("canary"), "{body}: {text}");
     }
 }
@@ -186,25 +187,25 @@ fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
         ),
         (format!(r#"{{"metadata":{{"message_id":"{ID}","own":1,"own":1}},"data":{{}}}}"#), "/metadata/own"),
     ] {
-        assert_eq!(malformed(&body), Malformed::DuplicateMember(pointer.to_owned()), "{body}");
+        assert_eq!(parse_malformed(&body), Malformed::DuplicateMember(pointer.to_owned()), "{body}");
     }
 }
 
 #[test]
-fn lone_surrogates_that_differ_are_different_names() {
+fn different_lone_surrogates_are_different_names() {
     let body = format!(r#"{{"\ud800":1,"\ud801":2,"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     assert!(MessageSchema::default().parse_envelope(&body).is_ok());
 }
 
 #[test]
-fn duplicates_inside_data_are_the_producers_business() {
+fn duplicates_inside_data_are_accepted() {
     let body =
         format!(r#"{{"metadata":{{"message_id":"{ID}","x":{{"a":1,"a":2}}}},"data":{{"a":1,"a":2}}}}"#);
     assert!(MessageSchema::default().parse_envelope(&body).is_ok());
 }
 
-/// A body with `depth` nested levels, including its own object and `data`.
-fn nested(depth: usize) -> String {
+/// Returns a body with `depth` nested levels, including its own object and `data`.
+fn nested_body(depth: usize) -> String {
     let inner = depth - 2;
     format!(
         r#"{{"metadata":{{"message_id":"{ID}","s":"[[{{{{\"[["}},"data":{{"n":{}{}}}}}"#,
@@ -216,31 +217,32 @@ fn nested(depth: usize) -> String {
 #[test]
 fn nesting_of_128_is_accepted_and_129_is_malformed() {
     let schema = MessageSchema::default();
-    assert!(schema.parse_envelope(&nested(128)).is_ok());
-    let too_deep = nested(129);
+    assert!(schema.parse_envelope(&nested_body(128)).is_ok());
+    let too_deep = nested_body(129);
     let offset = too_deep.rfind('[').unwrap();
-    assert_eq!(malformed(&too_deep), Malformed::TooDeep(offset));
-    assert!(matches!(malformed(&"[".repeat(1_048_576)), Malformed::TooDeep(128)));
-    assert!(matches!(malformed(&"{\"a\":".repeat(200_000)), Malformed::TooDeep(_)));
+    assert_eq!(parse_malformed(&too_deep), Malformed::TooDeep(offset));
+    assert!(matches!(parse_malformed(&"[".repeat(1_048_576)), Malformed::TooDeep(128)));
+    assert!(matches!(parse_malformed(&"{\"a\":".repeat(200_000)), Malformed::TooDeep(_)));
 }
 
 #[test]
-fn nesting_is_limited_in_metadata_and_unknown_members_too() {
+fn nesting_is_also_limited_in_unknown_members() {
     let deep = format!("{}{}", "[".repeat(127), "]".repeat(127));
     let deeper = format!("[{deep}]");
-    let top = |value: &str| format!(r#"{{"x":{value},"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    assert!(MessageSchema::default().parse_envelope(&top(&deep)).is_ok());
-    assert!(matches!(malformed(&top(&deeper)), Malformed::TooDeep(_)));
+    let body_with_member =
+        |value: &str| format!(r#"{{"x":{value},"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
+    assert!(MessageSchema::default().parse_envelope(&body_with_member(&deep)).is_ok());
+    assert!(matches!(parse_malformed(&body_with_member(&deeper)), Malformed::TooDeep(_)));
 }
 
 #[test]
-fn a_resend_keeps_the_history_that_a_producer_made_up_legal_for_sqs() {
+fn a_history_forged_by_a_producer_is_legal_for_sqs_after_a_resend() {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","retry_history":[{{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"\ufffe","error_details":"\uffff\u0000"}}]}},"data":{{}}}}"#
     );
     let schema = MessageSchema::default();
     let envelope = schema.parse_envelope(&body).unwrap();
-    let retry = RetryMetadata { retry_history: envelope.metadata.retry_history.clone(), ..retry() };
+    let retry = RetryMetadata { retry_history: envelope.metadata.retry_history.clone(), ..retry_metadata() };
     let resent = envelope.with_retry_metadata(&retry);
     assert!(resent.chars().all(crate::limits::is_legal), "{resent:?}");
 }
@@ -256,7 +258,7 @@ proptest! {
         let strings = serde_json::to_string(&[before, text]).unwrap();
         let head = format!("[{strings},");
         let body = format!("{head}{}]", brackets_around(depth, &strings));
-        // The array of strings is one more level.
+        // The array of strings adds one level.
         let expected = match depth {
             0..=126 => Ok(()),
             127 => Err(Malformed::TooDeep(head.len() + depth)),

@@ -1,10 +1,10 @@
-//! The hold members of a message, which need an origin to be trusted.
+//! The hold members of a message. Whether they are trusted depends on the message's origin.
 
 use crate::message::Timestamp;
 use crate::message::origin::Origin;
 use crate::message::outage::Outage;
 
-/// `held_since`, `outage_failures` and `held_seconds` of a message. Producers can write them as well, so reading them
+/// `held_since`, `outage_failures` and `held_seconds` of a message. Producers can write them too, so reading them
 /// requires the message's origin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Holds {
@@ -14,14 +14,14 @@ pub struct Holds {
 }
 
 impl Holds {
-    /// The values as written in a message.
+    /// Stores the values as written in a message.
     #[must_use]
     pub const fn from_members(since: Option<Timestamp>, outage_failures: u16, seconds: u32) -> Self {
         Self { since, outage_failures, seconds }
     }
 
-    /// Total seconds held: the part of `hold_seconds_max` that is spent. If the origin is unknown, the message's own
-    /// value counts, since holds must end even if the re-senders are not configured.
+    /// Returns the total number of seconds held: the part of `hold_seconds_max` that is spent. If the origin is
+    /// unknown, the message's own value counts, because holds must end even if the re-senders are not configured.
     #[must_use]
     pub fn trusted_seconds(self, origin: Origin) -> u32 {
         match origin {
@@ -30,7 +30,8 @@ impl Holds {
         }
     }
 
-    /// The outage that the message was held for, in a delivery sent at `sent_at`; `None` unless redeliver wrote it.
+    /// Returns the outage for which the message was held, in a delivery sent at `sent_at`; `None` unless redeliver
+    /// wrote it.
     #[must_use]
     pub fn trusted_outage(self, origin: Origin, sent_at: Timestamp) -> Option<Outage> {
         let is_ours = origin == Origin::Resent && self.seconds > 0;
@@ -38,7 +39,7 @@ impl Holds {
         Some(Outage { since, first_failures: self.outage_failures })
     }
 
-    /// True if the message claims that it was held, trusted or not.
+    /// Returns true if the message claims that it was held, trusted or not.
     pub(super) const fn are_claimed(self) -> bool {
         self.seconds > 0
     }

@@ -42,95 +42,101 @@ fn a_message_of_exactly_1_mib_is_sendable_and_one_byte_more_is_not() {
 
 #[test]
 fn content_that_sqs_refuses_is_not_sendable() {
-    let of = |content| OutgoingMessage::new(content).unwrap_err();
-    assert_eq!(of(content("", &[])), NotSendable::EmptyBody);
+    let refusal = |content| OutgoingMessage::new(content).unwrap_err();
+    assert_eq!(refusal(content("", &[])), NotSendable::EmptyBody);
     let eleven: Attributes = (0..11).map(|index| (index.to_string(), Attribute::string("x"))).collect();
     let eleven = Content { attributes: eleven, ..content("b", &[]) };
-    assert_eq!(of(eleven), NotSendable::TooManyAttributes { count: 11 });
+    assert_eq!(refusal(eleven), NotSendable::TooManyAttributes { count: 11 });
     for empty in [Attribute::string(""), binary(&[])] {
-        assert_eq!(of(content("b", &[("a", empty)])), NotSendable::EmptyAttribute { name: "a".to_owned() });
+        assert_eq!(
+            refusal(content("b", &[("a", empty)])),
+            NotSendable::EmptyAttribute { name: "a".to_owned() }
+        );
     }
-    let illegal = |offset, place: &str| NotSendable::IllegalCharacter {
+    let illegal_character = |offset, place: &str| NotSendable::IllegalCharacter {
         character: '\u{FFFE}',
         offset,
         place: place.to_owned(),
     };
-    assert_eq!(of(content("é\u{FFFE}", &[])), illegal(2, "body"));
-    assert_eq!(of(content("b", &[("a", Attribute::string("x\u{FFFE}"))])), illegal(1, "attribute a"));
+    assert_eq!(refusal(content("é\u{FFFE}", &[])), illegal_character(2, "body"));
     assert_eq!(
-        illegal(1, "body").to_string(),
+        refusal(content("b", &[("a", Attribute::string("x\u{FFFE}"))])),
+        illegal_character(1, "attribute a")
+    );
+    assert_eq!(
+        illegal_character(1, "body").to_string(),
         "the character U+FFFE at byte 1 of the body is not allowed in SQS"
     );
 }
 
 #[test]
-fn binary_attributes_may_hold_any_bytes() {
+fn binary_attributes_can_contain_any_bytes() {
     assert!(OutgoingMessage::new(content("b", &[("a", binary(&[0, 255]))])).is_ok());
 }
 
 #[test]
 fn not_sendable_errors_name_the_place_and_the_remedy() {
-    let of = |name: &str, data_type: &str, value: AttributeValue| {
+    let refuse_attribute = |name: &str, data_type: &str, value: AttributeValue| {
         let attribute = Attribute { data_type: data_type.to_owned(), value };
         OutgoingMessage::new(content("b", &[(name, attribute)])).unwrap_err()
     };
     let text = |text: &str| AttributeValue::Text(text.to_owned());
-    let grouped = |id: &str| {
+    let refuse_group_id = |id: &str| {
         let content = Content { message_group_id: Some(id.to_owned()), ..content("b", &[]) };
         OutgoingMessage::new(content).unwrap_err()
     };
-    let ordered = |id: &str| {
+    let refuse_deduplication_id = |id: &str| {
         let content = Content { deduplication_id: Some(id.to_owned()), ..content("b", &[]) };
         OutgoingMessage::new(content).unwrap_err()
     };
-    let traced = |header: &str| {
+    let refuse_trace_header = |header: &str| {
         let content = Content { trace_header: Some(header.to_owned()), ..content("b", &[]) };
         OutgoingMessage::new(content).unwrap_err()
     };
     for (error, code, said) in [
         (
-            of("a b", "String", text("x")),
+            refuse_attribute("a b", "String", text("x")),
             "AttributeName",
             r#"the attribute name "a b" has characters other than letters, digits, _, - and .; rename the attribute"#,
         ),
         (
-            of("price", "Foo", text("x")),
+            refuse_attribute("price", "Foo", text("x")),
             "AttributeType",
             r#"the type "Foo" of the attribute price is not an SQS type; use String, Number or Binary, optionally with a label, such as String.json"#,
         ),
         (
-            of("price", "Binary", text("secret")),
+            refuse_attribute("price", "Binary", text("secret")),
             "AttributeValue",
             r#"the attribute price has the type "Binary", but its value is text; use bytes, or change the type"#,
         ),
         (
-            of("price", "Number.int", AttributeValue::Binary(vec![55])),
+            refuse_attribute("price", "Number.int", AttributeValue::Binary(vec![55])),
             "AttributeValue",
             r#"the attribute price has the type "Number.int", but its value is bytes; use text, or change the type"#,
         ),
         (
-            of("price", "Number", text("secret")),
+            refuse_attribute("price", "Number", text("secret")),
             "NotANumber",
             "the attribute price is a Number, but its value is not; use a number such as -12.5, or the type String",
         ),
         (
-            of("price", "String.\u{FFFE}", text("x")),
+            refuse_attribute("price", "String.\u{FFFE}", text("x")),
             "IllegalCharacter",
             "the character U+FFFE at byte 7 of the type of the attribute price is not allowed in SQS",
         ),
         (
-            grouped("acme corp"),
+            refuse_group_id("acme corp"),
             "MessageGroupId",
             "the message group id has a space or a control character in it; SQS allows 1 to 128 letters, digits and punctuation characters",
         ),
         (
-            ordered(""),
+            refuse_deduplication_id(""),
             "DeduplicationId",
             "the deduplication id is empty; SQS allows 1 to 128 letters, digits and punctuation characters",
         ),
-        (traced(""), "EmptyTraceHeader", "the trace header is empty; leave it out"),
+        (refuse_trace_header(""), "EmptyTraceHeader", "the trace header is empty; leave it out"),
         (
-            traced("Root=\u{1}"),
+            refuse_trace_header("Root=\u{1}"),
             "IllegalCharacter",
             "the character U+0001 at byte 5 of the trace header is not allowed in SQS",
         ),
@@ -147,10 +153,15 @@ fn attribute_names_are_case_sensitive() {
 
 #[test]
 fn each_attribute_is_checked_at_any_position() {
-    let right = || Attribute::string("x");
-    for wrong in ["a b", "o.", "z z"] {
-        let attributes = [("b", right()), ("n", right()), ("y", right()), (wrong, right())];
+    let valid_attribute = || Attribute::string("x");
+    for invalid_name in ["a b", "o.", "z z"] {
+        let attributes = [
+            ("b", valid_attribute()),
+            ("n", valid_attribute()),
+            ("y", valid_attribute()),
+            (invalid_name, valid_attribute()),
+        ];
         let error = OutgoingMessage::new(content("b", &attributes)).unwrap_err();
-        assert_eq!(error.code(), "AttributeName", "{wrong}");
+        assert_eq!(error.code(), "AttributeName", "{invalid_name}");
     }
 }

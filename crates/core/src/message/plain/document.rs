@@ -1,4 +1,4 @@
-//! The document in `Redeliver`: an envelope's `metadata` plus two more members.
+//! The document in `Redeliver`: the members of an envelope's `metadata`, plus two more.
 
 use redeliver_json_schema::Violation;
 use uuid::Uuid;
@@ -27,7 +27,7 @@ pub(super) struct RedeliverDocument {
 }
 
 impl RedeliverDocument {
-    /// The document for a message that has none yet.
+    /// Creates the document for a message that does not have one yet.
     pub(super) fn from_id(id: &PlainMessageId) -> Self {
         let key = id.key.as_ref().map(|key| format!(",\"{IDEMPOTENCY_KEY}\":{}", to_json(key)));
         let text = format!("{{\"message_id\":\"{}\"{}}}", id.text, key.unwrap_or_default());
@@ -38,37 +38,37 @@ impl RedeliverDocument {
     /// Parses the document, and restores the attributes folded into it.
     ///
     /// # Errors
-    /// The document is invalid. The pointers treat `Redeliver` as a member of the body.
+    /// Returns an error if the document is invalid. The error's pointers treat `Redeliver` as a member of the body.
     pub(super) fn from_attribute(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
-        let wrong = |place: &str, rule: &str| {
+        let violation = |place: &str, rule: &str| {
             Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
         };
-        let text = redeliver.text().ok_or_else(|| wrong("", "is not a String attribute"))?;
-        let found = parse_members(text, 0..text.len(), &format!("/{REDELIVER}"))
-            .map_err(|error| wrong("", &format!("is {error}")))?;
+        let text = redeliver.text().ok_or_else(|| violation("", "is not a String attribute"))?;
+        let members = parse_members(text, 0..text.len(), &format!("/{REDELIVER}"))
+            .map_err(|error| violation("", &format!("is {error}")))?;
         let member = |name: &str| {
-            let member = found.iter().find(|member| *member.name == *name.as_bytes());
+            let member = members.iter().find(|member| *member.name == *name.as_bytes());
             member.map(|member| &text[member.value.clone()])
         };
         let idempotency_key = member(IDEMPOTENCY_KEY)
             .map(|key| {
                 let key = serde_json::from_str(key).ok().filter(|key: &String| is_key(key));
                 key.ok_or_else(|| {
-                    wrong("/idempotency_key", "is not a string of 1 to 256 printable ASCII characters")
+                    violation("/idempotency_key", "is not a string of 1 to 256 printable ASCII characters")
                 })
             })
             .transpose()?;
         if let Some(folded) = member(FOLDED_ATTRIBUTES) {
             let folded: Option<FoldedAttributes> = serde_json::from_str(folded).ok();
-            let whole = folded
+            let unfolded = folded
                 .filter(|folded| !folded.contains_key(REDELIVER))
                 .and_then(|folded| unfold_attributes(producers.clone(), &folded));
-            *producers = whole.ok_or_else(|| {
-                wrong("/folded_attributes", "cannot be restored as attributes beside the others")
+            *producers = unfolded.ok_or_else(|| {
+                violation("/folded_attributes", "cannot be restored alongside the other attributes")
             })?;
         }
         let metadata = parse_metadata(text)?;
-        let text = splice_members(text, &inner_range(text), &found, [(FOLDED_ATTRIBUTES, None)]);
+        let text = splice_members(text, &inner_range(text), &members, [(FOLDED_ATTRIBUTES, None)]);
         Ok(Self { text, metadata, idempotency_key })
     }
 
@@ -81,7 +81,7 @@ impl RedeliverDocument {
     }
 }
 
-/// The document with these attributes folded into it.
+/// Returns the document with these attributes folded into it.
 pub(super) fn with_folded(document: String, folded: &FoldedAttributes) -> String {
     if folded.is_empty() {
         return document;
@@ -90,12 +90,12 @@ pub(super) fn with_folded(document: String, folded: &FoldedAttributes) -> String
 }
 
 fn with_members<const N: usize>(document: &str, ours: [(&str, Option<String>); N]) -> String {
-    let found = parse_members(document, 0..document.len(), "")
-        .expect("it was read as an object, or written by us, and splicing keeps it one");
-    splice_members(document, &inner_range(document), &found, ours)
+    let members = parse_members(document, 0..document.len(), "")
+        .expect("it was parsed as an object or written by us, and splicing preserves that");
+    splice_members(document, &inner_range(document), &members, ours)
 }
 
-/// The range between the braces of an object.
+/// Returns the range between the braces of an object.
 fn inner_range(document: &str) -> std::ops::Range<usize> {
     document.find('{').map_or(0, |brace| brace + 1)..document.rfind('}').unwrap_or(0)
 }
@@ -112,7 +112,7 @@ fn parse_metadata(document: &str) -> Result<Metadata, Invalid> {
         Err(Invalid::Schema(violations)) => {
             let renamed = violations.into_iter().map(|Violation { pointer, rule }| {
                 let place = pointer.strip_prefix("/metadata").unwrap_or_default();
-                // `Redeliver` always has our own format, so the hint about the setting does not apply.
+                // `Redeliver` is always in our own format, so the hint about the setting does not apply.
                 let rule = rule.strip_suffix(validation::ANY_ID).unwrap_or(&rule);
                 Violation::new(format!("/{REDELIVER}{place}"), rule)
             });
@@ -122,5 +122,5 @@ fn parse_metadata(document: &str) -> Result<Metadata, Invalid> {
 }
 
 fn to_json(value: &impl serde::Serialize) -> String {
-    serde_json::to_string(value).expect("strings and maps with string keys always serialise")
+    serde_json::to_string(value).expect("strings and maps with string keys can always be serialized")
 }

@@ -1,4 +1,4 @@
-//! The id of a plain message: the producer's own if present, otherwise SQS's.
+//! The id of a plain message: the producer's own if present, otherwise the SQS id.
 
 use std::borrow::Cow;
 
@@ -11,14 +11,14 @@ use crate::json::pointer::Pointer;
 use crate::message::reserved::{FAILURE, REDELIVER};
 use crate::message::{Attributes, NotSendable, check_attribute_name};
 
-/// Namespace of the version 5 UUIDs derived from ids that are not UUIDs. The name is the id's text in UTF-8.
+/// Namespace of the version 5 UUIDs derived from ids that are not UUIDs. The name to hash is the id in UTF-8.
 pub const NAMESPACE: Uuid = Uuid::from_u128(0x9d1f_f0a2_5f0c_5c1e_8c38_6d9a_5a1b_2f47);
-/// Length limit of an idempotency key: every server accepts a header of this length.
+/// Length limit of an idempotency key. Every server accepts a header of this length.
 pub const KEY_CHARACTERS_MAX: usize = 256;
 
-/// The sources of plain messages' ids. The first one found wins: the attribute, the pointer, a CloudEvents `id` with
-/// its `source` ("CloudEvents", version 1.0.2), and finally the SQS id of the first delivery. By default neither the
-/// attribute nor the pointer is set.
+/// The sources of plain messages' ids. The first one that has an id wins: the attribute, the pointer, a CloudEvents
+/// `id` with its `source` ("CloudEvents", version 1.0.2), and finally the SQS id of the first delivery. By default,
+/// neither the attribute nor the pointer is set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IdSources {
     /// `MESSAGE_ID_ATTRIBUTE`: a message attribute.
@@ -31,7 +31,7 @@ pub struct IdSources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdAttribute(String);
 
-/// The reason why no attribute of this name can hold an id.
+/// The reason why an attribute with this name cannot hold an id.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IdAttributeError {
     #[error("is reserved for redeliver's own attribute; use another name")]
@@ -44,7 +44,7 @@ impl IdAttribute {
     /// Checks the name.
     ///
     /// # Errors
-    /// SQS does not allow the name, or it is reserved.
+    /// Returns an error if SQS does not allow the name, or if it is reserved.
     pub fn new(name: String) -> Result<Self, IdAttributeError> {
         if [FAILURE, REDELIVER].contains(&name.as_str()) {
             return Err(IdAttributeError::Reserved);
@@ -58,28 +58,28 @@ impl IdAttribute {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PlainMessageId {
     pub(super) uuid: Uuid,
-    /// The UUID in the producer's spelling, or in ours.
+    /// The UUID as the producer or redeliver wrote it.
     pub(super) text: String,
     /// The producer's id, if it is not a UUID and is valid as a key.
     pub(super) key: Option<String>,
 }
 
 impl IdSources {
-    /// The id of a message. `first_id` is the SQS id of its first delivery.
+    /// Returns the id of a message. `first_id` is the SQS id of its first delivery.
     pub(super) fn find_id(&self, body: &str, attributes: &Attributes, first_id: &str) -> PlainMessageId {
-        let text = self.in_attribute(attributes).map(Cow::Borrowed);
-        let text = text.or_else(|| self.in_body(body).map(Cow::Owned));
+        let text = self.find_in_attribute(attributes).map(Cow::Borrowed);
+        let text = text.or_else(|| self.find_in_body(body).map(Cow::Owned));
         let text = text.or_else(|| cloud_event_id(body).map(Cow::Owned));
         PlainMessageId::from_text(text.unwrap_or(Cow::Borrowed(first_id)).into_owned())
     }
 
-    fn in_attribute<'a>(&self, attributes: &'a Attributes) -> Option<&'a str> {
+    fn find_in_attribute<'a>(&self, attributes: &'a Attributes) -> Option<&'a str> {
         let IdAttribute(name) = self.attribute.as_ref()?;
         let text = attributes.get(name)?.text()?;
         Some(text).filter(|text| !text.is_empty())
     }
 
-    fn in_body(&self, body: &str) -> Option<String> {
+    fn find_in_body(&self, body: &str) -> Option<String> {
         self.pointer.as_ref()?.find_text(body)
     }
 }
@@ -88,20 +88,21 @@ fn find_member<'a>(members: &[(Cow<'_, [u8]>, &'a RawValue)], name: &str) -> Opt
     members.iter().rfind(|(other, _)| **other == *name.as_bytes()).map(|(_, value)| *value)
 }
 
-/// A non-empty JSON string; `None` if it has a lone surrogate, which a Rust string cannot hold.
+/// Parses a non-empty JSON string. Returns `None` if it has a lone surrogate, which a Rust string cannot hold.
 fn parse_string(value: &str) -> Option<String> {
     serde_json::from_str(value).ok().filter(|text: &String| !text.is_empty())
 }
 
-/// `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). A URI reference cannot contain a space,
-/// so joining the two with one is unambiguous.
+/// Returns `source` and `id`, which are unique together ("CloudEvents", version 1.0.2). A URI reference cannot contain
+/// a space, so joining the two with a space is unambiguous.
 fn cloud_event_id(body: &str) -> Option<String> {
     let [id, source] = cloud_event_strings(body, ["id", "source"])?;
     let (id, source) = (id?, source?);
     (!source.contains(' ')).then(|| format!("{source} {id}"))
 }
 
-/// The members of a CloudEvent, each `None` unless it is a non-empty string; `None` if the body is not a CloudEvent.
+/// Returns members of a CloudEvent, each `None` unless it is a non-empty string. Returns `None` if the body is not a
+/// CloudEvent.
 pub(crate) fn cloud_event_strings<const N: usize>(
     body: &str,
     names: [&str; N],
@@ -125,7 +126,7 @@ impl PlainMessageId {
     }
 }
 
-/// True if the text is valid as a header value.
+/// Returns true if the text is valid as a header value.
 pub(super) fn is_key(text: &str) -> bool {
     let is_printable = text.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     let is_trimmed = !text.starts_with(' ') && !text.ends_with(' ');

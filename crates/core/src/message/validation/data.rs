@@ -1,4 +1,4 @@
-//! The user's schema: for `data`, or for the bodies of plain messages.
+//! The user's schema for `data`, or for the bodies of plain messages.
 
 use redeliver_json_schema::{Schema, SchemaError, Violation};
 use thiserror::Error;
@@ -6,11 +6,11 @@ use thiserror::Error;
 use crate::json::members::skip_string;
 use crate::json::value;
 
-/// Limit on the number of values in a checked document. SQS limits its bytes, but 1 MiB can hold half a million values,
-/// and a published schema needs up to ten thousand instructions per value.
+/// Limit on the number of values in a document to check. SQS limits its bytes, but 1 MiB can hold half a million
+/// values, and a published schema needs up to ten thousand instructions per value.
 const VALUES_MAX: usize = 100_000;
 
-/// Length limit of a number in a checked document.
+/// Length limit of a number in a document to check.
 const NUMBER_LENGTH_MAX: usize = 1_000;
 
 /// The reason why a schema for `data` is refused.
@@ -18,7 +18,7 @@ const NUMBER_LENGTH_MAX: usize = 1_000;
 #[error("the schema is {0}")]
 pub struct DataSchemaError(#[from] pub SchemaError);
 
-/// A compiled schema for `data`. The dialect is its `$schema`, or 2020-12 without one.
+/// A compiled schema for `data`. The dialect is given by its `$schema`, or is 2020-12 without one.
 #[derive(Clone, Debug)]
 pub struct DataSchema(Schema);
 
@@ -26,14 +26,15 @@ impl DataSchema {
     /// Compiles a JSON Schema document.
     ///
     /// # Errors
-    /// Not JSON, not a valid schema, or a remote `$ref`: nothing is ever fetched.
+    /// Returns an error if the document is not JSON, is not a valid schema, or has a remote `$ref`: nothing is ever
+    /// fetched.
     pub fn new(text: &str) -> Result<Self, DataSchemaError> {
         let schema = value::parse_value(text).map_err(|error| SchemaError::NotJson(error.to_string()))?;
         Ok(Self(Schema::from_value(&schema)?))
     }
 
-    /// Returns all violations of a well-formed text; `at` is the text's own pointer. A document with more than 100,000
-    /// values, or with a number of more than 1,000 characters, is not checked: that is its only violation.
+    /// Returns all violations of a well-formed text, whose own pointer is `at`. A document with more than 100,000
+    /// values, or with a number of more than 1,000 characters, is not checked; this is then its only violation.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
         if let Some(excess) = find_excess(text) {
@@ -41,13 +42,13 @@ impl DataSchema {
         }
         match value::parse_value(text) {
             Ok(value) => self.0.violations(&value, at),
-            // The text is well-formed, so this is the one error that skimming does not detect.
+            // The text is well-formed, so this is the only error that skimming does not detect.
             Err(_) => vec![Violation::new(at, "has a lone surrogate in a string, so no schema can check it")],
         }
     }
 }
 
-/// The limit that a document exceeds, detected before it is parsed.
+/// Returns the limit that a document exceeds, if any. Used before the document is parsed.
 fn find_excess(text: &str) -> Option<String> {
     let (mut values, mut number_length, mut last) = (1_usize, 0_usize, b' ');
     let mut bytes = text.bytes().enumerate();

@@ -1,7 +1,7 @@
 //! The fast path for `metadata` as programs usually write it: serde reads it without building a tree.
 //!
-//! Everything accepted here is also valid by the message schema, with the same meaning; a test compares the two on
-//! arbitrary bodies. Anything unusual is left to the schema.
+//! Everything accepted here is also valid according to the message schema, with the same meaning; a test compares the
+//! two on arbitrary bodies. Anything unusual is left to the schema.
 
 use std::borrow::Cow;
 
@@ -25,7 +25,7 @@ pub(super) const ATTEMPTS_MAX: u32 = 1000;
 pub(super) const ERROR_TYPE_CHARACTERS_MAX: usize = 128;
 pub(super) const ERROR_DETAILS_CHARACTERS_MAX: usize = 256;
 
-/// Members with a rule; the values of all others are skipped.
+/// The members that have a rule. The values of all other members are skipped.
 #[derive(serde::Deserialize)]
 struct TypedMetadata<'a> {
     message_id: &'a str,
@@ -59,7 +59,7 @@ struct TypedMetadata<'a> {
     last_attempt: Option<&'a RawValue>,
 }
 
-/// The metadata, or `None` if the schema must decide.
+/// Parses the metadata. Returns `None` if the schema must decide.
 pub(super) fn parse_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     skimmed.data_text.filter(|text| text.starts_with('{'))?;
     let typed: TypedMetadata<'_> = parse_object(skimmed.metadata_text?)?;
@@ -90,12 +90,12 @@ pub(super) fn parse_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     })
 }
 
-/// Refuses an array, from which serde would also read a struct.
+/// Parses an object, and refuses an array, from which serde would also read a struct.
 fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }
 
-/// An integer in digits: serde does not read 1.0 or 1e2 as an integer.
+/// An integer written in digits: serde does not read 1.0 or 1e2 as an integer.
 #[derive(Default)]
 struct BoundedCount<const MAX: u32>(u32);
 
@@ -114,7 +114,7 @@ impl<'de> Deserialize<'de> for UtcTime {
     }
 }
 
-/// Parses a time, without offsets and leap seconds, which the schema and the parser treat differently.
+/// Parses a time. Refuses offsets and leap seconds, which the schema and the parser treat differently.
 fn parse_time(text: &str) -> Option<Timestamp> {
     let has_form = text.ends_with('Z')
         && text.get(10..11) == Some("T")

@@ -1,4 +1,4 @@
-//! Violations of the message schema in a producer's terms: the format found, and the format to write.
+//! Describes violations of the message schema in terms that help a producer: the format found, and the format to write.
 
 use redeliver_json_schema::Violation;
 use serde_json::Value;
@@ -8,12 +8,12 @@ use super::ANY_ID;
 /// Members of `metadata` that are times.
 const TIMES: [&str; 4] = ["expires_at", "next_retry_time", "first_sent_time", "held_since"];
 
-/// Rewords the rule for an id or a time to name the format found, without the value itself. Other violations keep the
-/// schema's wording.
-pub(super) fn describe_form(violation: Violation, instance: &Value) -> Violation {
+/// Rewords the violated rule for an id or a time so that it names the format found, but not the value itself. Other
+/// violations keep the schema's wording.
+pub(super) fn describe_format(violation: Violation, instance: &Value) -> Violation {
     let value = instance.pointer(&violation.pointer);
     let rule = match violation.pointer.strip_prefix("/metadata/") {
-        Some("message_id") => value.and_then(rule_of_id),
+        Some("message_id") => value.and_then(describe_id_rule),
         Some(name) if TIMES.contains(&name) && value.is_some_and(Value::is_number) => {
             Some("is a number: write the time as 2030-01-01T00:00:00Z".to_owned())
         }
@@ -25,16 +25,16 @@ pub(super) fn describe_form(violation: Violation, instance: &Value) -> Violation
     }
 }
 
-fn rule_of_id(id: &Value) -> Option<String> {
+fn describe_id_rule(id: &Value) -> Option<String> {
     let form = match id {
         Value::Number(_) => "is a number, not a hyphenated UUID",
-        Value::String(text) => form_of(text),
+        Value::String(text) => describe_id_format(text),
         _ => return None,
     };
     Some(format!("{form}: write one{ANY_ID}"))
 }
 
-fn form_of(text: &str) -> &'static str {
+fn describe_id_format(text: &str) -> &'static str {
     let is_hexadecimal = text.bytes().all(|byte| byte.is_ascii_hexdigit());
     // Crockford's base 32 excludes four letters.
     let is_base_32 = |byte: u8| byte.is_ascii_alphanumeric() && !b"ILOU".contains(&byte.to_ascii_uppercase());

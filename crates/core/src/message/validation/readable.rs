@@ -1,11 +1,11 @@
-//! Reads metadata without the JSON Schema validator: the final-dlq-annotator need not explain violations.
+//! Reads metadata without the JSON Schema validator: the final-dlq-annotator does not need to explain violations.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
 use super::fast_path::{self, ATTEMPTS_MAX, ERROR_DETAILS_CHARACTERS_MAX, ERROR_TYPE_CHARACTERS_MAX};
-use super::{instance_of, looks_like_envelope, parse_metadata, well_formed};
+use super::{build_instance, looks_like_envelope, parse_json_value, parse_metadata};
 use crate::message::Attributes;
 use crate::message::envelope::{SkimmedBody, skim_body};
 use crate::message::metadata::{
@@ -13,13 +13,13 @@ use crate::message::metadata::{
 };
 use crate::message::reserved::REDELIVER;
 
-/// The metadata of a message, from its body or its `Redeliver`. For a valid message, the same as from
-/// [`MessageSchema::read_either`](crate::message::schema::MessageSchema::read_either).
+/// Returns the metadata of a message, from its body or its `Redeliver`. For a valid message, the result is the same as
+/// from [`MessageSchema::read_either`](crate::message::schema::MessageSchema::read_either).
 #[must_use]
 pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
     let body = match attributes.get(REDELIVER).filter(|_| !looks_like_envelope(body)) {
         Some(redeliver) => {
-            let document = well_formed(redeliver.text()?).ok()?;
+            let document = parse_json_value(redeliver.text()?).ok()?;
             Cow::Owned(format!("{{\"metadata\":{document},\"data\":{{}}}}"))
         }
         None => Cow::Borrowed(body),
@@ -29,13 +29,13 @@ pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata
 
 fn read_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     fast_path::parse_metadata(skimmed).or_else(|| {
-        let (instance, wrong) = instance_of(skimmed);
+        let (instance, wrong) = build_instance(skimmed);
         let is_readable = wrong.is_empty() && is_message(&instance);
         is_readable.then(|| parse_metadata(&instance["metadata"], skimmed).ok()).flatten()
     })
 }
 
-/// Checks everything that the message schema does, except the format of times, which the parser checks more strictly.
+/// Checks everything that the message schema checks, except the format of times: the parser is stricter about it.
 pub(super) fn is_message(instance: &Value) -> bool {
     let metadata = &instance["metadata"];
     let id = metadata["message_id"].as_str().unwrap_or_default();

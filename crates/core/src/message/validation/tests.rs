@@ -10,21 +10,21 @@ use crate::message::{Attributes, BodyForm};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
-/// A body whose `metadata` has these members in addition to its id.
-fn with_metadata(members: &str) -> String {
+/// Returns a body whose `metadata` has these members in addition to its id.
+fn body_with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}",{members}}},"data":{{}}}}"#)
 }
 
-fn refused(body: &str) -> Invalid {
+fn parse_invalid(body: &str) -> Invalid {
     match MessageSchema::default().parse_envelope(body) {
         Err(invalid) => invalid,
         Ok(envelope) => panic!("{body} is accepted: {:?}", envelope.metadata),
     }
 }
 
-/// The pointers of all violations, without duplicates.
+/// Returns the pointers of all violations, without duplicates.
 fn pointers(body: &str) -> Vec<String> {
-    match refused(body) {
+    match parse_invalid(body) {
         Invalid::Schema(violations) => {
             let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
             pointers.sort();
@@ -37,15 +37,15 @@ fn pointers(body: &str) -> Vec<String> {
 
 #[test]
 fn invalid_message_has_the_code_of_its_violation() {
-    assert_eq!(refused("{").reason(), DeadLetterReason::InvalidMessageFormat);
-    assert_eq!(refused("[]").reason(), DeadLetterReason::InvalidMessageFormat);
-    assert_eq!(refused(r#"{"a":1,"a":1}"#).reason(), DeadLetterReason::InvalidMessageFormat);
-    assert_eq!(refused(&"[".repeat(129)).reason(), DeadLetterReason::InvalidMessageFormat);
-    assert_eq!(refused("{}").reason(), DeadLetterReason::InvalidMessageSchema);
+    assert_eq!(parse_invalid("{").reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(parse_invalid("[]").reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(parse_invalid(r#"{"a":1,"a":1}"#).reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(parse_invalid(&"[".repeat(129)).reason(), DeadLetterReason::InvalidMessageFormat);
+    assert_eq!(parse_invalid("{}").reason(), DeadLetterReason::InvalidMessageSchema);
 }
 
 #[test]
-fn every_member_that_the_schema_rules_is_read() {
+fn every_member_with_a_rule_in_the_schema_is_read() {
     let schema: Value = serde_json::from_str(MESSAGE_SCHEMA).unwrap();
     let members = schema["properties"]["metadata"]["properties"].as_object().unwrap();
     let has_rule = |rules: &Value| rules.as_object().unwrap().keys().any(|name| name != "description");
@@ -59,7 +59,7 @@ fn every_member_that_the_schema_rules_is_read() {
 
 /// A producer's own text in this member must not make the message invalid, however the other members are written.
 #[test]
-fn a_last_attempt_that_is_no_traceparent_counts_as_absent() {
+fn a_last_attempt_that_is_not_a_traceparent_counts_as_absent() {
     let span = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
     let quoted = format!("\"{span}\"");
     let upper = quoted.to_uppercase();
@@ -72,7 +72,7 @@ fn a_last_attempt_that_is_no_traceparent_counts_as_absent() {
         ("null", None),
         ("{}", None),
     ] {
-        // A time with an offset is left to the schema; otherwise the fast path decides.
+        // A time with an offset is left to the schema. Otherwise, the fast path decides.
         for time in ["2026-07-25T17:20:00Z", "2026-07-25T19:20:00+02:00"] {
             let body = format!(
                 r#"{{"metadata":{{"message_id":"{ID}","first_sent_time":"{time}","last_attempt_traceparent":{value}}},"data":{{}}}}"#
@@ -91,16 +91,16 @@ fn a_message_needs_metadata_with_an_id_and_data() {
     assert_eq!(pointers("{}"), ["/data", "/metadata"]);
     assert_eq!(pointers(r#"{"metadata":{},"data":{}}"#), ["/metadata/message_id"]);
     assert_eq!(pointers(&format!(r#"{{"metadata":{{"message_id":"{ID}"}}}}"#)), ["/data"]);
-    assert_eq!(refused(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
+    assert_eq!(parse_invalid(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
 }
 
-/// The violation states the format to write, rather than quoting the schema.
+/// The violation describes the format to write instead of quoting the schema.
 #[test]
-fn violation_of_an_id_or_time_names_its_form() {
-    let said = |member: &str, value: &str| {
+fn violation_of_an_id_or_time_names_its_format() {
+    let violation_text = |member: &str, value: &str| {
         let id = format!(r#""message_id":"{ID}","#);
         let id = if member == "message_id" { "" } else { &id };
-        refused(&format!(r#"{{"metadata":{{{id}"{member}":{value}}},"data":{{}}}}"#)).to_string()
+        parse_invalid(&format!(r#"{{"metadata":{{{id}"{member}":{value}}},"data":{{}}}}"#)).to_string()
     };
     for (id, form) in [
         (r#""01ARZ3NDEKTSV4RRFFQ69G5FAV""#, "is a ULID, not a hyphenated UUID"),
@@ -112,25 +112,25 @@ fn violation_of_an_id_or_time_names_its_form() {
         ("4711", "is a number, not a hyphenated UUID"),
     ] {
         let remedy = "write one, or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which accept any id";
-        assert_eq!(said("message_id", id), format!("/metadata/message_id {form}: {remedy}"));
+        assert_eq!(violation_text("message_id", id), format!("/metadata/message_id {form}: {remedy}"));
     }
-    assert_eq!(said("message_id", "null"), r#"/metadata/message_id is not of type "string""#);
-    let naive = said("expires_at", r#""2030-01-01T00:00:00""#);
+    assert_eq!(violation_text("message_id", "null"), r#"/metadata/message_id is not of type "string""#);
+    let naive = violation_text("expires_at", r#""2030-01-01T00:00:00""#);
     assert_eq!(naive, "/metadata/expires_at has no time zone: add Z or +00:00");
     for time in ["expires_at", "first_sent_time", "next_retry_time", "held_since"] {
         let expected = format!("/metadata/{time} is a number: write the time as 2030-01-01T00:00:00Z");
-        assert_eq!(said(time, "1893456000"), expected);
+        assert_eq!(violation_text(time, "1893456000"), expected);
     }
 }
 
-/// If other ids were refused, all messages of a producer with its own id format would be dead-lettered; a UUID shows
-/// that our envelope is intended.
+/// A UUID shows that our envelope is intended. If other ids were refused as well, all messages of a producer with its
+/// own id format would be dead-lettered.
 #[test]
-fn only_envelopes_with_a_uuid_are_refused_beside_plain_messages() {
+fn only_envelopes_with_a_uuid_are_refused_if_plain_messages_are_accepted() {
     let pointer = Pointer::new("/metadata/message_id").unwrap();
     let id = IdSources { attribute: None, pointer: Some(pointer) };
     let optional = MessageSchema::default().with_plain(PlainMessages { id, body: None });
-    let read = |id: &str| {
+    let read_form = |id: &str| {
         let body = format!(r#"{{"metadata":{{"message_id":{id},"expires_at":"never"}},"data":{{}}}}"#);
         optional.read_message(&body, &Attributes::new(), ID).map(|parsed| match parsed {
             Parsed::Plain(plain) => plain.form(),
@@ -138,12 +138,12 @@ fn only_envelopes_with_a_uuid_are_refused_beside_plain_messages() {
         })
     };
     let key = |key: &str| Ok(BodyForm::Plain { idempotency_key: Some(key.to_owned()) });
-    assert_eq!(read(r#""01ARZ3NDEKTSV4RRFFQ69G5FAV""#), key("01ARZ3NDEKTSV4RRFFQ69G5FAV"));
-    assert_eq!(read("4711"), key("4711"));
-    assert_eq!(read("null"), Ok(BodyForm::Plain { idempotency_key: None }), "SQS's id");
+    assert_eq!(read_form(r#""01ARZ3NDEKTSV4RRFFQ69G5FAV""#), key("01ARZ3NDEKTSV4RRFFQ69G5FAV"));
+    assert_eq!(read_form("4711"), key("4711"));
+    assert_eq!(read_form("null"), Ok(BodyForm::Plain { idempotency_key: None }), "SQS's id");
     let escaped = ID.replacen('6', r"\u0036", 1);
     for uuid in [format!("\"{ID}\""), format!("\"{escaped}\"")] {
-        assert!(read(&uuid).is_err(), "{uuid}");
+        assert!(read_form(&uuid).is_err(), "{uuid}");
     }
 }
 
@@ -154,7 +154,7 @@ fn metadata_and_data_are_objects() {
         assert_eq!(pointers(&invalid), ["/metadata"], "{wrong}");
         let invalid = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{wrong}}}"#);
         assert_eq!(pointers(&invalid), ["/data"], "{wrong}");
-        assert!(!refused(&invalid).to_string().contains("canary"));
+        assert!(!parse_invalid(&invalid).to_string().contains("canary"));
     }
 }
 
@@ -186,11 +186,11 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
         "1e999999999",
         "null",
         "{}",
-        // A name reserved by serde_json: this is an object, not the text inside.
+        // A name reserved by `serde_json`: this is an object, not the text inside.
         r#"{"$serde_json::private::RawValue":"\"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01\""}"#,
     ] {
         let body = format!(r#"{{"metadata":{{"message_id":{wrong}}},"data":{{}}}}"#);
-        let invalid = refused(&body);
+        let invalid = parse_invalid(&body);
         assert!(!invalid.to_string().contains("canary"));
         assert!(pointers(&body).contains(&"/metadata/message_id".to_owned()), "{wrong}: {invalid}");
     }
@@ -200,7 +200,7 @@ fn a_message_id_is_a_hyphenated_uuid_of_any_version() {
 fn counts_are_integers_in_digits_within_their_range() {
     for (name, max) in [("retry_attempt", 1000), ("redrive_generation", 100), ("snooze_count", 100)] {
         for right in ["0".to_owned(), "1".to_owned(), max.to_string()] {
-            let body = with_metadata(&format!(r#""{name}":{right}"#));
+            let body = body_with_metadata(&format!(r#""{name}":{right}"#));
             assert!(MessageSchema::default().parse_envelope(&body).is_ok(), "{name} {right}");
         }
         let above = (max + 1).to_string();
@@ -220,7 +220,7 @@ fn counts_are_integers_in_digits_within_their_range() {
             "1e999999999",
             &above,
         ] {
-            let body = with_metadata(&format!(r#""{name}":{wrong}"#));
+            let body = body_with_metadata(&format!(r#""{name}":{wrong}"#));
             assert_eq!(pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
         }
     }
@@ -228,7 +228,7 @@ fn counts_are_integers_in_digits_within_their_range() {
 
 #[test]
 fn metadata_is_read_as_written() {
-    let body = with_metadata(
+    let body = body_with_metadata(
         r#""retry_attempt":3,"first_sent_time":"2026-07-25T19:20:00.5+02:00","redrive_generation":2,"snooze_count":4,
            "expires_at":"2026-07-26T00:00:00Z","max_attempts":3,"retry_history":[{"attempt":2,"failed_at":"2026-07-25T17:21:00Z",
            "error_type":"HttpStatus.503","error_details":"d"}]"#,
@@ -274,7 +274,7 @@ fn absent_members_have_their_defaults() {
 fn times_are_rfc_3339() {
     for name in ["first_sent_time", "next_retry_time", "expires_at"] {
         for right in ["2026-07-25T17:20:00Z", "2026-07-25t17:20:00.123456789z", "2026-07-25T17:20:00-11:30"] {
-            let body = with_metadata(&format!(r#""{name}":"{right}""#));
+            let body = body_with_metadata(&format!(r#""{name}":"{right}""#));
             assert!(MessageSchema::default().parse_envelope(&body).is_ok(), "{name} {right}");
         }
         for wrong in [
@@ -291,20 +291,20 @@ fn times_are_rfc_3339() {
             "1785000000",
             "null",
         ] {
-            let body = with_metadata(&format!(r#""{name}":{wrong}"#));
+            let body = body_with_metadata(&format!(r#""{name}":{wrong}"#));
             assert_eq!(pointers(&body), [format!("/metadata/{name}")], "{name} {wrong}");
-            assert!(!refused(&body).to_string().contains("canary"));
+            assert!(!parse_invalid(&body).to_string().contains("canary"));
         }
     }
 }
 
 /// A later version may add details to a failure, and a re-send preserves them.
 #[test]
-fn a_history_entry_keeps_members_that_are_not_known() {
+fn a_history_entry_keeps_unknown_members() {
     let known = r#""attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D""#;
     let unknown = r#""a":["\u00e9"],"n":1.50e400"#;
     let history = format!("[{{{known},{unknown}}}]");
-    let body = with_metadata(&format!(r#""retry_history":{history}"#));
+    let body = body_with_metadata(&format!(r#""retry_history":{history}"#));
     let past = MessageSchema::default().parse_envelope(&body).unwrap().metadata.retry_history;
     assert_eq!(serde_json::to_string(&past).unwrap(), history);
 }
@@ -312,7 +312,7 @@ fn a_history_entry_keeps_members_that_are_not_known() {
 #[test]
 fn history_has_at_most_five_complete_entries() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}"#;
-    let history = |entries: &str| with_metadata(&format!(r#""retry_history":{entries}"#));
+    let history = |entries: &str| body_with_metadata(&format!(r#""retry_history":{entries}"#));
     let five = format!("[{}]", [entry; 5].join(","));
     assert!(MessageSchema::default().parse_envelope(&history(&five)).is_ok());
     let six = format!("[{}]", [entry; 6].join(","));
@@ -336,14 +336,14 @@ fn history_has_at_most_five_complete_entries() {
     ] {
         let body = history(wrong);
         assert_eq!(pointers(&body), [format!("/metadata/retry_history{pointer}")], "{wrong}");
-        assert!(!refused(&body).to_string().contains("canary"), "{wrong}");
+        assert!(!parse_invalid(&body).to_string().contains("canary"), "{wrong}");
     }
 }
 
 #[test]
-fn a_history_attempt_that_is_no_whole_number_in_digits_is_named() {
+fn a_history_attempt_not_written_in_digits_is_reported() {
     for attempt in ["0.5", "1.0", "1e2", "1e400", "12345678901234567890"] {
-        let body = with_metadata(&format!(
+        let body = body_with_metadata(&format!(
             r#""retry_history":[{{"attempt":{attempt},"failed_at":"2026-07-25T17:20:00Z","error_type":"T","error_details":"D"}}]"#
         ));
         assert_eq!(pointers(&body), ["/metadata/retry_history/0/attempt"], "{attempt}");
@@ -351,13 +351,13 @@ fn a_history_attempt_that_is_no_whole_number_in_digits_is_named() {
 }
 
 #[test]
-fn all_violations_are_named_at_once() {
+fn all_violations_are_reported_together() {
     let body = r#"{"metadata":{"message_id":"canary","retry_attempt":-1,"expires_at":"canary"},"data":[]}"#;
     assert_eq!(
         pointers(body),
         ["/data", "/metadata/expires_at", "/metadata/message_id", "/metadata/retry_attempt"]
     );
-    assert!(!refused(body).to_string().contains("canary"));
+    assert!(!parse_invalid(body).to_string().contains("canary"));
 }
 
 #[test]
@@ -376,10 +376,10 @@ fn a_body_of_1_mib_is_accepted() {
 }
 
 #[test]
-fn a_hostile_history_is_refused_at_once() {
+fn a_hostile_history_is_refused_quickly() {
     let entries = vec![r#"{"attempt":1e-9999}"#; 50_000].join(",");
-    let body = with_metadata(&format!(r#""retry_history":[{entries}]"#));
-    let Invalid::Schema(violations) = refused(&body) else { panic!("it is JSON") };
+    let body = body_with_metadata(&format!(r#""retry_history":[{entries}]"#));
+    let Invalid::Schema(violations) = parse_invalid(&body) else { panic!("must be valid JSON") };
     assert_eq!(violations.len(), 100);
-    assert!(pointers(&body).contains(&"/metadata/retry_history".to_owned()), "it is too long");
+    assert!(pointers(&body).contains(&"/metadata/retry_history".to_owned()), "the history is too long");
 }

@@ -3,12 +3,16 @@
 use super::*;
 
 #[test]
-fn the_breaker_is_on_and_false_turns_it_off() {
+fn the_breaker_is_on_by_default_and_false_turns_it_off() {
     assert_eq!(parse("{}").circuit_breaker, Some(CircuitBreaker::default()));
     assert_eq!(parse(r#"{"circuit_breaker":{}}"#).circuit_breaker, Some(CircuitBreaker::default()));
     assert_eq!(parse(r#"{"circuit_breaker":false}"#).circuit_breaker, None);
     for wrong in ["true", "null", "0", "[]", r#""off""#] {
-        assert_eq!(culprits(&format!(r#"{{"circuit_breaker":{wrong}}}"#)), ["/circuit_breaker"], "{wrong}");
+        assert_eq!(
+            violation_pointers(&format!(r#"{{"circuit_breaker":{wrong}}}"#)),
+            ["/circuit_breaker"],
+            "{wrong}"
+        );
     }
 }
 
@@ -23,10 +27,10 @@ fn every_circuit_breaker_member_is_read() {
         hold_max: Duration::from_secs(3600),
     };
     assert_eq!(policy.circuit_breaker, Some(expected));
-    let per = |text: &str| parse(text).circuit_breaker.unwrap().per;
-    assert_eq!(per(r#"{"circuit_breaker":{}}"#), CircuitScope::Group);
-    assert_eq!(per(r#"{"circuit_breaker":{"per":"group"}}"#), CircuitScope::Group);
-    assert_eq!(per(r#"{"circuit_breaker":{"per":"target"}}"#), CircuitScope::Target);
+    let circuit_scope = |text: &str| parse(text).circuit_breaker.unwrap().per;
+    assert_eq!(circuit_scope(r#"{"circuit_breaker":{}}"#), CircuitScope::Group);
+    assert_eq!(circuit_scope(r#"{"circuit_breaker":{"per":"group"}}"#), CircuitScope::Group);
+    assert_eq!(circuit_scope(r#"{"circuit_breaker":{"per":"target"}}"#), CircuitScope::Target);
 }
 
 fn refusal(breaker: &str) -> String {
@@ -34,7 +38,7 @@ fn refusal(breaker: &str) -> String {
 }
 
 #[test]
-fn a_circuit_is_one_groups_one_attributes_or_the_targets() {
+fn an_invalid_circuit_scope_is_refused_with_the_valid_ones() {
     let long = format!(r#""attribute:{}""#, "x".repeat(257));
     for wrong in
         [r#""attribute:""#, r#""Group""#, "5", "null", r#""attribute:a b""#, r#""attribute:é""#, &long]
@@ -49,7 +53,7 @@ fn a_circuit_is_one_groups_one_attributes_or_the_targets() {
 }
 
 #[test]
-fn unknown_circuit_breaker_member_is_refused_by_name() {
+fn an_unknown_circuit_breaker_member_is_named() {
     assert_eq!(
         refusal(r#"{"failure_ratio":1}"#),
         "is refused: /circuit_breaker/failure_ratio is not a known member"
@@ -58,18 +62,18 @@ fn unknown_circuit_breaker_member_is_refused_by_name() {
 
 #[test]
 fn circuit_breaker_lists_and_numbers_have_limits() {
-    let with = |value: &str| format!(r#"{{"circuit_breaker":{{"hold_seconds_max":{value}}}}}"#);
+    let policy_text = |value: &str| format!(r#"{{"circuit_breaker":{{"hold_seconds_max":{value}}}}}"#);
     for value in ["60", "1209600"] {
-        assert!(Policy::from_json(&with(value)).is_ok(), "{value}");
+        assert!(Policy::from_json(&policy_text(value)).is_ok(), "{value}");
     }
     for value in ["59", "1209601", "true", "\"60\""] {
-        assert_eq!(culprits(&with(value)), ["/circuit_breaker/hold_seconds_max"], "{value}");
+        assert_eq!(violation_pointers(&policy_text(value)), ["/circuit_breaker/hold_seconds_max"], "{value}");
     }
-    assert_eq!(culprits(r#"{"circuit_breaker":{"opens_on":[]}}"#), ["/circuit_breaker/opens_on"]);
+    assert_eq!(violation_pointers(r#"{"circuit_breaker":{"opens_on":[]}}"#), ["/circuit_breaker/opens_on"]);
 }
 
 #[test]
-fn invalid_circuit_breaker_value_names_the_accepted_ones() {
+fn an_invalid_circuit_breaker_is_refused_with_the_valid_values() {
     for wrong in ["true", "null", "\"\"", "[]", "1"] {
         assert_eq!(
             refusal(wrong),
@@ -85,6 +89,10 @@ fn max_redrives_is_twenty_by_default() {
     assert_eq!(parse(r#"{"max_redrives":0}"#).redrives_max(), 0);
     assert_eq!(parse(r#"{"max_redrives":1000}"#).redrives_max(), 1000);
     for wrong in ["-1", "1001", "1.5", "null"] {
-        assert_eq!(culprits(&format!(r#"{{"max_redrives":{wrong}}}"#)), ["/max_redrives"], "{wrong}");
+        assert_eq!(
+            violation_pointers(&format!(r#"{{"max_redrives":{wrong}}}"#)),
+            ["/max_redrives"],
+            "{wrong}"
+        );
     }
 }

@@ -1,5 +1,4 @@
-//! The members introduced with the strategies: long delays, additive jitter, immediate retries, presets, other
-//! defaults.
+//! Long delays, additive jitter, immediate retries, presets, and a strategy's own defaults.
 
 use super::*;
 
@@ -16,12 +15,17 @@ fn long_delays_reach_twelve_hours_and_a_year() {
         r#"{"long_delays":true,"backoff":{"kind":"uniform","max_delay_seconds":43201}}"#,
         r#"{"long_delays":false,"backoff":{"kind":"uniform","max_delay_seconds":901}}"#,
     ] {
-        assert_eq!(culprits(wrong), ["/backoff/max_delay_seconds"]);
+        assert_eq!(violation_pointers(wrong), ["/backoff/max_delay_seconds"]);
     }
-    assert_eq!(culprits(r#"{"long_delays":true,"max_age_seconds":31536001}"#), ["/max_age_seconds"]);
-    assert_eq!(culprits(r#"{"long_delays":"yes"}"#), ["/long_delays"]);
     assert_eq!(
-        culprits(r#"{"long_delays":true,"backoff":{"kind":"exponential","initial_delay_seconds":901}}"#),
+        violation_pointers(r#"{"long_delays":true,"max_age_seconds":31536001}"#),
+        ["/max_age_seconds"]
+    );
+    assert_eq!(violation_pointers(r#"{"long_delays":"yes"}"#), ["/long_delays"]);
+    assert_eq!(
+        violation_pointers(
+            r#"{"long_delays":true,"backoff":{"kind":"exponential","initial_delay_seconds":901}}"#
+        ),
         ["/backoff/initial_delay_seconds"],
         "the cap is 900 s unless it is set"
     );
@@ -33,7 +37,7 @@ fn long_delays_reach_twelve_hours_and_a_year() {
 }
 
 #[test]
-fn additive_jitter_and_offset_match_the_well_known_formula() {
+fn additive_jitter_and_offset_are_parsed() {
     let formula = r#"{"kind":"exponential","initial_delay_seconds":2,"offset_seconds":30,"jitter":{"kind":"additive","max_seconds":60}}"#;
     assert_eq!(
         backoff(formula),
@@ -54,10 +58,10 @@ fn additive_jitter_and_offset_match_the_well_known_formula() {
         ("5", "/backoff/jitter"),
     ] {
         let document = format!(r#"{{"backoff":{{"kind":"fixed","delay_seconds":1,"jitter":{wrong}}}}}"#);
-        assert_eq!(culprits(&document), [culprit], "{wrong}");
+        assert_eq!(violation_pointers(&document), [culprit], "{wrong}");
     }
     assert_eq!(
-        culprits(
+        violation_pointers(
             r#"{"backoff":{"kind":"exponential","initial_delay_seconds":1,"max_delay_seconds":9,"jitter":{"kind":"additive","max_seconds":10}}}"#
         ),
         ["/backoff/jitter/max_seconds"]
@@ -65,7 +69,7 @@ fn additive_jitter_and_offset_match_the_well_known_formula() {
 }
 
 #[test]
-fn immediate_retries_are_ten_at_most_and_ten_seconds_apart() {
+fn immediate_retries_are_at_most_ten_and_at_most_ten_seconds_apart() {
     let immediate = |text: &str| parse(&format!(r#"{{"immediate":{text}}}"#)).immediate;
     assert_eq!(
         immediate(r#"{"max_attempts":2,"delay_ms":100}"#),
@@ -83,36 +87,36 @@ fn immediate_retries_are_ten_at_most_and_ten_seconds_apart() {
         (r#"{"max_attempts":1,"delay_ms":1,"jitter":"full"}"#, "/immediate/jitter"),
         ("true", "/immediate"),
     ] {
-        assert_eq!(culprits(&format!(r#"{{"immediate":{wrong}}}"#)), [culprit], "{wrong}");
+        assert_eq!(violation_pointers(&format!(r#"{{"immediate":{wrong}}}"#)), [culprit], "{wrong}");
     }
 }
 
 #[test]
 fn absent_members_use_the_given_defaults() {
     let defaults = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":7200}}"#;
-    let over = |text: &str| Policy::from_json_over(defaults, text);
-    assert_eq!(over("{}").unwrap(), parse(defaults));
-    let policy = over(r#"{"max_attempts":3,"max_age_seconds":60}"#).unwrap();
+    let parse_over = |text: &str| Policy::from_json_over(defaults, text);
+    assert_eq!(parse_over("{}").unwrap(), parse(defaults));
+    let policy = parse_over(r#"{"max_attempts":3,"max_age_seconds":60}"#).unwrap();
     assert_eq!((policy.max_attempts, policy.max_age_seconds), (3, Some(60)));
     assert_eq!(policy.backoff, parse(defaults).backoff);
-    let preset = over(r#"{"preset":"durable_transient"}"#).unwrap();
+    let preset = parse_over(r#"{"preset":"durable_transient"}"#).unwrap();
     assert_eq!((preset.max_attempts, preset.max_age_seconds), (2, Some(86_400)));
     assert_eq!(preset.backoff, parse(r#"{"preset":"durable_transient"}"#).backoff);
-    let error = over(r#"{"long_delays":false}"#).unwrap_err().to_string();
+    let error = parse_over(r#"{"long_delays":false}"#).unwrap_err().to_string();
     assert!(error.contains("/backoff/delay_seconds is more than 900"), "{error}");
     for wrong in ["[]", "5", "{\"x\":1}"] {
-        assert!(matches!(over(wrong), Err(PolicyError::Refused(_))), "{wrong}");
+        assert!(matches!(parse_over(wrong), Err(PolicyError::Refused(_))), "{wrong}");
     }
 }
 
 #[test]
-fn presets_are_those_of_the_durable_execution_sdks() {
+fn presets_match_the_durable_execution_sdks() {
     let preset = |name: &str| parse(&format!(r#"{{"preset":"durable_{name}"}}"#));
     let attempts = |name: &str| preset(name).max_attempts;
     assert_eq!(
         ["default", "none", "transient", "resource_availability", "critical"].map(attempts),
         [5, 0, 2, 4, 9],
-        "retries, so one less than their attempts"
+        "one less than the SDKs' attempts, which include the first call"
     );
     assert_eq!(
         preset("default").backoff,
@@ -135,6 +139,9 @@ fn presets_are_those_of_the_durable_execution_sdks() {
         )
     );
     assert_eq!(parse(r#"{"preset":"durable_default","max_attempts":9}"#).max_attempts, 9);
-    assert_eq!(culprits(r#"{"preset":"durable_default","backoff":{"kind":"uniform"}}"#), ["/backoff"]);
-    assert_eq!(culprits(r#"{"preset":"durable"}"#), ["/preset"]);
+    assert_eq!(
+        violation_pointers(r#"{"preset":"durable_default","backoff":{"kind":"uniform"}}"#),
+        ["/backoff"]
+    );
+    assert_eq!(violation_pointers(r#"{"preset":"durable"}"#), ["/preset"]);
 }

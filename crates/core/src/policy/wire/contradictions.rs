@@ -4,7 +4,7 @@ use redeliver_json_schema::pointer_to;
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use super::object;
+use super::parse_object;
 use crate::limits::RetryDelay;
 use crate::message::schema::Violation;
 use crate::policy::{Backoff, Jitter};
@@ -13,34 +13,34 @@ use crate::policy::{Backoff, Jitter};
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 
 /// Checks the document as written, before its preset is expanded.
-pub(super) fn preset_and_backoff(document: &Value) -> Option<Violation> {
-    let stands = |name: &str| document.get(name).is_some();
+pub(super) fn check_preset_and_backoff(document: &Value) -> Option<Violation> {
+    let is_set = |name: &str| document.get(name).is_some();
     let rule = "conflicts with preset, which sets the backoff: remove one of them";
-    (stands("preset") && stands("backoff")).then(|| Violation::new("/backoff", rule))
+    (is_set("preset") && is_set("backoff")).then(|| Violation::new("/backoff", rule))
 }
 
-/// All other contradictions, with the pointer of the wrong member. The schema reports parts that cannot be parsed; the
-/// others are still checked, so that one error lists every mistake.
+/// Finds all other contradictions, with the pointer of the invalid member. The schema reports parts that cannot be
+/// parsed; the rest is still checked, so that one error lists every mistake.
 pub(super) fn find_contradictions(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();
     let has_long_delays = document["long_delays"] == true;
     if !has_long_delays {
         report_long_delays(&document["backoff"], "/backoff", &mut found);
-        if is_more(&document["max_age_seconds"], RETENTION_SECONDS_MAX) {
+        if exceeds(&document["max_age_seconds"], RETENTION_SECONDS_MAX) {
             let rule =
                 "is more than 1209600, the longest retention of SQS: lower it, or set long_delays to true";
             found.push(Violation::new("/max_age_seconds", rule));
         }
     }
-    if let Ok(backoff) = object(&document["backoff"]) {
+    if let Ok(backoff) = parse_object(&document["backoff"]) {
         let limit = if has_long_delays { RetryDelay::MAX } else { RetryDelay::SHORT_MAX };
-        found.extend(above_the_cap(&backoff, limit));
+        found.extend(find_delays_above_cap(&backoff, limit));
     }
-    found.extend(in_both_lists(document));
+    found.extend(find_globs_in_both_lists(document));
     found
 }
 
-/// Reports delays that require hops. In a backoff every number in a member named `…_seconds` is a delay.
+/// Reports delays that require hops. In a backoff, every number in a member named `…_seconds` is a delay.
 fn report_long_delays(value: &Value, pointer: &str, found: &mut Vec<Violation>) {
     match value {
         Value::Object(members) => {
@@ -63,15 +63,16 @@ const TOO_LONG: &str =
     "is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true";
 
 fn is_too_long(delay: &Value) -> bool {
-    is_more(delay, RetryDelay::SHORT_MAX.get().into())
+    exceeds(delay, RetryDelay::SHORT_MAX.get().into())
 }
 
-fn is_more(seconds: &Value, limit: u32) -> bool {
+fn exceeds(seconds: &Value, limit: u32) -> bool {
     seconds.as_f64().is_some_and(|seconds| seconds > limit.into())
 }
 
-/// Delays above the backoff's own cap. Those above `limit`, which applies to every delay, are already reported.
-fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
+/// Finds delays that exceed the backoff's own cap. Delays above `limit`, which applies to every backoff, are already
+/// reported.
+fn find_delays_above_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
     let Backoff::Exponential { initial_delay, max_delay, jitter, .. } = backoff else {
         return Vec::new();
     };
@@ -84,7 +85,7 @@ fn above_the_cap(backoff: &Backoff, limit: RetryDelay) -> Vec<Violation> {
         .collect()
 }
 
-fn in_both_lists(document: &Value) -> Vec<Violation> {
+fn find_globs_in_both_lists(document: &Value) -> Vec<Violation> {
     let globs = |name: &str| Vec::<String>::deserialize(&document[name]).unwrap_or_default();
     let retryable = globs("retryable");
     let both = globs("non_retryable").into_iter().enumerate().filter(|(_, glob)| retryable.contains(glob));

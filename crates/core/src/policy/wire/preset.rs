@@ -1,5 +1,5 @@
 //! Named policies: the retry presets of AWS's durable execution SDKs (`RetryPresets` in the Python SDK has all five;
-//! the others have `default` and `no retry`). Their `max_attempts` includes the first call, ours does not.
+//! the others have only `default` and `no retry`). Their `max_attempts` includes the first call; ours does not.
 
 use serde_json::{Map, Value, json};
 

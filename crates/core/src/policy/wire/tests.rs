@@ -10,10 +10,10 @@ static SCHEMA: LazyLock<Schema> = LazyLock::new(|| Schema::new(POLICY_SCHEMA).un
 
 /// True if serde accepts the document.
 fn is_read(document: &Value) -> bool {
-    super::object::<_, Policy, Policy>(document).is_ok()
+    super::parse_object::<_, Policy, Policy>(document).is_ok()
 }
 
-fn reads(text: &str) -> bool {
+fn is_text_read(text: &str) -> bool {
     is_read(&text.parse().unwrap())
 }
 
@@ -33,7 +33,7 @@ fn policies_of_every_kind_are_read() {
         r#"{"backoff":{"kind":"fixed","delay_seconds":0,"jitter":"none"}}"#,
         r#"{"backoff":{"kind":"schedule","delays_seconds":[0,43200],"jitter":"full"}}"#,
     ] {
-        assert!(reads(text), "{text}");
+        assert!(is_text_read(text), "{text}");
         assert_eq!(SCHEMA.violations(&text.parse().unwrap(), ""), [], "{text}");
     }
 }
@@ -62,12 +62,12 @@ fn policy_without_a_required_member_is_not_read() {
         r#"{"retryable":[]}"#,
         r#"{"circuit_breaker":{"opens_on":[]}}"#,
     ] {
-        assert!(!reads(text), "{text}");
+        assert!(!is_text_read(text), "{text}");
     }
 }
 
 #[test]
-fn backoff_member_of_another_kind_is_not_read() {
+fn a_member_of_another_kind_of_backoff_is_refused() {
     let members = [
         ("initial_delay_seconds", "1"),
         ("rate", "2"),
@@ -82,12 +82,12 @@ fn backoff_member_of_another_kind_is_not_read() {
         for (name, value) in members.into_iter().filter(|(name, _)| !required.contains(name)) {
             let text = format!(r#"{{"backoff":{{"kind":"{kind}"{required},"{name}":{value}}}}}"#);
             let is_valid = SCHEMA.violations(&text.parse().unwrap(), "").is_empty();
-            assert_eq!(reads(&text), is_valid, "{text}");
+            assert_eq!(is_text_read(&text), is_valid, "{text}");
         }
     }
 }
 
-/// Each limit, its neighbours, and numbers that resemble it.
+/// Each limit, its neighbours, and similar values.
 const VALUES: [&str; 70] = [
     "0",
     "1",
@@ -161,7 +161,7 @@ const VALUES: [&str; 70] = [
     r#"{"max_attempts":1,"delay_ms":1}"#,
 ];
 
-fn value() -> impl Strategy<Value = String> {
+fn any_value() -> impl Strategy<Value = String> {
     let glob = (120..135_usize, select(vec!["x", "é"]))
         .prop_map(|(count, character)| format!(r#"["{}"]"#, character.repeat(count)));
     let name = (250..260_usize).prop_map(|count| format!(r#""attribute:{}""#, "x".repeat(count)));
@@ -174,8 +174,8 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
-/// An object with some of these members, and possibly an unknown one.
-fn object(
+/// Generates an object with some of these members, and possibly an unknown one.
+fn any_object(
     names: &'static [&'static str],
     value: impl Fn(&'static str) -> BoxedStrategy<String> + 'static,
 ) -> impl Strategy<Value = String> {
@@ -188,9 +188,11 @@ fn object(
     })
 }
 
-/// One of these objects with one member's value changed.
-fn nearly(sound: &'static [&'static [(&'static str, &'static str)]]) -> impl Strategy<Value = String> {
-    (select(sound), any::<prop::sample::Index>(), value()).prop_map(|(members, changed, value)| {
+/// Generates one of these valid objects, with the value of one member changed.
+fn with_one_change(
+    sound: &'static [&'static [(&'static str, &'static str)]],
+) -> impl Strategy<Value = String> {
+    (select(sound), any::<prop::sample::Index>(), any_value()).prop_map(|(members, changed, value)| {
         let changed = changed.index(members.len());
         let members = members.iter().enumerate().map(|(index, (name, sound))| {
             format!(r#""{name}":{}"#, if index == changed { value.as_str() } else { sound })
@@ -199,23 +201,27 @@ fn nearly(sound: &'static [&'static [(&'static str, &'static str)]]) -> impl Str
     })
 }
 
-fn immediate() -> impl Strategy<Value = String> {
-    const SOUND: &[&[(&str, &str)]] = &[&[("max_attempts", "1"), ("delay_ms", "0")]];
-    prop_oneof![nearly(SOUND), object(&["max_attempts", "delay_ms", "foreign"], |_| value().boxed())]
+fn any_immediate() -> impl Strategy<Value = String> {
+    const VALID: &[&[(&str, &str)]] = &[&[("max_attempts", "1"), ("delay_ms", "0")]];
+    prop_oneof![
+        with_one_change(VALID),
+        any_object(&["max_attempts", "delay_ms", "foreign"], |_| any_value().boxed())
+    ]
 }
 
-const OF_BREAKER: [&str; 4] = ["per", "opens_on", "hold_seconds_max", "foreign"];
+const BREAKER_MEMBERS: [&str; 4] = ["per", "opens_on", "hold_seconds_max", "foreign"];
 
-fn circuit_breaker() -> impl Strategy<Value = String> {
-    const SOUND: &[&[(&str, &str)]] =
+fn any_circuit_breaker() -> impl Strategy<Value = String> {
+    const VALID: &[&[(&str, &str)]] =
         &[&[("per", r#""group""#), ("opens_on", r#"["A*","B"]"#), ("hold_seconds_max", "100")]];
-    let of_one =
-        (select(&OF_BREAKER[..]), value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#));
-    prop_oneof![2 => nearly(SOUND), 4 => of_one, 1 => object(&OF_BREAKER, |_| value().boxed()), 1 => value()]
+    let single = (select(&BREAKER_MEMBERS[..]), any_value())
+        .prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#));
+    let several = any_object(&BREAKER_MEMBERS, |_| any_value().boxed());
+    prop_oneof![2 => with_one_change(VALID), 4 => single, 1 => several, 1 => any_value()]
 }
 
-fn backoff() -> impl Strategy<Value = String> {
-    const SOUND: &[&[(&str, &str)]] = &[
+fn any_backoff() -> impl Strategy<Value = String> {
+    const VALID: &[&[(&str, &str)]] = &[
         &[("kind", r#""uniform""#), ("max_delay_seconds", "9")],
         &[
             ("kind", r#""exponential""#),
@@ -241,14 +247,14 @@ fn backoff() -> impl Strategy<Value = String> {
     ];
     const KINDS: &[&str] =
         &[r#""uniform""#, r#""exponential""#, r#""fixed""#, r#""schedule""#, r#""foreign""#, "1"];
-    let any = object(MEMBERS, |name| match name {
+    let any = any_object(MEMBERS, |name| match name {
         "kind" => select(KINDS).prop_map(str::to_owned).boxed(),
-        _ => value().boxed(),
+        _ => any_value().boxed(),
     });
-    prop_oneof![2 => nearly(SOUND), 1 => any]
+    prop_oneof![2 => with_one_change(VALID), 1 => any]
 }
 
-fn document() -> impl Strategy<Value = String> {
+fn any_document() -> impl Strategy<Value = String> {
     const MEMBERS: &[&str] = &[
         "preset",
         "max_attempts",
@@ -262,27 +268,27 @@ fn document() -> impl Strategy<Value = String> {
         "max_redrives",
         "foreign",
     ];
-    let of_one = prop_oneof![
-        circuit_breaker().prop_map(|breaker| format!(r#"{{"circuit_breaker":{breaker}}}"#)),
-        backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
-        immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
-        backoff().prop_map(|backoff| format!(r#"{{"preset":"durable_critical","backoff":{backoff}}}"#)),
-        (select(MEMBERS), value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#)),
+    let single = prop_oneof![
+        any_circuit_breaker().prop_map(|breaker| format!(r#"{{"circuit_breaker":{breaker}}}"#)),
+        any_backoff().prop_map(|backoff| format!(r#"{{"backoff":{backoff}}}"#)),
+        any_immediate().prop_map(|immediate| format!(r#"{{"immediate":{immediate}}}"#)),
+        any_backoff().prop_map(|backoff| format!(r#"{{"preset":"durable_critical","backoff":{backoff}}}"#)),
+        (select(MEMBERS), any_value()).prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#)),
     ];
-    let of_many = object(MEMBERS, move |name| match name {
-        "backoff" => prop_oneof![backoff(), value()].boxed(),
-        "immediate" => prop_oneof![immediate(), value()].boxed(),
-        "circuit_breaker" => circuit_breaker().boxed(),
-        _ => value().boxed(),
+    let several = any_object(MEMBERS, move |name| match name {
+        "backoff" => prop_oneof![any_backoff(), any_value()].boxed(),
+        "immediate" => prop_oneof![any_immediate(), any_value()].boxed(),
+        "circuit_breaker" => any_circuit_breaker().boxed(),
+        _ => any_value().boxed(),
     });
-    prop_oneof![8 => of_one, 2 => of_many, 1 => value()]
+    prop_oneof![8 => single, 2 => several, 1 => any_value()]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 16_384, ..ProptestConfig::default() })]
 
     #[test]
-    fn serde_and_schema_accept_the_same_policies(text in document()) {
+    fn serde_and_schema_accept_the_same_policies(text in any_document()) {
         let mut document: Value = text.parse().unwrap();
         if let Some(members) = document.as_object_mut() {
             preset::expand_preset(members);

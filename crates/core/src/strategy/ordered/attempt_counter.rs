@@ -1,5 +1,5 @@
-//! Counts the attempts of messages on an ordered queue. A waiting message cannot be changed, so SQS counts them, or the
-//! environment remembers them.
+//! Counts the attempts of messages on an ordered queue. A message on a queue cannot be changed, so either SQS counts
+//! the attempts or the environment remembers them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Mutex;
@@ -8,8 +8,8 @@ use crate::decide::Attempts;
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
-/// Maximum number of messages whose calls an environment remembers, about 3 MB; the message with the oldest last call
-/// is dropped first.
+/// Maximum number of messages whose calls an environment remembers, in about 3 MB. The message with the oldest last
+/// call is dropped first.
 const REMEMBERED_MAX: usize = 10_000;
 
 /// Counts the attempts of messages on an ordered queue.
@@ -18,9 +18,9 @@ pub enum AttemptCounter {
     /// Each batch has a single message, so each receive is a call: `ApproximateReceiveCount` and
     /// `ApproximateFirstReceiveTimestamp` suffice. Holds and crashes count, too.
     Receives,
-    /// In a larger batch a message is also received while it waits behind a failed one, so this environment counts its
-    /// own calls. A new environment starts from zero: every message is called as often as the policy allows, and
-    /// possibly more often.
+    /// In a larger batch, a message is also received while it waits behind a failed one, so the environment counts its
+    /// own calls. A new environment starts from zero: a message gets all calls that the policy allows, and possibly
+    /// more.
     Calls(Mutex<RememberedCalls>),
 }
 
@@ -31,7 +31,7 @@ impl AttemptCounter {
         if messages <= 1 { Self::Receives } else { Self::Calls(Mutex::default()) }
     }
 
-    /// The retries made so far, before the call of this receive.
+    /// Returns the number of retries made before this receive.
     #[must_use]
     pub fn retries_made(&self, record: &ReceivedMessage) -> u32 {
         match self {
@@ -40,30 +40,33 @@ impl AttemptCounter {
         }
     }
 
-    /// The start of the message's age: its first receive, or its first failed call, including held ones.
+    /// Returns the start of the message's age: its first receive, or its first failed call, which may have led to a
+    /// hold.
     #[must_use]
     pub fn age_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
             Self::Receives => record.first_received_at.unwrap_or(record.sent_at),
-            Self::Calls(remembered) => lock(remembered).since(&record.sqs_message_id).unwrap_or(now),
+            Self::Calls(remembered) => {
+                lock(remembered).first_called_at(&record.sqs_message_id).unwrap_or(now)
+            }
         }
     }
 
-    /// The start of the message's holds: the start of its age, or its first receive if this environment has recorded no
-    /// failed call. In an outage only SQS records for how long a message without a call has been held, and its holds
-    /// must grow: a thousand holds of two seconds would use up all of its receives.
+    /// Returns the start of the message's holds: the start of its age, or its first receive if this environment has
+    /// recorded no failed call. During an outage, only SQS records how long a message without a call has been held. Its
+    /// holds must grow with that time: a thousand holds of two seconds would use up all its receives.
     #[must_use]
     pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
             Self::Receives => self.age_since(record, now),
             Self::Calls(remembered) => {
-                let called = lock(remembered).since(&record.sqs_message_id);
+                let called = lock(remembered).first_called_at(&record.sqs_message_id);
                 called.or(record.first_received_at).unwrap_or(now)
             }
         }
     }
 
-    /// Counts a failed call, and returns all attempts of its message.
+    /// Counts a failed call, and returns all attempts of the message.
     pub fn record_failure(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => Attempts { made: record.receive_count, since: self.age_since(record, now) },
@@ -71,7 +74,7 @@ impl AttemptCounter {
         }
     }
 
-    /// Records a call whose message is held: it spends no attempt, but starts the message's age.
+    /// Records a call whose message is held: the call spends no attempt, but starts the message's age.
     pub fn record_hold(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => {
@@ -101,7 +104,7 @@ impl RememberedCalls {
         self.calls.get(id).map_or(0, |(attempts, _)| attempts.made)
     }
 
-    fn since(&self, id: &str) -> Option<Timestamp> {
+    fn first_called_at(&self, id: &str) -> Option<Timestamp> {
         self.calls.get(id).map(|(attempts, _)| attempts.since)
     }
 

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::arrival::Arrival;
-use crate::decide::tests::{body, failed, minutes};
+use crate::decide::tests::{body, failed_message, one_minute_policy};
 use crate::failure::{Delivery, Hold, HoldReason, Outage};
 use crate::message::ReceivedMessage;
 use crate::message::reason::DeadLetterReason;
@@ -19,19 +19,19 @@ fn an_environment_remembers_the_calls_of_the_last_10_000_messages() {
     for n in 0..10_000 {
         counter.record_failure(&message(n), at(n.into()));
     }
-    let made = |n| counter.retries_made(&message(n));
-    assert!((0..10_000).all(|n| made(n) == 1));
+    let retries_made = |n| counter.retries_made(&message(n));
+    assert!((0..10_000).all(|n| retries_made(n) == 1));
 
-    // Its last call is no longer the oldest.
+    // After this, the last call of message 0 is no longer the oldest.
     assert_eq!(counter.record_failure(&message(0), at(10_000)), Attempts { made: 2, since: at(0) });
     counter.record_failure(&message(10_000), at(10_001));
-    assert_eq!([0, 1, 2, 10_000].map(made), [2, 0, 1, 1]);
+    assert_eq!([0, 1, 2, 10_000].map(retries_made), [2, 0, 1, 1]);
     assert_eq!(counter.record_failure(&message(1), at(10_002)), Attempts { made: 1, since: at(10_002) });
-    assert_eq!([0, 1, 2, 3].map(made), [2, 1, 0, 1]);
+    assert_eq!([0, 1, 2, 3].map(retries_made), [2, 1, 0, 1]);
 
     counter.forget("sqs-3");
     counter.record_failure(&message(10_001), at(10_003));
-    assert_eq!([0, 3, 4].map(made), [2, 0, 1], "there was a place");
+    assert_eq!([0, 3, 4].map(retries_made), [2, 0, 1], "the forgotten message left room");
 }
 
 #[test]
@@ -58,9 +58,10 @@ fn receives_are_calls_in_batches_of_one() {
     assert_eq!(counter.record_failure(&third, at(9)), Attempts { made: 3, since: at(7) });
 }
 
-/// After a first call with "not now", a message is held for seconds, however long it waited behind others.
+/// After a first call that returned "not now", a message is held for seconds, regardless of how long it waited behind
+/// others.
 #[test]
-fn each_receive_before_this_one_may_have_been_a_call() {
+fn all_earlier_receives_count_as_calls() {
     let queue_times =
         QueueTimes { visibility_timeout: VisibilitySeconds::ZERO, retention: Duration::from_secs(3600) };
     for batch_size in [1, 10] {
@@ -75,13 +76,13 @@ fn each_receive_before_this_one_may_have_been_a_call() {
     }
 }
 
-/// Decides at second 10 on a message that was sent at second 0, has no attempts left, and is too old. The queue's
+/// The decision at second 10 on a message that was sent at second 0, has no attempts left, and is too old. The queue's
 /// visibility timeout is 180 s.
-fn hidden(hand_off: fn(Delivery) -> HandOff, retention: u64) -> Result<u16, DeadLetterReason> {
-    hidden_by(&minutes(), hand_off, retention)
+fn decide_on_spent(hand_off: fn(Delivery) -> HandOff, retention: u64) -> Result<u16, DeadLetterReason> {
+    decide_by_policy(&one_minute_policy(), hand_off, retention)
 }
 
-fn hidden_by(
+fn decide_by_policy(
     policy: &Policy,
     hand_off: fn(Delivery) -> HandOff,
     retention: u64,
@@ -92,35 +93,36 @@ fn hidden_by(
         retention: Duration::from_secs(retention),
     };
     let attempts = Attempts { made: 1000, since: at(-1_000_000) };
-    decide_ordered(policy, &failed(&body(""), &hand_off, None), attempts, queue_times, at(10))
+    decide_ordered(policy, &failed_message(&body(""), &hand_off, None), attempts, queue_times, at(10))
         .map(VisibilitySeconds::get)
         .map_err(|give_up| give_up.reason)
 }
 
 #[test]
-fn an_uncalled_message_of_a_batch_comes_back_at_once() {
-    assert_eq!(hidden(HandOff::for_not_started, 100_000), Ok(0));
-    assert_eq!(hidden(HandOff::for_not_started, 60), Ok(0));
+fn an_uncalled_message_becomes_visible_immediately() {
+    assert_eq!(decide_on_spent(HandOff::for_not_started, 100_000), Ok(0));
+    assert_eq!(decide_on_spent(HandOff::for_not_started, 60), Ok(0));
 }
 
-fn held_for_750_seconds(delivery: Delivery) -> HandOff {
+fn hold_for_750_seconds(delivery: Delivery) -> HandOff {
     let outage = Outage { since: at(0), first_failures: 10 };
     HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) }, delivery)
 }
 
-/// After a thousand receives during a long `Retry-After`, SQS would move the message without its last call.
+/// Otherwise, a long `Retry-After` would take up to a thousand receives, and SQS would move the message before its last
+/// call.
 #[test]
-fn a_message_beyond_its_age_comes_back_once_its_retry_after_is_over() {
-    let policy = Policy { max_age_seconds: Some(600), ..minutes() };
-    let held = |retention| hidden_by(&policy, held_for_750_seconds, retention);
-    assert_eq!([100_000, 1190, 192].map(held), [Ok(750), Ok(500), Ok(1)]);
+fn a_message_beyond_its_age_limit_becomes_visible_after_its_retry_after() {
+    let policy = Policy { max_age_seconds: Some(600), ..one_minute_policy() };
+    let visibility_with_retention = |retention| decide_by_policy(&policy, hold_for_750_seconds, retention);
+    assert_eq!([100_000, 1190, 192].map(visibility_with_retention), [Ok(750), Ok(500), Ok(1)]);
 }
 
 #[test]
 fn a_held_ordered_message_is_given_up_only_at_the_end_of_its_retention() {
-    let held = |retention| hidden(held_for_750_seconds, retention);
-    assert_eq!(held(100_000), Ok(750));
+    let visibility_with_retention = |retention| decide_on_spent(hold_for_750_seconds, retention);
+    assert_eq!(visibility_with_retention(100_000), Ok(750));
     // The last retry must have 180 s left to fail.
-    assert_eq!([1690, 1190, 192, 191].map(held), [Ok(750), Ok(500), Ok(1), Ok(1)]);
-    assert_eq!([190, 100].map(held), [Err(DeadLetterReason::MessageExpired); 2]);
+    assert_eq!([1690, 1190, 192, 191].map(visibility_with_retention), [Ok(750), Ok(500), Ok(1), Ok(1)]);
+    assert_eq!([190, 100].map(visibility_with_retention), [Err(DeadLetterReason::MessageExpired); 2]);
 }

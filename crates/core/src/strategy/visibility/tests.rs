@@ -1,14 +1,17 @@
 use super::*;
-use crate::decide::tests::{body, minutes};
+use crate::decide::tests::{body, one_minute_policy};
 use crate::message::schema::MessageSchema;
 
 #[test]
-fn the_target_is_not_called_once_more_than_the_policy_has() {
-    let called = |members: &str, receive_count| {
+fn the_target_is_never_called_more_often_than_the_policy_allows() {
+    let is_call_allowed = |members: &str, receive_count| {
         let metadata = MessageSchema::default().parse_envelope(&body(members)).unwrap().metadata;
-        may_be_called(&minutes(), &metadata, receive_count).is_ok()
+        check_call_allowed(&one_minute_policy(), &metadata, receive_count).is_ok()
     };
-    assert!((1..=4).all(|receive_count| called("", receive_count)), "three retries");
-    assert!(!called("", 5), "the last one was not answered");
-    assert!(called(r#""max_attempts":0"#, 1) && !called(r#""max_attempts":0"#, 2));
+    assert!(
+        (1..=4).all(|receive_count| is_call_allowed("", receive_count)),
+        "the first call and three retries"
+    );
+    assert!(!is_call_allowed("", 5), "the last retry was not answered");
+    assert!(is_call_allowed(r#""max_attempts":0"#, 1) && !is_call_allowed(r#""max_attempts":0"#, 2));
 }

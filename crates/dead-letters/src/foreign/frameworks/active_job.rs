@@ -1,4 +1,4 @@
-//! Active Job's serialised jobs name the class and count its executions (`ActiveJob::Core#serialize`, Rails API), as
+//! Active Job's serialized jobs name the class and count its executions (`ActiveJob::Core#serialize`, Rails API), as
 //! Shoryuken and aws-activejob-sqs send them. The error is only in the log.
 
 use super::{FieldLocation, ForeignWriter, FrameworkShape};

@@ -17,7 +17,7 @@ pub(super) const SHAPE: FrameworkShape = FrameworkShape {
     failed_at: &[FieldLocation::Attribute("MT-Fault-Timestamp")],
 };
 
-/// The headers of MassTransit's own envelope.
+/// The headers in MassTransit's own envelope.
 pub(super) const IN_ENVELOPE: FrameworkShape = FrameworkShape {
     writer: ForeignWriter::MassTransit,
     marks: &[FieldLocation::Body(&["headers", "MT-Fault-ExceptionType"])],

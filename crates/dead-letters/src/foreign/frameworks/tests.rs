@@ -7,7 +7,7 @@ use super::*;
 const JOB: &str = r#"{"retry":true,"queue":"default","class":"ChargeJob","args":[7],"jid":"b4a577edbccf1d805744efa9",
     "error_message":"card 4711 declined","error_class":"CardError","failed_at":1780000000.5,"retry_count":3}"#;
 
-/// A dead letter of each framework, from its documentation.
+/// Returns a dead letter of each framework, from its documentation.
 fn letters() -> Vec<(&'static str, ReceivedMessage)> {
     let attributes = |pairs: &[(&str, &str)]| -> Attributes {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()
@@ -107,21 +107,21 @@ fn a_dead_letter_of_each_framework_has_its_error_or_its_task() {
             (found.details(), found.attempts)
         })
         .collect();
-    let unsaid = |task: &str| format!("{task}: {UNKNOWN_REASON}");
+    let without_reason = |task: &str| format!("{task}: {UNKNOWN_REASON}");
     let expected = [
         ("Shop.ChargeConsumer: System.InvalidOperationException: order 19 is closed".to_owned(), Some(5)),
         ("orders: System.Exception: order 20 is closed".to_owned(), None),
         ("E: no order".to_owned(), None),
         ("E: no order".to_owned(), None),
         ("orders: System.Exception: order 21 is closed".to_owned(), None),
-        (unsaid("orders.charge"), Some(3)),
-        (unsaid("orders.charge"), Some(3)),
+        (without_reason("orders.charge"), Some(3)),
+        (without_reason("orders.charge"), Some(3)),
         ("charge: ValueError: no card 7".to_owned(), Some(2)),
-        (unsaid("ChargeJob"), Some(4)),
+        (without_reason("ChargeJob"), Some(4)),
         ("ChargeJob: CardError: card 4711 declined".to_owned(), Some(3)),
         ("Charge: CardError: no card 7".to_owned(), Some(2)),
         ("Charge: CardError: no card 7".to_owned(), None),
-        (unsaid("App\\Jobs\\Charge"), Some(2)),
+        (without_reason("App\\Jobs\\Charge"), Some(2)),
     ];
     assert_eq!(read, expected);
     let mass_transit = ForeignDeadLetter::from_message(&letters()[0].1).unwrap();
@@ -150,7 +150,7 @@ fn a_framework_message_without_an_error_says_whether_sqs_moved_it() {
     );
 }
 
-/// The framework has not seen the message, which was never delivered.
+/// The message was never delivered, so the framework has not seen it.
 #[test]
 fn an_undelivered_framework_message_has_the_error_of_the_aws_service() {
     for (name, mut message) in letters() {
@@ -169,7 +169,7 @@ fn an_undelivered_framework_message_has_the_error_of_the_aws_service() {
 }
 
 #[test]
-fn a_message_without_a_mark_of_a_framework_is_not_guessed() {
+fn a_message_without_a_framework_mark_is_not_recognized() {
     for body in [
         r#"{"class":"ChargeJob"}"#,
         r#"{"class":"a","note":"jid"}"#,

@@ -1,16 +1,16 @@
-//! Messages are held during the work: each visibility timeout is extended repeatedly.
+//! Messages stay hidden while the caller works: each visibility timeout is extended repeatedly.
 
 use redeliver_core::limits::VisibilitySeconds;
 
 use super::*;
 
-/// A receive by another program, which gets the visible messages.
-fn anybody(world: &World) -> usize {
+/// Receives as another program would. Returns the number of visible messages received.
+fn receive_elsewhere(world: &World) -> usize {
     let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(30) };
     world.clock.block_on(world.queue.receive(request)).unwrap().len()
 }
 
-async fn first(reader: &mut DeadLetterReader<'_, EmbeddedQueue, VirtualClock>) -> Vec<ReceivedMessage> {
+async fn read_first(reader: &mut DeadLetterReader<'_, EmbeddedQueue, VirtualClock>) -> Vec<ReceivedMessage> {
     reader.next_messages().await.unwrap().unwrap()
 }
 
@@ -19,7 +19,7 @@ fn held_messages_stay_hidden_while_there_is_work() {
     let world = world(40);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = first(&mut reader).await;
+        let messages = read_first(&mut reader).await;
         for _ in 0..60 {
             reader.hold_during(world.clock.sleep(Duration::from_secs(60))).await;
             let visible = world.queue.depth().await.unwrap().visible;
@@ -41,13 +41,13 @@ fn messages_received_ahead_are_held_and_no_more_are_requested() {
     let world = world(1000);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        first(&mut reader).await;
+        read_first(&mut reader).await;
         reader.hold_during(world.clock.sleep(Duration::from_secs(3600))).await;
         let depth = world.queue.depth().await.unwrap();
         assert_eq!(
             (depth.visible, depth.in_flight),
             (830, 170),
-            "sixteen requests, and the one that was answered"
+            "sixteen pending requests, plus the one already returned"
         );
         reader.finish().await;
     });
@@ -59,7 +59,7 @@ fn a_failed_extension_is_repeated_entry_by_entry() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = first(&mut reader).await;
+        let messages = read_first(&mut reader).await;
         // In the first request, one entry is rejected permanently, and two fail temporarily.
         let rule = |numbers: &[u64], injection| FaultRule {
             action: SqsAction::ChangeMessageVisibilityBatch,
@@ -88,11 +88,14 @@ fn a_message_held_for_twelve_hours_is_received_again() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = first(&mut reader).await;
+        let messages = read_first(&mut reader).await;
         reader.hold_during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
         reader.hold_during(world.clock.sleep(Duration::from_secs(301))).await;
-        assert!(!messages.iter().any(|message| reader.is_hidden(message)), "SQS cannot hide it any longer");
+        assert!(
+            !messages.iter().any(|message| reader.is_hidden(message)),
+            "SQS hides a message for at most 12 hours"
+        );
         assert_eq!(world.queue.depth().await.unwrap().visible, 10);
         reader.finish().await;
     });
@@ -103,13 +106,13 @@ fn messages_of_a_killed_reader_are_visible_again_within_two_minutes() {
     let world = world(20);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        first(&mut reader).await;
+        read_first(&mut reader).await;
         reader.hold_during(world.clock.sleep(Duration::from_secs(5000))).await;
         drop(reader);
         world.clock.sleep(Duration::from_secs(120)).await;
     });
     assert_eq!(world.depth(), (20, 0));
-    assert_eq!(anybody(&world), 10);
+    assert_eq!(receive_elsewhere(&world), 10);
 }
 
 #[test]
@@ -120,8 +123,8 @@ fn a_late_extension_hides_no_released_message() {
         let mut reader = DeadLetterReader::new(&slow, &world.clock).await.unwrap();
         while reader.next_messages().await.unwrap().is_some() {}
         // The extension was requested at 60 s, and has not completed yet.
-        let begun = Timestamp::UNIX_EPOCH + Duration::from_millis(60_012);
-        reader.hold_during(world.clock.sleep_until(begun)).await;
+        let started = Timestamp::UNIX_EPOCH + Duration::from_millis(60_012);
+        reader.hold_during(world.clock.sleep_until(started)).await;
         assert_eq!(reader.finish().await.still_hidden, 0);
     });
     assert_eq!(world.depth(), (10, 0));

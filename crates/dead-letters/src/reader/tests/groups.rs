@@ -1,9 +1,9 @@
-//! FIFO queues: at most ten messages of a group are received before these are deleted.
+//! FIFO queues: at most ten messages of a group are received until they are deleted.
 
 use super::*;
 
-/// A FIFO queue with 35 messages of one group and 3 of another.
-fn fifo() -> (VirtualClock, EmbeddedQueue) {
+/// Creates a FIFO queue with 35 messages of one group and 3 of another.
+fn fifo_queue() -> (VirtualClock, EmbeddedQueue) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
     let message = |n: usize| {
@@ -29,7 +29,7 @@ fn fifo() -> (VirtualClock, EmbeddedQueue) {
 /// Without the number of full groups, the advice would be to run the command again, which shows the same ten messages.
 #[test]
 fn a_message_group_with_ten_held_messages_is_counted() {
-    let (clock, queue) = fifo();
+    let (clock, queue) = fifo_queue();
     let (bodies, coverage) = clock.block_on(read(&queue, &clock)).unwrap();
     assert_eq!(bodies, (0..10).chain(35..38).collect::<Vec<_>>());
     assert_eq!((coverage.seen, coverage.approximate, coverage.complete), (13, 38, false));
@@ -39,7 +39,7 @@ fn a_message_group_with_ten_held_messages_is_counted() {
 /// The caller may have read until `None` before it deletes any message.
 #[test]
 fn messages_behind_the_last_deletion_are_read_after_it() {
-    let (clock, queue) = fifo();
+    let (clock, queue) = fifo_queue();
     let bodies = clock.block_on(async {
         let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();
         let mut first = Vec::new();
@@ -56,7 +56,7 @@ fn messages_behind_the_last_deletion_are_read_after_it() {
 
 #[test]
 fn messages_behind_deleted_ones_are_read_in_the_same_pass() {
-    let (clock, queue) = fifo();
+    let (clock, queue) = fifo_queue();
     let (deleted, coverage) = clock.block_on(async {
         let mut reader = DeadLetterReader::new(&queue, &clock).await.unwrap();
         let mut deleted = Vec::new();

@@ -1,6 +1,6 @@
 //! Held messages: up to the in-flight limit, and only while they are hidden.
 
-use crate::reader::patience::TRIES;
+use crate::reader::patience::TRIES_MAX;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
@@ -33,7 +33,7 @@ fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
         assert_eq!(world.depth(), (50, 0));
         // Six receivers; two of them got a response and received again. Each of the six rejected receives is tried five
         // times.
-        assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES);
+        assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES_MAX);
         assert_eq!(
             world.clock.now(),
             Timestamp::UNIX_EPOCH + Duration::from_secs(3),
@@ -43,7 +43,7 @@ fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
 }
 
 #[test]
-fn messages_of_a_receive_under_way_at_the_end_are_released() {
+fn messages_of_a_receive_pending_at_the_end_are_released() {
     let world = world(160);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
@@ -60,11 +60,11 @@ fn a_message_received_again_is_released_by_its_newest_handle() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         assert_eq!(reader.next_messages().await.unwrap().unwrap().len(), 10);
-        world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
+        world.clock.sleep(INITIAL_VISIBILITY_TIMEOUT + Duration::from_secs(1)).await;
         assert_eq!(
             reader.next_messages().await.unwrap().map(|messages| messages.len()),
             None,
-            "none of them is new"
+            "none are new"
         );
         let coverage = reader.finish().await;
         assert_eq!(
@@ -89,7 +89,7 @@ fn a_message_received_again_is_deleted_by_its_newest_handle() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
-        world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
+        world.clock.sleep(INITIAL_VISIBILITY_TIMEOUT + Duration::from_secs(1)).await;
         assert_eq!(reader.next_messages().await.unwrap().map(|messages| messages.len()), None);
         // SQS reports success for an older handle, without deleting the message.
         assert_eq!(
@@ -103,7 +103,7 @@ fn a_message_received_again_is_deleted_by_its_newest_handle() {
 
 #[test]
 fn unreadable_messages_received_at_the_end_are_counted_and_released() {
-    let world = world_of((0..160).map(|n| if n < 150 { GARBLED.to_owned() } else { n.to_string() }));
+    let world = world_with_bodies((0..160).map(|n| if n < 150 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = GarbledBodies::wrap_queue(&world.queue);
     world.clock.block_on(async {
         let reader = DeadLetterReader::new(&queue, &world.clock).await.unwrap();
@@ -119,7 +119,7 @@ fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
-        world.clock.sleep(HIDDEN + Duration::from_secs(1)).await;
+        world.clock.sleep(INITIAL_VISIBILITY_TIMEOUT + Duration::from_secs(1)).await;
         let request = Receive { max_messages: 4, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
         // SQS reports success for all ten, but four of them still exist.
@@ -130,13 +130,13 @@ fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
     assert_eq!(world.depth(), (0, 4));
 }
 
-/// Requests take effect immediately, and their responses arrive half a minute later.
-struct LateAt<'a> {
+/// A queue on which requests take effect immediately, but responses arrive half a minute later.
+struct LateResponses<'a> {
     world: &'a World,
     moment: Timestamp,
 }
 
-impl Alteration for LateAt<'_> {
+impl Alteration for LateResponses<'_> {
     fn inner_queue(&self) -> &EmbeddedQueue {
         &self.world.queue
     }
@@ -155,7 +155,7 @@ impl Alteration for LateAt<'_> {
 fn a_deletion_counts_although_a_later_extension_is_refused() {
     let world = world(10);
     let deleting = Timestamp::UNIX_EPOCH + Duration::from_secs(59);
-    let late = AlteredQueue(LateAt { world: &world, moment: deleting });
+    let late = AlteredQueue(LateResponses { world: &world, moment: deleting });
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
@@ -172,24 +172,25 @@ fn a_deletion_counts_although_a_later_extension_is_refused() {
     assert_eq!(world.depth(), (0, 0));
 }
 
-/// SQS hides a message from the time it gets the request. If the timeout were counted from the response, messages that
-/// another program holds would be deleted.
+/// SQS hides a message from the time that it receives the request. If the timeout were counted from the response,
+/// messages that another program holds would be deleted.
 #[test]
-fn an_extension_counts_from_its_request_not_its_answer() {
+fn an_extension_counts_from_its_request_not_its_response() {
     let world = world(10);
     let extending = Timestamp::UNIX_EPOCH + Duration::from_secs(60);
-    let late = AlteredQueue(LateAt { world: &world, moment: extending });
+    let late = AlteredQueue(LateResponses { world: &world, moment: extending });
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
         // Requested at second 60, done immediately, with the response at second 90. All later ones fail.
-        let until = |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
-        reader.hold_during(until(100)).await;
+        let sleep_until =
+            |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
+        reader.hold_during(sleep_until(100)).await;
         world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Throttled);
-        reader.hold_during(until(179)).await;
+        reader.hold_during(sleep_until(179)).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
         assert_eq!(world.queue.depth().await.unwrap().visible, 0);
-        reader.hold_during(until(181)).await;
+        reader.hold_during(sleep_until(181)).await;
         assert!(!messages.iter().any(|message| reader.is_hidden(message)), "it ended at second 180");
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "another program has them");

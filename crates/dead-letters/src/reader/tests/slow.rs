@@ -13,35 +13,35 @@ use super::*;
 
 struct Emulator<'a> {
     clock: &'a VirtualClock,
-    /// The time that each request takes.
-    takes: Duration,
+    /// The duration of each request.
+    request_time: Duration,
     state: Mutex<State>,
 }
 
 struct State {
-    /// For each message, when it becomes visible, and how often it was received.
+    /// For each message, the time at which it becomes visible, and its receive count.
     messages: Vec<(Timestamp, u32)>,
     free_at: Timestamp,
 }
 
 impl<'a> Emulator<'a> {
-    fn new(clock: &'a VirtualClock, count: usize, takes: Duration) -> Self {
+    fn new(clock: &'a VirtualClock, count: usize, request_time: Duration) -> Self {
         let messages = vec![(Timestamp::UNIX_EPOCH, 0); count];
         let state = Mutex::new(State { messages, free_at: Timestamp::UNIX_EPOCH });
-        Self { clock, takes, state }
+        Self { clock, request_time, state }
     }
 
     /// Waits for the earlier requests, and for the duration of this one.
-    async fn its_turn(&self) {
+    async fn wait_for_turn(&self) {
         let done_at = {
             let mut state = self.state.lock().unwrap();
-            state.free_at = state.free_at.max(self.clock.now()) + self.takes;
+            state.free_at = state.free_at.max(self.clock.now()) + self.request_time;
             state.free_at
         };
         self.clock.sleep_until(done_at).await;
     }
 
-    fn count(&self, is_counted: impl Fn(Timestamp) -> bool) -> u64 {
+    fn count_messages(&self, is_counted: impl Fn(Timestamp) -> bool) -> u64 {
         let state = self.state.lock().unwrap();
         state.messages.iter().filter(|(visible_at, _)| is_counted(*visible_at)).count() as u64
     }
@@ -58,7 +58,7 @@ impl VisibilityControl for Emulator<'_> {
         &self,
         entries: &[(String, VisibilitySeconds)],
     ) -> Vec<EntryOutcome<()>> {
-        self.its_turn().await;
+        self.wait_for_turn().await;
         let mut state = self.state.lock().unwrap();
         for (handle, seconds) in entries {
             let (place, receive) = handle.split_once('/').unwrap();
@@ -73,16 +73,16 @@ impl VisibilityControl for Emulator<'_> {
 
 impl QueueDepth for Emulator<'_> {
     async fn depth(&self) -> Result<Depth, EntryError> {
-        self.its_turn().await;
+        self.wait_for_turn().await;
         let now = self.clock.now();
-        let (visible, in_flight) = (self.count(|at| at <= now), self.count(|at| at > now));
+        let (visible, in_flight) = (self.count_messages(|at| at <= now), self.count_messages(|at| at > now));
         Ok(Depth { visible, in_flight, delayed: 0 })
     }
 }
 
 impl Queue for Emulator<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        self.its_turn().await;
+        self.wait_for_turn().await;
         let now = self.clock.now();
         let mut received = Vec::new();
         for (place, (visible_at, receives)) in self.state.lock().unwrap().messages.iter_mut().enumerate() {
@@ -136,14 +136,17 @@ fn read_slowly(count: usize, millis: u64) -> (usize, Coverage, TimeDelta) {
     (bodies.len(), coverage, clock.now() - Timestamp::UNIX_EPOCH)
 }
 
-/// 43 messages per second, so at most 5,200 can be kept hidden for two minutes at a time.
+/// At 43 messages per second, at most 5,200 can be kept hidden for two minutes at a time.
 #[test]
-fn a_queue_too_long_for_a_slow_sqs_is_read_to_its_end() {
-    let all =
+fn a_long_queue_on_a_slow_sqs_is_read_to_its_end() {
+    let complete_coverage =
         |count: u64| Coverage { seen: count, approximate: count, complete: true, ..Coverage::default() };
     // Receives and changes of visibility alone take 138 and 552 seconds.
-    assert_eq!(read_slowly(3000, 230), (3000, all(3000), TimeDelta::milliseconds(156_860)));
-    assert_eq!(read_slowly(12_000, 230), (12_000, all(12_000), TimeDelta::milliseconds(1_090_660)));
+    assert_eq!(read_slowly(3000, 230), (3000, complete_coverage(3000), TimeDelta::milliseconds(156_860)));
+    assert_eq!(
+        read_slowly(12_000, 230),
+        (12_000, complete_coverage(12_000), TimeDelta::milliseconds(1_090_660))
+    );
 }
 
 #[test]

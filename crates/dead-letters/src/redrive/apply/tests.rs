@@ -55,7 +55,7 @@ const NO_LIMITS: RedriveLimits =
     RedriveLimits { rate: None, max: u64::MAX, stop_after_failures_percent: 20, watch: WATCH };
 
 impl World {
-    /// A DLQ with these messages, an empty source queue, no journal.
+    /// Creates a DLQ with these messages, an empty source queue, and no journal.
     fn new(messages: Vec<Content>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let journal = folder.path().join("redrive.jsonl");
@@ -106,10 +106,10 @@ impl World {
         }
     }
 
-    /// Runs the redrive and kills it after this number of polls. Returns true if it died before its end.
-    fn dies(&self, plan: &RedrivePlan, polls: u32) -> bool {
+    /// Runs the redrive and kills it after this number of polls. Returns true if it was killed before its end.
+    fn dies_after_polls(&self, plan: &RedrivePlan, polls: u32) -> bool {
         let mut journal = self.journal();
-        let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
+        let (dlq, source) = (slow_queue(&self.dlq, &self.clock), slow_queue(&self.source, &self.clock));
         let RedriveJob { clock, can_come_back, limits, interrupted, progress, .. } = self.redrive(plan);
         let redrive = RedriveJob {
             dlq: &dlq,
@@ -123,7 +123,7 @@ impl World {
         };
         let future = Box::pin(redrive.apply(&mut journal));
         let died = clock.block_on(KilledFuture { future, polls }).is_none();
-        // Messages held by the dead program become visible by themselves.
+        // Messages held by the dead program become visible on their own.
         clock.block_on(clock.sleep(Duration::from_secs(600)));
         died
     }
@@ -157,11 +157,11 @@ impl World {
     }
 }
 
-fn slow<'a>(queue: &'a EmbeddedQueue, clock: &'a VirtualClock) -> AlteredQueue<SlowRequests<'a>> {
+fn slow_queue<'a>(queue: &'a EmbeddedQueue, clock: &'a VirtualClock) -> AlteredQueue<SlowRequests<'a>> {
     AlteredQueue(SlowRequests { queue, clock })
 }
 
-fn everything() -> RedrivePlan {
+fn unfiltered_plan() -> RedrivePlan {
     RedrivePlan { max_generation: 3, ..RedrivePlan::default() }
 }
 
@@ -169,12 +169,12 @@ fn id(n: usize) -> String {
     format!("{n:08}-0000-4000-8000-000000000000")
 }
 
-/// The n-th dead letter: retries exhausted, with an attribute of its producer.
-fn dead(n: usize) -> Content {
-    dead_in_generation(n, "")
+/// Returns the n-th dead letter: retries exhausted, with an attribute of its producer.
+fn dead_letter(n: usize) -> Content {
+    dead_letter_in_generation(n, "")
 }
 
-fn dead_in_generation(n: usize, generation: &str) -> Content {
+fn dead_letter_in_generation(n: usize, generation: &str) -> Content {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{}", "retry_attempt":5,{generation} "tenant":"a"}},"data":{{"n":{n}, "x":1.50}}}}"#,
         id(n)
@@ -216,8 +216,8 @@ fn dead_in_generation(n: usize, generation: &str) -> Content {
 
 #[test]
 fn a_redriven_message_keeps_its_content_and_gets_a_fresh_retry_budget() {
-    let world = World::new(vec![dead(1)]);
-    let report = world.apply(&everything()).unwrap();
+    let world = World::new(vec![dead_letter(1)]);
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.staying_count(), report.is_covered()), (1, 0, true));
     let [message] = world.take(&world.source).try_into().unwrap();
     let body = format!(
@@ -234,9 +234,12 @@ fn a_redriven_message_keeps_its_content_and_gets_a_fresh_retry_budget() {
 #[test]
 fn a_redrive_dry_run_reports_the_plan_and_changes_nothing() {
     let world = World::new(
-        (0..30).map(dead).chain([Content { body: "foreign".to_owned(), ..Content::default() }]).collect(),
+        (0..30)
+            .map(dead_letter)
+            .chain([Content { body: "foreign".to_owned(), ..Content::default() }])
+            .collect(),
     );
-    let report = world.clock.block_on(world.redrive(&everything()).dry_run()).unwrap();
+    let report = world.clock.block_on(world.redrive(&unfiltered_plan()).dry_run()).unwrap();
     assert_eq!((report.planned, report.sent, report.staying_count()), (30, 0, 1));
     assert_eq!(world.depths(), (31, 0));
     assert!(!world.journal.exists());
@@ -244,14 +247,14 @@ fn a_redrive_dry_run_reports_the_plan_and_changes_nothing() {
 
 #[test]
 fn a_redrive_combines_group_ids_and_filter() {
-    let world = World::new((0..20).map(dead).collect());
+    let world = World::new((0..20).map(dead_letter).collect());
     let plan = RedrivePlan {
         pick: Pick::new(
             Some("0000000000000000".to_owned()),
             [id(2), id(3), id(12), id(4)],
             Some(Filter::new(".body.data.n < 10").unwrap()),
         ),
-        ..everything()
+        ..unfiltered_plan()
     };
     let report = world.apply(&plan).unwrap();
     assert_eq!((report.sent, report.not_selected), (2, 18), "2 and 4: even, below 10 and named");
@@ -264,10 +267,10 @@ fn a_redrive_combines_group_ids_and_filter() {
 #[test]
 fn a_message_over_its_generation_limit_is_parked() {
     let world = World::new(vec![
-        dead_in_generation(1, r#""redrive_generation":3,"#),
-        dead_in_generation(2, r#""redrive_generation":2,"#),
+        dead_letter_in_generation(1, r#""redrive_generation":3,"#),
+        dead_letter_in_generation(2, r#""redrive_generation":2,"#),
     ]);
-    let report = world.apply(&everything()).unwrap();
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.staying_count()), (1, 1));
     let staying = &report.to_json()["staying"][0];
     let reason = "parked: was sent back 3 times already (--max-generation)";
@@ -276,19 +279,19 @@ fn a_message_over_its_generation_limit_is_parked() {
 }
 
 #[test]
-fn a_message_given_up_at_once_goes_back_in_the_next_generation() {
+fn a_message_given_up_at_once_returns_in_the_next_generation() {
     // Its body has no generation: the console moved it twice, and it failed permanently each time.
-    let mut moved = dead(1);
+    let mut moved = dead_letter(1);
     let document = moved.attributes["DeadLetter"]
         .text()
         .unwrap()
         .replace(r#""dead_lettered_at""#, r#""redrive_generation":2,"dead_lettered_at""#);
     moved.attributes.insert("DeadLetter".to_owned(), Attribute::string(document.clone()));
-    let mut parked = dead(2);
+    let mut parked = dead_letter(2);
     let document = document.replace(r#""redrive_generation":2"#, r#""redrive_generation":3"#);
     parked.attributes.insert("DeadLetter".to_owned(), Attribute::string(document));
     let world = World::new(vec![moved, parked]);
-    let report = world.apply(&everything()).unwrap();
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.staying_count()), (1, 1), "parked at 3");
     assert!(world.take(&world.source)[0].body.contains(r#""redrive_generation":3"#));
 }
@@ -298,9 +301,9 @@ fn a_redrive_killed_at_any_moment_loses_no_message_and_counts_copies() {
     const MESSAGES: usize = 23;
     let mut deaths = 0;
     for polls in 1.. {
-        let world = World::new((0..MESSAGES).map(dead).collect());
-        let died = world.dies(&everything(), polls);
-        let report = world.apply(&everything()).unwrap();
+        let world = World::new((0..MESSAGES).map(dead_letter).collect());
+        let died = world.dies_after_polls(&unfiltered_plan(), polls);
+        let report = world.apply(&unfiltered_plan()).unwrap();
         assert!(report.is_covered(), "{polls}: {report:?}");
 
         let mut copies: BTreeMap<String, u64> = BTreeMap::new();
@@ -317,33 +320,33 @@ fn a_redrive_killed_at_any_moment_loses_no_message_and_counts_copies() {
         }
         deaths += 1;
     }
-    assert!(deaths > 20, "it died {deaths} times only");
+    assert!(deaths > 20, "it died only {deaths} times");
 }
 
 #[test]
 fn a_message_whose_send_failed_is_sent_by_the_next_run() {
-    let world = World::new((0..40).map(dead).collect());
+    let world = World::new((0..40).map(dead_letter).collect());
     world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, FaultTrigger::Chance(0.3), Injection::Sender);
-    let first = world.apply(&everything()).unwrap();
+    let first = world.apply(&unfiltered_plan()).unwrap();
     assert!(first.sent < 40 && first.staying_count() > 0, "{first:?}");
     assert_eq!(world.depths(), (40 - first.sent, first.sent));
     world.sqs.set_faults(FaultPlan::new(3));
-    let second = world.apply(&everything()).unwrap();
-    assert_eq!((first.sent + second.sent, second.possible_copies), (40, 0), "a refusal is an answer");
+    let second = world.apply(&unfiltered_plan()).unwrap();
+    assert_eq!((first.sent + second.sent, second.possible_copies), (40, 0), "a rejection is a response");
     assert_eq!(world.depths(), (0, 40));
 }
 
 #[test]
-fn a_failed_deletion_is_made_later_without_another_send() {
-    let world = World::new((0..10).map(dead).collect());
+fn a_failed_deletion_is_retried_later_without_another_send() {
+    let world = World::new((0..10).map(dead_letter).collect());
     world.fail(
         SqsAction::DeleteMessageBatch,
         FaultScope::Entry,
         FaultTrigger::Numbers(vec![2, 5]),
         Injection::Sender,
     );
-    let first = world.apply(&everything()).unwrap();
-    let second = world.apply(&everything()).unwrap();
+    let first = world.apply(&unfiltered_plan()).unwrap();
+    let second = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((first.sent, second.sent), (10, 0));
     assert_eq!(first.deleted_only + second.deleted_only, 2);
     assert_eq!(world.depths(), (0, 10));
@@ -351,31 +354,31 @@ fn a_failed_deletion_is_made_later_without_another_send() {
 
 #[test]
 fn a_redrive_keeps_its_rate_and_its_maximum() {
-    let mut world = World::new((0..45).map(dead).collect());
+    let mut world = World::new((0..45).map(dead_letter).collect());
     world.limits = RedriveLimits { rate: Some(10), max: 40, ..NO_LIMITS };
     let before = world.clock.now();
-    let report = world.apply(&everything()).unwrap();
+    let report = world.apply(&unfiltered_plan()).unwrap();
     let seconds = (world.clock.now() - before).as_seconds_f64();
     assert_eq!(report.sent, 40);
-    assert_eq!(seconds, 3.0, "at once, and after one, two and three seconds");
+    assert_eq!(seconds, 3.0, "immediately, and after one, two and three seconds");
     assert_eq!(world.depths(), (5, 40));
 }
 
 #[test]
-fn messages_over_the_maximum_are_counted_apart_from_unselected_ones() {
-    let mut world = World::new((0..45).map(dead).collect());
+fn messages_over_the_maximum_are_counted_separately_from_unselected_ones() {
+    let mut world = World::new((0..45).map(dead_letter).collect());
     world.limits.max = 7;
-    let planned = world.clock.block_on(world.redrive(&everything()).dry_run()).unwrap();
+    let planned = world.clock.block_on(world.redrive(&unfiltered_plan()).dry_run()).unwrap();
     assert_eq!((planned.planned, planned.left_by_max, planned.not_selected), (7, 38, 0));
-    let report = world.apply(&everything()).unwrap();
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.not_selected), (7, 0));
     assert!((1..=38).contains(&report.left_by_max), "as far as it has looked: {}", report.left_by_max);
 }
 
 #[test]
 fn a_redrive_stops_when_too_many_messages_fail_again() {
-    let world = World::new((0..500).map(dead).collect());
-    let plan = everything();
+    let world = World::new((0..500).map(dead_letter).collect());
+    let plan = unfiltered_plan();
     let mut journal = world.journal();
     let redrive = world.redrive(&plan);
     // A target that is still broken: each message sent is in the DLQ again a second later, with the next generation.
@@ -405,17 +408,17 @@ fn a_redrive_stops_when_too_many_messages_fail_again() {
         let apply = pin!(redrive.apply(&mut journal));
         match futures_util::future::select(apply, pin!(broken)).await {
             futures_util::future::Either::Left((report, _)) => report.unwrap(),
-            futures_util::future::Either::Right(_) => unreachable!("it never ends"),
+            futures_util::future::Either::Right(_) => unreachable!("the consumer never ends"),
         }
     });
-    assert_eq!(report.early, Some(EarlyEnd::Stopped), "{report:?}");
+    assert_eq!(report.early_end, Some(EarlyEnd::Stopped), "{report:?}");
     assert_eq!((report.sent, report.came_back_count()), (50, 50), "only the pilot");
     assert_eq!(world.depths(), (500, 0));
 }
 
 #[test]
 fn a_journal_in_use_or_of_another_plan_is_refused() {
-    let world = World::new(vec![dead(1)]);
+    let world = World::new(vec![dead_letter(1)]);
     let held = world.journal();
     let error = RedriveJournal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("is in use: another redrive"), "{error}");
@@ -425,7 +428,7 @@ fn a_journal_in_use_or_of_another_plan_is_refused() {
     let mut text = std::fs::read_to_string(&world.journal).unwrap();
     text.push_str(r#"{"intent":{"sqs_mess"#);
     crate::files::replace_file(&world.journal, text.as_bytes()).unwrap();
-    assert_eq!(world.apply(&everything()).unwrap().sent, 1);
+    assert_eq!(world.apply(&unfiltered_plan()).unwrap().sent, 1);
     crate::files::replace_file(&world.journal, b"rubbish\n").unwrap();
     let error = RedriveJournal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
     assert!(error.to_string().contains("line 1 is not a journal entry"), "{error}");
@@ -434,7 +437,7 @@ fn a_journal_in_use_or_of_another_plan_is_refused() {
 #[test]
 #[cfg(unix)]
 fn a_planted_journal_deletes_nothing() {
-    let world = World::new((1..=4).map(dead).collect());
+    let world = World::new((1..=4).map(dead_letter).collect());
     let receive =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::ZERO) };
     let dead_letters = world.clock.block_on(world.dlq.receive(receive)).unwrap();
@@ -448,7 +451,7 @@ fn a_planted_journal_deletes_nothing() {
     redeliver_testing::planted::each_planted(&world.journal, &forged, |why| {
         let opened = RedriveJournal::open(&world.journal, "plan", "dlq", "source");
         let error = opened.map(|mut journal| {
-            let report = world.clock.block_on(world.redrive(&everything()).apply(&mut journal)).unwrap();
+            let report = world.clock.block_on(world.redrive(&unfiltered_plan()).apply(&mut journal)).unwrap();
             panic!("the journal was trusted: {report:?}, {:?} messages are left", world.depths());
         });
         assert!(error.unwrap_err().to_string().ends_with(why));

@@ -40,7 +40,7 @@ pub enum JournalEntry {
         /// The SQS message id of the message that was sent back.
         sent_as: String,
         /// The known number of sends: a send without a response is retried.
-        #[serde(default = "once", skip_serializing_if = "is_once")]
+        #[serde(default = "one_send", skip_serializing_if = "is_once")]
         sends: u32,
     },
     /// The send is not confirmed, so the dead letter is not deleted.
@@ -68,7 +68,7 @@ pub enum JournalEntry {
     },
 }
 
-const fn once() -> u32 {
+const fn one_send() -> u32 {
     1
 }
 

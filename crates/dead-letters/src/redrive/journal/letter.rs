@@ -4,13 +4,13 @@
 #[derive(Debug, Default)]
 pub(super) struct LetterState {
     pub(super) step: LetterStep,
-    /// Its own id at the last intent to send it.
+    /// The message's own id at the last intent to send it.
     pub(super) message_id: String,
-    /// Its generation at that intent.
+    /// The message's generation at that intent.
     pub(super) generation: u32,
     pub(super) is_edited: bool,
-    /// The number of messages that may be in the target queue.
-    perhaps_there: u32,
+    /// The number of messages that may be in the target queue for this dead letter.
+    possible_sends: u32,
 }
 
 /// The progress of a dead letter. It never leaves `Sent`, since a confirmed message is not sent again.
@@ -26,20 +26,20 @@ pub(super) enum LetterStep {
 }
 
 impl LetterState {
-    /// True if a message sent for it may be in the target queue.
+    /// Returns true if a message sent for this dead letter may be in the target queue.
     pub(super) const fn may_be_sent(&self) -> bool {
-        self.perhaps_there > 0
+        self.possible_sends > 0
     }
 
     /// Adds possible sends, and returns the number of new possible copies.
     pub(super) fn add_possible_sends(&mut self, sends: u32) -> u64 {
         let before = self.possible_copies();
-        self.perhaps_there += sends;
+        self.possible_sends += sends;
         self.possible_copies() - before
     }
 
-    /// The number of possible copies. The first message in the queue is intended; only further ones are copies.
+    /// Returns the number of possible copies. The first message in the queue is intended; only further ones are copies.
     pub(super) fn possible_copies(&self) -> u64 {
-        u64::from(self.perhaps_there.saturating_sub(1))
+        u64::from(self.possible_sends.saturating_sub(1))
     }
 }

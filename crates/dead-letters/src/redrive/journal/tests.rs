@@ -18,8 +18,8 @@ impl Scratch {
         RedriveJournal::open(&self.path(), "plan", "dlq", "source")
     }
 
-    /// The result of opening a file with this content, and the content afterwards.
-    fn after(&self, content: &[u8]) -> (Result<RedriveJournal, JournalError>, Vec<u8>) {
+    /// Returns the result of opening a file with this content, and the content afterwards.
+    fn reopen_with(&self, content: &[u8]) -> (Result<RedriveJournal, JournalError>, Vec<u8>) {
         crate::files::replace_file(&self.path(), content).unwrap();
         let opened = self.open();
         (opened, std::fs::read(self.path()).unwrap())
@@ -27,7 +27,7 @@ impl Scratch {
 }
 
 impl RedriveJournal {
-    /// Another handle on its file, with the same position.
+    /// Returns another handle on the journal's file, with the same position.
     pub(in crate::redrive) fn file(&self) -> File {
         self.file.try_clone().unwrap()
     }
@@ -43,30 +43,30 @@ fn intent() -> JournalEntry {
     }
 }
 
-fn copies_once_a_run_begins(mut journal: RedriveJournal) -> u64 {
+fn copies_after_a_run_starts(mut journal: RedriveJournal) -> u64 {
     journal.write_entries(&[JournalEntry::Run { at: "1970-01-01T00:00:00Z".to_owned() }]).unwrap();
     journal.possible_copies()
 }
 
 #[test]
-fn a_torn_last_line_of_a_journal_is_cut_off() {
+fn an_incomplete_last_line_of_a_journal_is_removed() {
     let scratch = Scratch::new();
-    let begun = {
+    let complete = {
         let mut journal = scratch.open().unwrap();
         journal.write_entries(&[intent()]).unwrap();
         std::fs::read(scratch.path()).unwrap()
     };
-    let header = begun.iter().position(|byte| *byte == b'\n').unwrap() + 1;
-    for cut in 0..begun.len() {
-        let (opened, left) = scratch.after(&begun[..cut]);
+    let header = complete.iter().position(|byte| *byte == b'\n').unwrap() + 1;
+    for cut in 0..complete.len() {
+        let (opened, left) = scratch.reopen_with(&complete[..cut]);
         let journal = opened.unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
-        assert_eq!(copies_once_a_run_begins(journal), 0, "cut at {cut}");
-        assert_eq!(left, begun[..header], "cut at {cut}");
+        assert_eq!(copies_after_a_run_starts(journal), 0, "cut at {cut}");
+        assert_eq!(left, complete[..header], "cut at {cut}");
     }
-    let (opened, left) = scratch.after(&begun);
-    assert_eq!(left, begun);
+    let (opened, left) = scratch.reopen_with(&complete);
+    assert_eq!(left, complete);
     // It may have been sent twice: a send without a response is retried.
-    assert_eq!(copies_once_a_run_begins(opened.unwrap()), 1);
+    assert_eq!(copies_after_a_run_starts(opened.unwrap()), 1);
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_file_that_is_not_a_redrive_journal_is_refused_and_unchanged() {
         b"\xff\xfe",
         b"{\"intent\":{\"sqs_message_id\":\"s\"",
     ] {
-        let (opened, left) = scratch.after(foreign);
+        let (opened, left) = scratch.reopen_with(foreign);
         assert!(opened.is_err(), "{}", String::from_utf8_lossy(foreign));
         assert_eq!(left, foreign);
     }
@@ -88,7 +88,7 @@ fn a_file_that_is_not_a_redrive_journal_is_refused_and_unchanged() {
 
 #[test]
 #[cfg(unix)]
-fn an_own_file_named_as_journal_by_mistake_keeps_its_mode() {
+fn a_file_mistaken_for_a_journal_keeps_its_mode() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     crate::files::publish_file(&scratch.path(), b"a page for everybody\n").unwrap();
@@ -98,7 +98,7 @@ fn an_own_file_named_as_journal_by_mistake_keeps_its_mode() {
 }
 
 #[test]
-fn a_message_sent_in_the_journal_is_never_sent_again() {
+fn a_message_journaled_as_sent_is_never_sent_again() {
     let scratch = Scratch::new();
     let mut journal = scratch.open().unwrap();
     let sqs_message_id = || "s".to_owned();
@@ -109,10 +109,10 @@ fn a_message_sent_in_the_journal_is_never_sent_again() {
         journal.write_entries(&[entry]).unwrap();
         journal.was_sent("s")
     });
-    // SQS may return a deleted message once more.
+    // SQS can return a deleted message once more.
     assert_eq!(was_sent, [false, true, true, true, true]);
     drop(journal);
-    assert!(scratch.open().unwrap().was_sent("s"), "nor by another run");
+    assert!(scratch.open().unwrap().was_sent("s"), "not by another run either");
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn a_journal_that_another_user_can_write_is_refused_and_unchanged() {
 
 #[test]
 #[cfg(unix)]
-fn an_own_journal_that_others_can_read_becomes_private() {
+fn a_journal_that_others_can_read_becomes_private() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();
     crate::files::replace_file(&scratch.path(), b"").unwrap();
@@ -167,12 +167,12 @@ fn the_progress_of_a_redrive_adds_up_over_its_runs() {
     let sent =
         |n: u32| JournalEntry::Sent { sqs_message_id: n.to_string(), sent_as: "t".to_owned(), sends: 1 };
     let deleted = |n: u32| JournalEntry::Deleted { sqs_message_id: n.to_string() };
-    let refused =
+    let not_sent =
         |n: u32, sends| JournalEntry::NotSent { sqs_message_id: n.to_string(), code: "c".to_owned(), sends };
     journal.write_entries(&[run(), intent(1), intent(2), intent(3), sent(1), deleted(1)]).unwrap();
     // The first run was killed while sending 2 and 3; the second run recorded the outcome of 2, and 4 was rejected.
     journal
-        .write_entries(&[run(), intent(2), sent(2), intent(4), refused(4, 0), intent(5), refused(5, 1)])
+        .write_entries(&[run(), intent(2), sent(2), intent(4), not_sent(4, 0), intent(5), not_sent(5, 1)])
         .unwrap();
     let expected = JournalCounts {
         sent: 2,

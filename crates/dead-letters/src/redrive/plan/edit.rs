@@ -19,7 +19,7 @@ pub struct BodyEdit(EditKind);
 
 #[derive(Debug)]
 enum EditKind {
-    /// A jq filter, and the identity filter, whose output shows how jq writes the unchanged document.
+    /// A jq filter, and the identity filter. The identity filter's output shows how jq writes the unchanged document.
     Filter { change: Box<Filter>, identity: Box<Filter> },
     /// The new body.
     Body(String),
@@ -29,7 +29,7 @@ enum EditKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Editable {
     /// Everything but redeliver's own metadata and the id: changing those would forge the history or break idempotency.
-    WhatIsTheProducers,
+    ProducerPart,
     /// Everything: the message was invalid, so no target has seen its id.
     All,
 }
@@ -51,7 +51,7 @@ impl BodyEdit {
         Self(EditKind::Body(text.to_owned()))
     }
 
-    /// The filter as typed, or the new body.
+    /// Returns the filter as the user typed it, or the new body.
     #[must_use]
     pub fn text(&self) -> &str {
         match &self.0 {
@@ -89,10 +89,12 @@ fn apply_filter(
 
 /// Returns `.body` before and after the edit, which must not have changed anything else.
 fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Value; 2], String> {
-    let read = |text: String| {
+    let parse_output = |text: String| {
         read_lossy(&text).map_err(|_| "its output is not JSON, or the body is nested too deeply to edit")
     };
-    let (Value::Object(mut document), Value::Object(mut changed)) = (read(before?)?, read(after?)?) else {
+    let (Value::Object(mut document), Value::Object(mut changed)) =
+        (parse_output(before?)?, parse_output(after?)?)
+    else {
         return Err(NOT_AN_ASSIGNMENT.to_owned());
     };
     if document.keys().any(|name| !changed.contains_key(name)) {
@@ -119,8 +121,12 @@ fn apply_text(record: &DeadLetterRecord, text: &str, editable: Editable) -> Resu
         _ if editable != Editable::All => Err(NOT_AN_OBJECT.to_owned()),
         _ => {
             // HTML forms submit CRLF line endings.
-            let lines = |text: &str| text.replace("\r\n", "\n");
-            Ok(if lines(text) == lines(body) { body.clone() } else { lines(text) })
+            let with_unix_newlines = |text: &str| text.replace("\r\n", "\n");
+            Ok(if with_unix_newlines(text) == with_unix_newlines(body) {
+                body.clone()
+            } else {
+                with_unix_newlines(text)
+            })
         }
     }
 }
@@ -136,14 +142,17 @@ fn splice_body(
         return Ok(body.clone());
     }
     let are_objects = before.is_object() && after.is_object();
-    if editable == Editable::WhatIsTheProducers {
+    if editable == Editable::ProducerPart {
         if !are_objects {
             return Err(NOT_AN_OBJECT.to_owned());
         }
-        let ours = |body: &Value, name: &str| body["metadata"].get(name).cloned();
-        let kept = OUR_MEMBERS.into_iter().chain(["message_id"]);
-        if let Some(name) = kept.into_iter().find(|name| ours(after, name) != ours(before, name)) {
-            return Err(format!("it changes /metadata/{name}, which stays as it is"));
+        let metadata_member = |body: &Value, name: &str| body["metadata"].get(name).cloned();
+        let fixed_members = OUR_MEMBERS.into_iter().chain(["message_id"]);
+        if let Some(name) = fixed_members
+            .into_iter()
+            .find(|name| metadata_member(after, name) != metadata_member(before, name))
+        {
+            return Err(format!("it changes /metadata/{name}, which cannot be changed"));
         }
     }
     let edited = match after {

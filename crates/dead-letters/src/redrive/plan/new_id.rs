@@ -17,8 +17,8 @@ pub(super) struct RenamedBody {
 
 /// Assigns a new `message_id` to a body.
 ///
-/// The new id is derived, not random (RFC 9562, UUID version 8), so that a second run and all copies of the message get
-/// the same one. It depends on the old id, the new generation, and the producer's part of the edited message.
+/// The new id is derived, not random (RFC 9562, UUID version 8), so that it is the same in a second run and for all
+/// copies of the message. It depends on the old id, the new generation, and the producer's part of the edited message.
 pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> RenamedBody {
     let before = read_lossy(body).unwrap_or_default();
     let own = before["metadata"]["message_id"].as_str();
@@ -31,12 +31,12 @@ pub(super) fn assign_new_id(body: &str, first_id: &str, generation: u32) -> Rena
     RenamedBody { body: splice_edit(body, &before, &after), old_id }
 }
 
-/// The id in a body, in any format.
+/// Returns the id in a body, in any format.
 pub(super) fn message_id_in(body: &str) -> Option<String> {
     Some(read_lossy(body).ok()?["metadata"]["message_id"].as_str()?.to_owned())
 }
 
-/// The body without the members written by redeliver, in which copies of a message differ.
+/// Returns the body without the members that redeliver wrote: copies of a message differ in them.
 fn producer_part(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {

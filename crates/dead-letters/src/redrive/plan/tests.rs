@@ -27,7 +27,7 @@ fn record(body: &str) -> DeadLetterRecord {
     DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
-fn valid() -> DeadLetterRecord {
+fn valid_record() -> DeadLetterRecord {
     record(&format!(
         r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":2}},"data":{{"n":-0,"big":1e400}}}}"#
     ))
@@ -37,7 +37,7 @@ fn plan(edit: &str) -> RedrivePlan {
     RedrivePlan { edit: Some(BodyEdit::new(edit).unwrap()), max_generation: 3, ..RedrivePlan::default() }
 }
 
-fn sent(verdict: RedriveDecision) -> Content {
+fn expect_send(verdict: RedriveDecision) -> Content {
     match verdict {
         RedriveDecision::Send(send_back) => send_back.message.into_content(),
         other => panic!("{other:?}"),
@@ -46,7 +46,7 @@ fn sent(verdict: RedriveDecision) -> Content {
 
 #[test]
 fn an_edit_keeps_numbers_that_jq_cannot_represent() {
-    let content = sent(plan(".body.data.fixed = 1").decide(&valid()).unwrap());
+    let content = expect_send(plan(".body.data.fixed = 1").decide(&valid_record()).unwrap());
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":-0,"big":1e400,"fixed":1}}}}"#
     );
@@ -59,7 +59,7 @@ fn an_edit_keeps_numbers_that_jq_cannot_represent() {
 }
 
 #[test]
-fn a_redriven_message_keeps_its_last_attempt_also_if_edited() {
+fn a_redriven_message_keeps_its_last_attempt_even_if_edited() {
     let span = |digit: &str| format!("00-{}-{}-01", digit.repeat(32), digit.repeat(16));
     let document = |last_attempt: Option<String>| {
         let mut document = serde_json::json!({
@@ -71,7 +71,7 @@ fn a_redriven_message_keeps_its_last_attempt_also_if_edited() {
         }
         Attribute::string(document.to_string())
     };
-    let body = valid().message.body.replace(
+    let body = valid_record().message.body.replace(
         r#""retry_attempt""#,
         &format!(r#""last_attempt_traceparent":"{}","retry_attempt""#, span("1")),
     );
@@ -82,7 +82,7 @@ fn a_redriven_message_keeps_its_last_attempt_also_if_edited() {
         for plan in
             [plan(".body.data.fixed = 1"), RedrivePlan { max_generation: 3, ..RedrivePlan::default() }]
         {
-            let body = sent(plan.decide(&dead).unwrap()).body;
+            let body = expect_send(plan.decide(&dead).unwrap()).body;
             let body: serde_json::Value = serde_json::from_str(&body.replace("1e400", "1")).unwrap();
             assert_eq!(body["metadata"]["last_attempt_traceparent"], expected);
             assert_eq!(body["metadata"]["redrive_generation"], 1);
@@ -93,53 +93,59 @@ fn a_redriven_message_keeps_its_last_attempt_also_if_edited() {
 #[test]
 fn a_fifo_queue_gets_each_death_once_and_only_with_a_group() {
     let plan = RedrivePlan { to_fifo: true, max_generation: 3, ..RedrivePlan::default() };
-    assert_eq!(plan.decide(&valid()).unwrap(), RedriveDecision::Stays(StayReason::WithoutGroup));
-    let mut grouped = valid();
+    assert_eq!(plan.decide(&valid_record()).unwrap(), RedriveDecision::Stays(StayReason::WithoutGroup));
+    let mut grouped = valid_record();
     grouped.message.message_group_id = Some("account-7".to_owned());
-    let content = sent(plan.decide(&grouped).unwrap());
+    let content = expect_send(plan.decide(&grouped).unwrap());
     assert_eq!(content.message_group_id.as_deref(), Some("account-7"));
-    let again = sent(plan.decide(&grouped).unwrap());
-    assert_eq!(again.deduplication_id, content.deduplication_id);
+    let repeated = expect_send(plan.decide(&grouped).unwrap());
+    assert_eq!(repeated.deduplication_id, content.deduplication_id);
     let edited = RedrivePlan {
         edit: Some(BodyEdit::new(".body.data.fixed = 1").unwrap()),
         ..RedrivePlan { to_fifo: true, max_generation: 3, ..RedrivePlan::default() }
     };
-    assert_ne!(sent(edited.decide(&grouped).unwrap()).deduplication_id, content.deduplication_id);
+    assert_ne!(expect_send(edited.decide(&grouped).unwrap()).deduplication_id, content.deduplication_id);
     let standard = RedrivePlan { to_fifo: false, ..plan };
-    assert_eq!(sent(standard.decide(&grouped).unwrap()).deduplication_id, None, "SQS would refuse it");
+    assert_eq!(expect_send(standard.decide(&grouped).unwrap()).deduplication_id, None, "SQS would refuse it");
 }
 
 #[test]
 fn a_body_edited_by_hand_keeps_the_bytes_of_unchanged_members() {
-    let with = |body: &str| RedrivePlan {
+    let replacement_plan = |body: &str| RedrivePlan {
         edit: Some(BodyEdit::replace_body(body)),
         max_generation: 3,
         ..RedrivePlan::default()
     };
-    let rewritten = valid().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
-    let content = sent(with(&rewritten).decide(&valid()).unwrap());
+    let rewritten = valid_record().message.body.replace("\"n\":-0", "\"n\" : 7").replace(':', " :\n ");
+    let content = expect_send(replacement_plan(&rewritten).decide(&valid_record()).unwrap());
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}","redrive_generation":1}},"data":{{"n":7,"big":1e400}}}}"#
     );
     assert_eq!(content.body, body);
-    let RedriveDecision::Send(same) = with(&valid().message.body).decide(&valid()).unwrap() else {
+    let RedriveDecision::Send(same) =
+        replacement_plan(&valid_record().message.body).decide(&valid_record()).unwrap()
+    else {
         panic!("it goes back")
     };
     assert!(!same.edited);
-    let stays = |body: &str| with(body).decide(&valid()).unwrap();
+    let decide_replaced = |body: &str| replacement_plan(body).decide(&valid_record()).unwrap();
     for (body, why) in [
         ("{", "the body is not JSON: EOF while parsing an object at line 1 column 1"),
         ("[]", "the body is not a JSON object, before or after"),
-        ("{}", "it changes /metadata/retry_attempt, which stays as it is"),
+        ("{}", "it changes /metadata/retry_attempt, which cannot be changed"),
     ] {
-        assert_eq!(stays(body), RedriveDecision::Stays(StayReason::EditRefused(why.to_owned())), "{body}");
+        assert_eq!(
+            decide_replaced(body),
+            RedriveDecision::Stays(StayReason::EditRefused(why.to_owned())),
+            "{body}"
+        );
     }
 }
 
-/// The attributes of the message that the plan sends back for a final record with these attributes.
-fn sent_back(attributes: Attributes) -> Attributes {
-    let message = ReceivedMessage { attributes, ..valid().message };
-    sent(
+/// Returns the attributes of the message that the plan sends back for a final record with these attributes.
+fn resent_attributes(attributes: Attributes) -> Attributes {
+    let message = ReceivedMessage { attributes, ..valid_record().message };
+    expect_send(
         RedrivePlan { max_generation: 3, ..RedrivePlan::default() }
             .decide(&DeadLetterRecord::new(message))
             .unwrap(),
@@ -147,33 +153,33 @@ fn sent_back(attributes: Attributes) -> Attributes {
     .attributes
 }
 
-/// A document that a function wrote there for lack of space does not belong to the producer.
+/// A document that a function wrote into the trace header for lack of space does not belong to the producer.
 #[test]
-fn the_trace_header_goes_back_without_redelivers_field() {
+fn a_redrive_strips_redelivers_trace_header_field() {
     let verdict = GivenUp::from_code(DeadLetterReason::MessageTooLarge);
     for producers in [None, Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")] {
         let trace_header = Some(verdict.in_trace_header(producers));
-        let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..valid().message });
+        let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..valid_record().message });
         let plan = RedrivePlan { max_generation: 3, ..RedrivePlan::default() };
-        assert_eq!(sent(plan.decide(&record).unwrap()).trace_header.as_deref(), producers);
+        assert_eq!(expect_send(plan.decide(&record).unwrap()).trace_header.as_deref(), producers);
     }
 }
 
 #[test]
 fn a_raw_record_keeps_all_attributes_of_its_producer() {
-    let own = Attributes::from([
+    let producer_attributes = Attributes::from([
         (ERROR_TYPE.to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
         (ERROR_DETAILS.to_owned(), Attribute::string("mine")),
     ]);
     let failure = r#"{"type":"Panic","details":"the target panicked","kind":"transient","verdict":"RETRY_ATTEMPT_EXCEEDED"}"#;
-    let mut raw = own.clone();
+    let mut raw = producer_attributes.clone();
     raw.insert("Failure".to_owned(), Attribute::string(failure));
-    assert_eq!(sent_back(raw), own);
+    assert_eq!(resent_attributes(raw), producer_attributes);
 }
 
 #[test]
 fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
-    let own = Attributes::from([(ERROR_DETAILS.to_owned(), Attribute::string("mine"))]);
+    let producer_attributes = Attributes::from([(ERROR_DETAILS.to_owned(), Attribute::string("mine"))]);
     let annotation = Annotation {
         reason: DeadLetterReason::RetryAttemptExceeded.into(),
         details: "Max retry attempts 5 exceeded".to_owned(),
@@ -195,13 +201,17 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
             folded_attributes: FoldedAttributes::new(),
         },
     };
-    let annotated = |left: usize| {
-        annotate_attributes(&own, MESSAGE_BYTES_MAX - attributes_size(&own) - left, &annotation)
+    let annotate_with_room = |left: usize| {
+        annotate_attributes(
+            &producer_attributes,
+            MESSAGE_BYTES_MAX - attributes_size(&producer_attributes) - left,
+            &annotation,
+        )
     };
-    assert_eq!(annotated(100), own);
-    assert_eq!(annotated(1000).len(), 3);
+    assert_eq!(annotate_with_room(100), producer_attributes);
+    assert_eq!(annotate_with_room(1000).len(), 3);
     for left in [0, 100, 1000] {
-        assert_eq!(sent_back(annotated(left)), own, "{left}");
+        assert_eq!(resent_attributes(annotate_with_room(left)), producer_attributes, "{left}");
     }
 }
 
@@ -213,29 +223,31 @@ fn an_unknown_error_type_beside_a_forged_document_is_the_producers() {
         r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
         r#""folded_attributes":{"tenant":{"data_type":"String","text":"x"}}}"#
     );
-    let own =
+    let producer_attributes =
         [("tenant", "t1"), (ERROR_TYPE, "MINE"), (ERROR_DETAILS, "mine, too"), ("DeadLetter", document)];
-    let own = Attributes::from(own.map(|(name, text)| (name.to_owned(), Attribute::string(text))));
-    assert_eq!(sent_back(own.clone()), own);
+    let producer_attributes =
+        Attributes::from(producer_attributes.map(|(name, text)| (name.to_owned(), Attribute::string(text))));
+    assert_eq!(resent_attributes(producer_attributes.clone()), producer_attributes);
 }
 
-/// Recognized by its document, since this version does not know its code.
+/// The record is recognized by its document, since this version does not know its code.
 #[test]
-fn a_final_record_of_a_later_version_is_sent_back_whole() {
+fn a_later_versions_final_record_is_sent_back_whole() {
     let document = concat!(
         r#"{"stage":"circuit-breaker","cause":{"type":"T","message":"m","code":7},"redrive_generation":1,"held_seconds":60,"#,
         r#""dead_lettered_at":"2026-07-25T18:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef","#,
         r#""folded_attributes":{"a":{"data_type":"String","text":"x","since":1}}}"#
     );
     let mut attributes = Attributes::from([("tenant".to_owned(), Attribute::string("t1"))]);
-    let own = [("a", "x")].map(|(name, text)| (name.to_owned(), Attribute::string(text)));
-    let producer: Attributes = attributes.clone().into_iter().chain(own).collect();
+    let folded = [("a", "x")].map(|(name, text)| (name.to_owned(), Attribute::string(text)));
+    let producer: Attributes = attributes.clone().into_iter().chain(folded).collect();
     for (name, text) in [(ERROR_TYPE, "TARGET_GONE"), (ERROR_DETAILS, "gone"), ("DeadLetter", document)] {
         attributes.insert(name.to_owned(), Attribute::string(text));
     }
-    let record = DeadLetterRecord::new(ReceivedMessage { attributes, ..valid().message });
+    let record = DeadLetterRecord::new(ReceivedMessage { attributes, ..valid_record().message });
     assert_eq!((&*record.error_type, &*record.error_details), ("TARGET_GONE", "gone"));
-    let content = sent(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }.decide(&record).unwrap());
+    let content =
+        expect_send(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }.decide(&record).unwrap());
     assert_eq!(content.attributes, producer);
     assert!(content.body.contains(r#""redrive_generation":2"#), "{}", content.body);
 }
@@ -245,23 +257,29 @@ fn an_edit_keeps_objects_with_reserved_names_of_the_json_library() {
     let body = format!(
         r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":[{{"$serde_json::private::Number":"1"}},1]}}}}"#
     );
-    let edited = sent(plan(".body.data.a[1] = 2").decide(&record(&body)).unwrap());
+    let edited = expect_send(plan(".body.data.a[1] = 2").decide(&record(&body)).unwrap());
     let data = r#""data":{"a":[{"$serde_json::private::Number":"1"},2]}}"#;
     assert!(edited.body.ends_with(data), "{}", edited.body);
 }
 
 #[test]
 fn an_edit_that_changes_nothing_does_not_count_as_an_edit() {
-    let RedriveDecision::Send(send_back) = plan(".").decide(&valid()).unwrap() else { panic!("it is valid") };
+    let RedriveDecision::Send(send_back) = plan(".").decide(&valid_record()).unwrap() else {
+        panic!("it is valid")
+    };
     assert!(!send_back.edited);
 }
 
 /// The console's plan of an edit shows only the messages that the edit changes.
 #[test]
 fn a_message_unchanged_by_the_edit_stays_with_edited_only() {
-    let edited_only = |edit| RedrivePlan { edited_only: true, ..plan(edit) }.decide(&valid()).unwrap();
-    assert_eq!(edited_only("."), RedriveDecision::Stays(StayReason::NotEdited));
-    assert_eq!(edited_only(".body.data.fixed = 1"), plan(".body.data.fixed = 1").decide(&valid()).unwrap());
+    let decide_edited_only =
+        |edit| RedrivePlan { edited_only: true, ..plan(edit) }.decide(&valid_record()).unwrap();
+    assert_eq!(decide_edited_only("."), RedriveDecision::Stays(StayReason::NotEdited));
+    assert_eq!(
+        decide_edited_only(".body.data.fixed = 1"),
+        plan(".body.data.fixed = 1").decide(&valid_record()).unwrap()
+    );
 }
 
 #[test]
@@ -271,13 +289,13 @@ fn an_edit_can_repair_an_invalid_message_and_is_validated() {
         RedrivePlan { max_generation: 3, ..RedrivePlan::default() }.decide(&invalid).unwrap(),
         RedriveDecision::Stays(StayReason::NotAMessage("/data is not of type \"object\"".to_owned()))
     );
-    let repaired = sent(plan(".body.data = {}").decide(&invalid).unwrap());
+    let repaired = expect_send(plan(".body.data = {}").decide(&invalid).unwrap());
     assert!(repaired.body.ends_with(r#""data":{}}"#), "{}", repaired.body);
 
     let schema = DataSchema::new(r#"{"required":["order"]}"#).unwrap();
     let with_schema = RedrivePlan { schema: MessageSchema::new(Some(schema)), ..plan(".body.data.x = 1") };
     assert!(matches!(
-        with_schema.decide(&valid()).unwrap(),
+        with_schema.decide(&valid_record()).unwrap(),
         RedriveDecision::Stays(StayReason::NotAMessage(_))
     ));
 }
@@ -285,8 +303,8 @@ fn an_edit_can_repair_an_invalid_message_and_is_validated() {
 #[test]
 fn an_edit_outside_the_editable_part_is_refused() {
     for (edit, why) in [
-        (r#".body.metadata.message_id = "x""#, "it changes /metadata/message_id, which stays as it is"),
-        ("del(.body.metadata.retry_attempt)", "it changes /metadata/retry_attempt, which stays as it is"),
+        (r#".body.metadata.message_id = "x""#, "it changes /metadata/message_id, which cannot be changed"),
+        ("del(.body.metadata.retry_attempt)", "it changes /metadata/retry_attempt, which cannot be changed"),
         (".attributes.tenant = 2", "it changes .attributes; only .body can be changed"),
         (".bdy = 2", "it adds .bdy; only .body can be changed"),
         (".body.data.order = 2 | .note = 1", "it adds .note; only .body can be changed"),
@@ -295,7 +313,7 @@ fn an_edit_outside_the_editable_part_is_refused() {
         (".body.data", NOT_AN_ASSIGNMENT),
         (".body = 1", "the body is not a JSON object, before or after"),
     ] {
-        let verdict = plan(edit).decide(&valid()).unwrap();
+        let verdict = plan(edit).decide(&valid_record()).unwrap();
         assert_eq!(verdict, RedriveDecision::Stays(StayReason::EditRefused(why.to_owned())), "{edit}");
     }
 }
@@ -305,7 +323,10 @@ fn a_message_that_fails_the_filter_stays_in_the_dlq() {
     let pick = Pick::with_filter(Filter::new(".body + 1 | error").unwrap());
     let picking = RedrivePlan { pick, ..RedrivePlan::default() };
     let why = "cannot calculate with two values".to_owned();
-    assert_eq!(picking.decide(&valid()).unwrap(), RedriveDecision::Stays(StayReason::NotJudged(why.clone())));
-    let editing = plan(".body.data.n = (.body | . + 1)").decide(&valid()).unwrap();
+    assert_eq!(
+        picking.decide(&valid_record()).unwrap(),
+        RedriveDecision::Stays(StayReason::NotJudged(why.clone()))
+    );
+    let editing = plan(".body.data.n = (.body | . + 1)").decide(&valid_record()).unwrap();
     assert_eq!(editing, RedriveDecision::Stays(StayReason::EditRefused(why)));
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use crate::redrive::journal::{JournalEntry, JournalError, RedriveJournal};
 use crate::{DeadLetterRecord, NotDeleted};
 
-/// Stop after this many unconfirmed deletions in a row.
-const FAILED_MAX: u64 = 10;
+/// The number of consecutive failed deletions after which the run ends.
+const FAILED_IN_A_ROW_MAX: u64 = 10;
 
 /// The deletions of a run.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
-    /// Messages sent by any run and not deleted by this one, with the last pass that tried.
-    left: BTreeMap<String, u32>,
+    /// Messages sent by any run and not deleted by this one, with the last pass that tried to delete them.
+    remaining: BTreeMap<String, u32>,
     /// The number of the current pass.
     pass: u32,
     /// The number of failed deletions since the last successful one.
     failed: u64,
-    /// The reason of the last failure.
+    /// The reason for the last failure.
     pub(super) why_not: Option<NotDeleted>,
 }
 
@@ -38,15 +38,16 @@ impl Deletions {
             let sqs_message_id = record.message.sqs_message_id;
             match outcome {
                 Ok(()) => {
-                    self.left.remove(&sqs_message_id);
+                    self.remaining.remove(&sqs_message_id);
                     deleted.push(JournalEntry::Deleted { sqs_message_id });
                 }
-                // Either the message was not deleted, or SQS's response was lost. The next pass shows which: the
-                // message is received again or not.
+                // Either the message was not deleted, or SQS's response was lost. The next pass shows which: a message
+                // that still exists is received again.
                 Err(why) => {
-                    // A message that another program may have received does not show that the next deletion will fail.
+                    // That another program may have received this message does not mean that the next deletion will
+                    // fail.
                     self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
-                    self.left.insert(sqs_message_id, self.pass);
+                    self.remaining.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
                 }
             }
@@ -58,32 +59,32 @@ impl Deletions {
         deleted
     }
 
-    /// The number of unconfirmed deletions.
-    pub(super) fn left_count(&self) -> u64 {
-        self.left.len() as u64
+    /// Returns the number of unconfirmed deletions.
+    pub(super) fn remaining_count(&self) -> u64 {
+        self.remaining.len() as u64
     }
 
-    /// True if deletions keep failing, so that further messages would end up in both queues.
+    /// Returns true if deletions keep failing, so that more messages would end up in both queues.
     pub(super) fn are_failing(&self) -> bool {
-        self.failed >= FAILED_MAX
+        self.failed >= FAILED_IN_A_ROW_MAX
     }
 
-    /// Called after a complete pass: a sent message that is no longer in the DLQ was deleted, although the response was
-    /// lost.
+    /// Records missing messages as deleted, after a complete pass: a sent message that is no longer in the DLQ was
+    /// deleted, although the response was lost.
     ///
-    /// A file may differ from that of an earlier run, so the absence of that run's messages proves nothing.
+    /// A file may differ from the file of an earlier run, so the absence of that run's messages proves nothing.
     pub(super) fn forget_gone(
         &mut self,
         journal: &mut RedriveJournal,
         can_come_back: bool,
     ) -> Result<(), JournalError> {
-        // Messages that this pass failed to delete were received in it. Those of an earlier pass that this one did not
-        // receive are gone.
+        // Messages that this pass failed to delete were received in it. Messages that only an earlier pass failed to
+        // delete were not received in this one, so they are gone.
         let pass = self.pass;
         let gone_here: Vec<_> =
-            self.left.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();
+            self.remaining.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();
         let gone: Vec<_> = if can_come_back {
-            journal.not_deleted().filter(|id| !self.left.contains_key(*id)).map(str::to_owned).collect()
+            journal.not_deleted().filter(|id| !self.remaining.contains_key(*id)).map(str::to_owned).collect()
         } else {
             gone_here
         };

@@ -17,7 +17,7 @@ use crate::redrive::plan::SendBack;
 use crate::{DeadLetterReader, DeadLetterRecord};
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
-/// Limit on the bytes being sent at a time, so that large messages are sent before the timeout.
+/// The maximum number of bytes being sent at a time, so that large messages are sent before the timeout.
 const SENDING_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
 
 /// A dead letter to be sent back.
@@ -27,7 +27,7 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// The SQS message id of the dead letter.
+    /// Returns the SQS message id of the dead letter.
     pub(super) fn id(&self) -> &str {
         &self.record.message.sqs_message_id
     }
@@ -51,7 +51,7 @@ impl Candidate {
 /// A dead letter whose send is confirmed.
 pub(super) struct SentLetter {
     pub(super) record: DeadLetterRecord,
-    /// True if it was sent by an earlier run or pass, according to the journal.
+    /// True if an earlier run or pass sent it, according to the journal.
     pub(super) before: bool,
 }
 
@@ -96,25 +96,25 @@ impl<'a> RedriveFlow<'a> {
         }
     }
 
-    /// True if no request is in progress.
+    /// Returns true if no request, deletion or journal entry is pending.
     pub(super) fn is_idle(&self) -> bool {
         self.requests.is_empty() && self.sent.is_empty() && self.entries.is_empty()
     }
 
-    /// True if no message of the DLQ is left to be sent.
+    /// Returns true if no message is left to be sent.
     pub(super) fn is_exhausted(&self) -> bool {
         self.all_read && self.waiting.is_empty()
     }
 
-    /// True if more messages are needed for a round of this size, and may be read.
+    /// Returns true if a round of this size needs more messages, and they may be read.
     pub(super) fn can_read_more(&self, round_size: u64) -> bool {
         !self.all_read && (self.waiting.len() as u64) < round_size && self.free_slots() > 0
     }
 
-    /// The number of messages that the free requests can send.
+    /// Returns the number of messages that can be sent before the limit on concurrent requests is reached.
     pub(super) fn free_slots(&self) -> u64 {
-        let under_way = self.sending + self.deleting + self.sent.len() as u64;
-        ((REQUESTS_MAX * BATCH_ENTRIES_MAX) as u64).saturating_sub(under_way)
+        let in_progress = self.sending + self.deleting + self.sent.len() as u64;
+        ((REQUESTS_MAX * BATCH_ENTRIES_MAX) as u64).saturating_sub(in_progress)
     }
 
     /// Takes the next message to be sent, if its bytes fit into the round.
@@ -154,8 +154,9 @@ impl<'a> RedriveFlow<'a> {
         }
     }
 
-    /// Waits for at least one event, and returns all events so far. The reader runs meanwhile; it receives only if
-    /// `reads`. `round_at` is the earliest time of the next round according to the rate.
+    /// Waits for at least one event, and returns all events so far. Meanwhile, the reader extends the visibility
+    /// timeouts of held messages; it receives more only if `reads` is true. `round_at` is the earliest time of the next
+    /// round according to the rate.
     pub(super) async fn wait_for_events<D: Queue, C: Clock>(
         &mut self,
         reader: &mut DeadLetterReader<'a, D, C>,
@@ -164,7 +165,7 @@ impl<'a> RedriveFlow<'a> {
         round_at: Timestamp,
     ) -> Vec<FlowEvent> {
         let mut events = vec![self.wait_for_event(reader, reads, clock, round_at).await];
-        // One write to the journal then serves all of them.
+        // Also take the events that are already available, so that one journal write covers them all.
         while let Some(Some(event)) = self.requests.next().now_or_never() {
             events.push(event);
         }
@@ -213,7 +214,8 @@ impl<'a> RedriveFlow<'a> {
         };
         let (work, read) = (work.fuse(), read.fuse());
         pin_mut!(work, read);
-        // The reader first: an uninterrupted stream of responses must not prevent it from extending held messages.
+        // Poll the reader first, so that a steady stream of responses cannot keep it from extending visibility
+        // timeouts.
         select_biased! {
             event = read => event,
             event = work => event,

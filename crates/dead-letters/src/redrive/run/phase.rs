@@ -2,10 +2,11 @@
 
 use crate::redrive::task::RedriveLimits;
 
-/// Limit on the messages being sent at a time: enough for several concurrent requests, and few to resend after a crash.
+/// The maximum number of messages being sent at a time: enough for several concurrent requests, but few to resend after
+/// a crash.
 pub(super) const SENDING_MAX: u64 = 100;
 /// The number of messages that are sent first and watched.
-const PILOT: u64 = 50;
+const PILOT_MESSAGES: u64 = 50;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -27,23 +28,24 @@ pub(super) enum Portion {
 }
 
 impl Phase {
-    /// The first phase that sends. Without watching there is no pilot.
+    /// Returns the first phase that sends. Without watching, there is no pilot.
     pub(super) fn first_send(limits: RedriveLimits) -> Self {
         Self::Send(if limits.watch.is_zero() { Portion::Rest } else { Portion::Pilot })
     }
 
-    /// True if the whole pilot has been sent and can be watched.
-    pub(super) fn is_pilot_out(self, sent: u64) -> bool {
-        self == Self::Send(Portion::Pilot) && sent >= PILOT
+    /// Returns true if the whole pilot has been sent and can be watched.
+    pub(super) fn is_pilot_sent(self, sent: u64) -> bool {
+        self == Self::Send(Portion::Pilot) && sent >= PILOT_MESSAGES
     }
 
-    /// The size of the next round, within the limits of the rate, the pilot and the total. `sent` includes messages that
+    /// Returns the size of the next round, limited by the rate, the pilot and the total. `sent` includes messages that
     /// are being sent.
     pub(super) fn round_size(self, limits: RedriveLimits, sent: u64) -> u64 {
         let rate = limits.rate.map_or(SENDING_MAX, u64::from);
-        let pilot = if self == Self::Send(Portion::Pilot) { PILOT.saturating_sub(sent) } else { u64::MAX };
-        let left = limits.max.saturating_sub(sent);
-        rate.min(pilot).min(left).min(SENDING_MAX)
+        let pilot_rest =
+            if self == Self::Send(Portion::Pilot) { PILOT_MESSAGES.saturating_sub(sent) } else { u64::MAX };
+        let total_rest = limits.max.saturating_sub(sent);
+        rate.min(pilot_rest).min(total_rest).min(SENDING_MAX)
     }
 }
 
@@ -66,7 +68,7 @@ mod tests {
         assert_eq!([0, 49, 50].map(|sent| pilot.round_size(limits, sent)), [50, 1, 0]);
         assert_eq!(rest.round_size(RedriveLimits { rate: Some(20), ..limits }, 0), 20);
         assert_eq!(rest.round_size(RedriveLimits { max: 60, ..limits }, 50), 10);
-        assert_eq!([49, 50].map(|sent| pilot.is_pilot_out(sent)), [false, true]);
-        assert!(!rest.is_pilot_out(50));
+        assert_eq!([49, 50].map(|sent| pilot.is_pilot_sent(sent)), [false, true]);
+        assert!(!rest.is_pilot_sent(50));
     }
 }

@@ -1,4 +1,4 @@
-//! Concurrent rounds: journal, send, journal, delete. One journal write serves all steps that wait for it.
+//! Concurrent rounds: journal, send, journal, delete. One journal write covers all steps that wait for it.
 
 use std::time::Duration;
 
@@ -15,8 +15,8 @@ use crate::redrive::report::EarlyEnd;
 use crate::redrive::task::RedriveProgress;
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
-/// Stop after this many unconfirmed sends in a row. No more than this many are in progress at a time, which also limits
-/// the futile ones.
+/// The number of consecutive failed sends after which the run ends. It also limits the sends in progress at a time, and
+/// so the futile ones.
 const SENDS_FAILED_MAX: u64 = SENDING_MAX;
 
 impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, S, C> {
@@ -32,14 +32,14 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         // outcome is on disk. If the process dies after this line,
         // - the journal has at most 100 intents without an outcome: the next run sends these again, and reports them as
         //   possible copies (the same `message_id`), never a loss;
-        // - at most 160 messages are in both queues, and the journal says that they were sent: the next run deletes them.
+        // - at most 160 messages are in both queues, and the journal records them as sent: the next run deletes them.
         self.journal.write_entries(&std::mem::take(&mut flow.entries))?;
         flow.delete_sent(reader);
         flow.send_round(round, self.redrive.source, self.redrive.clock);
         Ok(())
     }
 
-    /// The messages that may be sent now, given the rate, the limits, and the sends in progress.
+    /// Returns the messages to send now, given the rate, the limits, and the sends in progress.
     pub(super) fn next_round(
         &mut self,
         flow: &mut RedriveFlow<'a>,
@@ -47,7 +47,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
     ) -> Vec<Candidate> {
         let (now, limits) = (self.redrive.clock.now(), self.redrive.limits);
         let wanted = self.round_size(flow);
-        // With a rate, rounds are sent as a whole at regular intervals.
+        // With a rate, complete rounds are sent at regular intervals.
         let is_early = now < self.next_round_at || ((flow.waiting.len() as u64) < wanted && !flow.all_read);
         if limits.rate.is_some() && is_early {
             return Vec::new();
@@ -60,7 +60,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
             && let Some(candidate) = flow.take_next(&round)
         {
             // If the message is visible again, another program may have received it: it may already have been sent, and
-            // could not be deleted.
+            // it could not be deleted.
             if reader.is_hidden(&candidate.record.message) {
                 round.push(candidate);
             } else {
@@ -74,7 +74,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         round
     }
 
-    /// The desired size of the next round.
+    /// Returns the desired size of the next round.
     pub(super) fn round_size(&self, flow: &RedriveFlow<'a>) -> u64 {
         self.phase.round_size(self.redrive.limits, self.report.sent + flow.sending)
     }
@@ -131,7 +131,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         Ok(())
     }
 
-    /// Returns a dead letter that is to be sent back; any other is counted.
+    /// Returns the dead letter if it is to be sent back; otherwise counts it and returns `None`.
     fn classify_record(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, DeadLetterError> {
         if self.redrive.can_come_back && self.journal.has_come_back(&record) {
             self.report.count_came_back(record.message_id(), &record);
@@ -151,7 +151,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
 
     fn record_sends(&mut self, sent: Vec<(Candidate, DeliveryOutcome<String>)>, flow: &mut RedriveFlow<'a>) {
         let mut confirmed = Vec::with_capacity(sent.len());
-        for (candidate, DeliveryOutcome { outcome, perhaps_done: sends }) in sent {
+        for (candidate, DeliveryOutcome { outcome, ambiguous_sends: sends }) in sent {
             let sqs_message_id = candidate.id().to_owned();
             match outcome {
                 Ok(sent_as) => {
@@ -162,11 +162,11 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
                 }
                 Err(error) => {
                     self.sends_failed += 1;
-                    self.report.not_sent(candidate.id(), &error);
+                    self.report.count_not_sent(candidate.id(), &error);
                     if self.sends_failed >= SENDS_FAILED_MAX {
                         let why =
                             format!("{SENDS_FAILED_MAX} sends in a row failed, the last one with {error}");
-                        self.report.early = Some(EarlyEnd::Failed(why));
+                        self.report.early_end = Some(EarlyEnd::Failed(why));
                     }
                     flow.entries.push(JournalEntry::NotSent { sqs_message_id, code: error.code, sends });
                 }

@@ -1,9 +1,9 @@
 //! Watches the pilot.
 //!
 //! Two effects are observable from outside. A message that is given up is in the DLQ again with its id: this is exact,
-//! and a permanent failure takes seconds. A message that fails and will be retried is delayed in the source queue, by
-//! the default policy five times for up to 15 minutes each. It cannot be received meanwhile, but SQS counts delayed
-//! messages.
+//! and a permanent failure takes seconds. A message that fails and will be retried is delayed in the source queue: with
+//! the default policy, five times for up to 15 minutes each. It cannot be received in the meantime, but SQS counts
+//! delayed messages.
 
 use std::iter::successors;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 use crate::redrive::journal::RedriveJournal;
 use crate::redrive::report::{EarlyEnd, PilotResult, RedriveReport};
 use crate::redrive::task::{RedriveJob, RedriveProgress};
-use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord, HIDDEN};
+use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord, INITIAL_VISIBILITY_TIMEOUT};
 
-/// A permanent failure takes a few seconds. The interval to each later check doubles, since a check reads the whole
-/// DLQ.
-const FIRST_LOOK: Duration = Duration::from_secs(5);
+/// The time until the first check: a permanent failure takes a few seconds. The time doubles for each later check,
+/// since a check reads the complete DLQ.
+const FIRST_CHECK: Duration = Duration::from_secs(5);
 /// The interval between two checks for an interrupt.
-const STEP: Duration = Duration::from_secs(1);
+const WAIT_STEP: Duration = Duration::from_secs(1);
 
 /// Watches the pilot for the configured time, or until too many of its messages have failed or all have returned.
 /// Returns the reason for ending the run now, if any. `delayed_before` is the number of delayed messages before the
@@ -33,31 +33,32 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
     delayed_before: Option<u64>,
 ) -> Result<Option<EarlyEnd>, DeadLetterError> {
     let RedriveJob { source, clock, limits, .. } = redrive;
-    let (begun, span) = (clock.now(), limits.watch);
-    let looks = successors(Some(FIRST_LOOK), |look| Some(*look * 2)).take_while(|look| *look < span);
-    for look in looks.chain([span]) {
-        // Skip a check if reading a long queue took longer than the interval.
-        if look < span && begun + look < clock.now() {
+    let (started, span) = (clock.now(), limits.watch);
+    let checks = successors(Some(FIRST_CHECK), |check| Some(*check * 2)).take_while(|check| *check < span);
+    for check in checks.chain([span]) {
+        // Skips a check if reading a long queue took longer than the interval.
+        if check < span && started + check < clock.now() {
             continue;
         }
-        let left = |now| RedriveProgress::Watching(time_until(now, begun + span));
-        if let Some(early) = wait_until(redrive, begun + look, left).await {
+        let progress_at = |now| RedriveProgress::Watching(time_until(now, started + span));
+        if let Some(early) = wait_until(redrive, started + check, progress_at).await {
             return Ok(Some(early));
         }
-        // A returned message is counted exactly, by its id and generation. Delayed messages are only a count by SQS,
-        // which includes retries of other producers' messages, so it is compared with the count before the pilot.
+        // A returned message is counted exactly, by its id and generation. For delayed messages, SQS returns only a
+        // count, which includes retries of other producers' messages, so it is compared with the count before the
+        // pilot.
         count_returned(redrive, journal, report).await?;
         (redrive.progress)(RedriveProgress::CameBack(report.came_back_count()));
         let delayed = count_delayed(*source).await;
         let waiting = delayed_before.zip(delayed).map(|(before, now)| now.saturating_sub(before));
-        report.watched = Some(PilotResult {
-            seconds: look.as_secs(),
+        report.pilot_result = Some(PilotResult {
+            seconds: check.as_secs(),
             sent: report.sent,
             came_back: report.came_back_count(),
             waiting,
         });
         // SQS's counts are up to a minute old, so they are only used in the last check.
-        let waiting = waiting.filter(|_| look == span).unwrap_or(0);
+        let waiting = waiting.filter(|_| check == span).unwrap_or(0);
         if limits.are_exceeded(report.came_back_count() + waiting, report.sent) {
             return Ok(Some(EarlyEnd::Stopped));
         }
@@ -72,11 +73,11 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
 /// Waits for messages that could not be kept hidden until they were sent: they can be received again once they are
 /// visible.
 pub(super) async fn wait_for_hidden<D, S, C: Clock>(redrive: &RedriveJob<'_, D, S, C>) -> Option<EarlyEnd> {
-    let end = redrive.clock.now() + HIDDEN;
+    let end = redrive.clock.now() + INITIAL_VISIBILITY_TIMEOUT;
     wait_until(redrive, end, |now| RedriveProgress::Waiting(time_until(now, end))).await
 }
 
-/// The number of delayed messages in the source queue, if known.
+/// Returns the number of delayed messages in the source queue, if known.
 pub(super) async fn count_delayed(source: &impl QueueDepth) -> Option<u64> {
     source.depth().await.ok().map(|depth| depth.delayed)
 }
@@ -85,15 +86,15 @@ pub(super) async fn count_delayed(source: &impl QueueDepth) -> Option<u64> {
 async fn wait_until<D, S, C: Clock>(
     RedriveJob { clock, interrupted, progress, .. }: &RedriveJob<'_, D, S, C>,
     end: Timestamp,
-    left: impl Fn(Timestamp) -> RedriveProgress,
+    progress_at: impl Fn(Timestamp) -> RedriveProgress,
 ) -> Option<EarlyEnd> {
     while clock.now() < end {
         if interrupted() {
             return Some(EarlyEnd::Interrupted);
         }
         let now = clock.now();
-        progress(left(now));
-        clock.sleep(time_until(now, end).min(STEP)).await;
+        progress(progress_at(now));
+        clock.sleep(time_until(now, end).min(WAIT_STEP)).await;
     }
     None
 }

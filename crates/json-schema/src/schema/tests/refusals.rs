@@ -1,10 +1,10 @@
-//! Errors of invalid schemas, which a user sees at deployment.
+//! Errors for invalid schemas, which users see at deployment.
 
 use crate::{Schema, SchemaError};
 
 #[test]
-fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
-    for (schema, words) in [
+fn an_invalid_schema_is_refused_with_the_location_and_the_rule() {
+    for (schema, message) in [
         (
             r#"{"type":"strin"}"#,
             r#"/type: "strin" is not valid under any of the schemas listed in the 'anyOf' keyword"#,
@@ -55,31 +55,31 @@ fn a_wrong_schema_is_refused_with_its_place_and_its_rule() {
         (r#"{"patternProperties":{"[":true}}"#, r#"/patternProperties/[: "[" is not a "regex""#),
     ] {
         let error = Schema::new(schema).unwrap_err();
-        assert_eq!(error, SchemaError::NotASchema(words.to_owned()), "{schema}");
+        assert_eq!(error, SchemaError::NotASchema(message.to_owned()), "{schema}");
     }
 }
 
-/// A function that does not start must log the reason.
+/// A function that fails to start must log the reason.
 #[test]
-fn a_pattern_too_large_for_the_engine_is_refused_with_the_limit() {
+fn a_pattern_that_is_too_large_is_refused_with_the_limit() {
     let why = "it needs more than 10 MiB when compiled; write long counts as maxLength";
     let refused = |schema: serde_json::Value| Schema::from_value(&schema).unwrap_err().to_string();
-    let of = |rule: String| SchemaError::NotASchema(rule).to_string();
+    let refusal = |rule: String| SchemaError::NotASchema(rule).to_string();
     assert_eq!(
         refused(serde_json::json!({ "pattern": "^.{1,20000}$" })),
-        of(format!(r#"/pattern: "^.{{1,20000}}$" is not a "regex": {why}"#))
+        refusal(format!(r#"/pattern: "^.{{1,20000}}$" is not a "regex": {why}"#))
     );
     let long = "[a-z]?".repeat(200_000);
     let quoted = &long[..199];
     assert_eq!(
         refused(serde_json::json!({ "properties": { "id": { "pattern": long } } })),
-        of(format!(r#"/properties/id/pattern: "{quoted}…" is not a "regex": {why}"#))
+        refusal(format!(r#"/properties/id/pattern: "{quoted}…" is not a "regex": {why}"#))
     );
 }
 
 /// Otherwise, the error would be a single line as long as the schema.
 #[test]
-fn a_long_value_of_a_wrong_schema_is_quoted_in_part() {
+fn a_long_value_of_an_invalid_schema_is_truncated() {
     let long = "é".repeat(200_000);
     let refused =
         Schema::from_value(&serde_json::json!({ "properties": { &long: { "type": &long } } })).unwrap_err();

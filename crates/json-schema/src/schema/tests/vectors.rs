@@ -1,4 +1,4 @@
-//! The schemas in `schemas/vectors/patterns.json`, which the stack's tests read, too.
+//! Tests with the schemas in `schemas/vectors/patterns.json`, which the stack's tests also use.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::Schema;
 
 /// Otherwise, the stack would deploy a schema with which no function starts.
 #[test]
-fn a_pattern_that_the_vectors_refuse_is_refused_at_its_place_and_no_other() {
+fn patterns_are_refused_exactly_as_the_vectors_list() {
     let vectors: Vec<Value> =
         serde_json::from_str(include_str!("../../../../../schemas/vectors/patterns.json")).unwrap();
     for vector in vectors {

@@ -1,4 +1,4 @@
-//! Compares verdicts with those of the unmodified validator.
+//! Compares our verdicts with those of the unmodified validator.
 
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{Schema, Violation};
 
-/// Small documents with some equal values and names.
+/// Generates small documents with some equal values and names.
 fn any_document() -> impl Strategy<Value = Value> {
     let number = select(vec![
         "0",
@@ -37,7 +37,7 @@ fn any_document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// One rule of each keyword.
+/// Rules with all keywords.
 const RULES: [&str; 30] = [
     r#""type":"integer""#,
     r#""type":["number","null"]"#,
@@ -78,12 +78,12 @@ proptest! {
     fn our_keywords_change_no_verdict(
         document in any_document(),
         rules in prop::collection::vec(select(&RULES[..]), 1..4),
-        way in select(vec![r#""allOf""#, r#""anyOf""#, r#""oneOf""#]),
+        join in select(vec![r#""allOf""#, r#""anyOf""#, r#""oneOf""#]),
     ) {
         let rules: Vec<_> = rules.into_iter().map(|rule| format!("{{{rule}}}")).collect();
         // Each rule applies to the document and to all its values.
         let schema = format!(
-            r##"{{"$ref":"#/$defs/each","$defs":{{"here":{{{way}:[{}]}},"each":{{"allOf":[{{"$ref":"#/$defs/here"}}],
+            r##"{{"$ref":"#/$defs/each","$defs":{{"here":{{{join}:[{}]}},"each":{{"allOf":[{{"$ref":"#/$defs/here"}}],
                 "items":{{"$ref":"#/$defs/each"}},"properties":{{"a":{{"$ref":"#/$defs/each"}}}}}}}}}}"##,
             rules.join(",")
         );

@@ -1,16 +1,16 @@
-//! Messages that failed before: they may themselves be the cause.
+//! Messages that failed before, which may themselves be the cause of failures.
 
 use super::*;
 
-/// A message with one failed call in its history, which spent no attempt.
+/// Returns a message with one failed call in its history, which spent no attempt.
 fn failed_before(n: usize) -> ReceivedMessage {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.503","error_details":""}"#;
     resent(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
 }
 
-/// Otherwise a poison message would put all others on hold again and again.
+/// Otherwise, a poison message would repeatedly put all others on hold.
 #[test]
-fn failures_of_messages_that_failed_before_open_no_circuit() {
+fn failures_of_previously_failed_messages_open_no_circuit() {
     let setup = outage(Setup::new());
     (0..5)
         .for_each(|batch| drop(setup.process((0..10).map(|n| failed_before(batch * 10 + n)).collect(), 30)));
@@ -20,7 +20,7 @@ fn failures_of_messages_that_failed_before_open_no_circuit() {
 
 /// A message that stays on its queue is not modified, but SQS counts its receives.
 #[test]
-fn failures_of_messages_received_before_open_no_circuit() {
+fn failures_of_previously_received_messages_open_no_circuit() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     for batch in 0..5 {
@@ -31,17 +31,18 @@ fn failures_of_messages_received_before_open_no_circuit() {
 }
 
 #[test]
-fn messages_that_failed_before_are_held_and_a_new_one_is_the_probe() {
+fn a_previously_failed_message_can_be_its_batchs_only_probe() {
     let setup = open();
     setup.sleep(15);
-    // Due at once for a message that never failed, and three quarters of the outage's age later for others.
+    // A probe is due immediately for a message that never failed, and after three quarters of the outage's age for
+    // others.
     setup.process(vec![failed_before(10), nth_record(11, nth_body(11)), failed_before(12)], 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(10)]);
 }
 
-/// Otherwise a few poison messages on their own would be held for a day.
+/// Otherwise, a few poison messages would be held for a day although the target is available.
 #[test]
-fn an_unconfirmed_outage_holds_no_message_that_failed_before() {
+fn an_unconfirmed_outage_holds_no_previously_failed_message() {
     let setup = Setup { max_concurrency: 1, ..open() };
     setup.sleep(299);
     setup.process(vec![failed_before(10)], 30);

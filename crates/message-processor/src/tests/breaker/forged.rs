@@ -1,17 +1,17 @@
-//! A message's claims about an outage: trusted only if redeliver sent it.
+//! A message's claims about an outage, which are trusted only if redeliver sent the message.
 
 use super::*;
 
-/// The n-th body, with forged redeliver members.
+/// Returns the n-th body, with forged redeliver members.
 fn with_forged_metadata(n: usize, members: &str) -> ReceivedMessage {
     nth_record(n, nth_body(n).replacen('}', &format!(",{members}}}"), 1))
 }
 
 const HELD_SINCE_2020: &str = r#""held_seconds":1,"held_since":"2020-01-01T00:00:00Z""#;
-/// More than any policy allows.
+/// Longer than any policy allows.
 const HELD_FOR_EVER: &str = r#""held_seconds":1210500,"held_since":"2020-01-01T00:00:00Z""#;
 
-/// The messages called after the first ten.
+/// Returns the messages called after the first ten.
 fn called(setup: &Setup) -> Vec<String> {
     setup.handler.called().split_off(10)
 }
@@ -32,7 +32,7 @@ fn a_forged_outage_holds_no_other_message() {
 }
 
 #[test]
-fn a_producer_cannot_have_its_message_called_while_the_target_is_down() {
+fn a_forged_hold_forces_no_call_while_the_target_is_down() {
     let setup = open();
     setup.process(
         vec![
@@ -61,15 +61,15 @@ fn without_resend_sender_ids_a_hold_still_ends() {
 
 #[test]
 fn calls_at_the_hold_limit_close_and_open_the_circuit() {
-    // A response: the target has recovered.
+    // A call succeeds: the target has recovered.
     let setup = healed(open());
     setup.process(vec![resent(with_forged_metadata(1, HELD_FOR_EVER))], 30);
     assert_eq!(closings(&setup), 1);
     setup.process(records(20..30), 30);
-    assert_eq!(called(&setup), [nth_id(1), nth_id(20), nth_id(21)], "slowly at first");
-    // Outages: it goes down, without any other calls.
+    assert_eq!(called(&setup), [nth_id(1), nth_id(20), nth_id(21)], "calls resume slowly");
+    // These calls fail: the target goes down again. There are no other calls.
     let setup = outage(Setup::new());
-    // They are not evidence, since they are at their hold limit.
+    // The messages are not evidence, since they are at their hold limit.
     setup
         .process((0..10).map(|n| resent(with_forged_metadata(n, r#""held_seconds":1210500"#))).collect(), 30);
     setup.process(records(10..20), 30);

@@ -17,53 +17,53 @@ fn in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { message_group_id: Some(tenant.to_owned()), ..record }
 }
 
-/// Messages below 100 have key A and fail; the others have key B and succeed.
-fn a_is_down(setup: Setup) -> Setup {
+/// Makes messages below 100, which have key A, fail. The others have key B and succeed.
+fn tenant_a_down(setup: Setup) -> Setup {
     outage(setup)
 }
 
-fn called_of_b(setup: &Setup) -> usize {
+fn calls_for_b(setup: &Setup) -> usize {
     setup.handler.called().iter().filter(|called| **called >= nth_id(100)).count()
 }
 
 #[test]
-fn a_tenant_whose_calls_fail_is_held_and_no_other() {
-    let setup = a_is_down(Setup::new());
+fn only_the_tenant_with_failing_calls_is_held() {
+    let setup = tenant_a_down(Setup::new());
     for batch in 0..9 {
         let mut records: Vec<_> = (0..9).map(|n| tenant_record(A, batch * 10 + n)).collect();
         records.push(tenant_record(B, 100 + batch));
         setup.process(records, 30);
     }
-    assert_eq!(called_of_b(&setup), 9);
-    // The second batch has opened A's circuit.
+    assert_eq!(calls_for_b(&setup), 9);
+    // The second batch opened A's circuit.
     assert_eq!((count(&setup, FAILED), count(&setup, CALLED), count(&setup, NOT_CALLED)), (9, 9, 63));
 }
 
 #[test]
-fn fifty_outages_after_ten_answers_hold_the_failing_tenant_alone() {
-    let setup = a_is_down(Setup::new());
+fn fifty_outages_after_ten_answers_hold_only_the_failing_tenant() {
+    let setup = tenant_a_down(Setup::new());
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     (0..5).for_each(|batch| {
         drop(setup.process((0..10).map(|n| tenant_record(A, batch * 10 + n)).collect(), 30))
     });
     setup.process((110..120).map(|n| tenant_record(B, n)).collect(), 30);
-    assert_eq!(called_of_b(&setup), 20);
+    assert_eq!(calls_for_b(&setup), 20);
 }
 
 #[test]
-fn a_held_message_in_a_new_environment_holds_its_tenant_alone() {
-    let setup = a_is_down(Setup::new());
+fn a_held_message_in_a_new_environment_holds_only_its_tenant() {
+    let setup = tenant_a_down(Setup::new());
     let mut records = vec![in_group(A, held(0, 600, 700))];
     records.extend((100..109).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!(kinds(&setup), pairs([CALLED]), "A's was the probe of its own circuit");
+    assert_eq!(kinds(&setup), pairs([CALLED]), "A's message was the probe of A's circuit");
 }
 
 #[test]
-fn outages_of_one_tenant_hold_no_other_in_any_order() {
+fn outages_of_one_tenant_hold_no_other_tenant_in_any_order() {
     for order in 0..200_usize {
-        let setup = a_is_down(Setup::new());
+        let setup = tenant_a_down(Setup::new());
         // The messages of A and B, shuffled by a step coprime to 127.
         let step = order % 126 + 1;
         let mut numbers: Vec<_> = (0..127).map(|place| (place * step + order) % 127).collect();
@@ -73,23 +73,23 @@ fn outages_of_one_tenant_hold_no_other_in_any_order() {
         for batch in records.chunks(10) {
             setup.process(batch.to_vec(), 30);
         }
-        assert_eq!(called_of_b(&setup), 27, "{order}");
+        assert_eq!(calls_for_b(&setup), 27, "{order}");
     }
 }
 
-/// Otherwise a tenant whose calls hang would block all others in its batch until the end of the invocation.
+/// Otherwise, a tenant whose calls hang would block all others in its batch until the end of the invocation.
 #[test]
-fn no_other_tenant_waits_for_the_probe_of_one() {
+fn no_tenant_waits_for_another_tenants_probe() {
     let setup = Setup::new().on(0, Step::Hang);
     let mut records = vec![in_group(A, held(0, 600, 700)), in_group(A, held(1, 600, 700))];
     records.extend((100..108).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
-    assert_eq!(called_of_b(&setup), 8);
+    assert_eq!(calls_for_b(&setup), 8);
     assert_eq!(kinds(&setup), pairs([("held", "Timeout"), NOT_CALLED]));
 }
 
 #[test]
-fn no_other_tenant_waits_for_the_turn_of_one() {
+fn no_tenant_waits_for_the_turn_of_another() {
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
     let setup = Setup::new().failing(0, refused).on(100, Step::Take(10));
     setup.process(vec![tenant_record(A, 0)], 30);
@@ -101,16 +101,16 @@ fn no_other_tenant_waits_for_the_turn_of_one() {
 }
 
 #[test]
-fn messages_without_a_key_have_a_circuit_of_their_own() {
+fn messages_without_a_key_have_their_own_circuit() {
     let setup = open();
     setup.process((100..110).map(|n| tenant_record(B, n)).chain(records(10..20)).collect(), 30);
-    assert_eq!(called_of_b(&setup), 10);
+    assert_eq!(calls_for_b(&setup), 10);
     assert_eq!(setup.handler.calls().len(), 20);
 }
 
 /// With one circuit per tenant, an outage of the target would cost a thousand tenants ten thousand calls.
 #[test]
-fn several_tenants_without_an_answer_show_that_the_target_is_down() {
+fn several_unanswered_tenants_indicate_that_the_target_is_down() {
     let setup = outage(Setup::new());
     setup.process((0..10).map(|n| tenant_record(&format!("tenant-{n}"), n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
@@ -120,29 +120,29 @@ fn several_tenants_without_an_answer_show_that_the_target_is_down() {
 
 #[test]
 fn an_attribute_may_name_the_tenant() {
-    let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#));
-    let of = |tenant: &str, n: usize| ReceivedMessage {
+    let setup = tenant_a_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#));
+    let tenant_message = |tenant: &str, n: usize| ReceivedMessage {
         attributes: Attributes::from([("tenant".to_owned(), Attribute::string(tenant))]),
-        ..tenant_record("all of one group", n)
+        ..tenant_record("all messages of one group", n)
     };
-    setup.process((0..10).map(|n| of(A, n)).collect(), 30);
-    setup.process((100..110).map(|n| of(B, n)).collect(), 30);
-    assert_eq!(called_of_b(&setup), 10);
-    setup.process((10..20).map(|n| of(A, n)).collect(), 30);
-    assert_eq!(setup.handler.calls().len(), 20, "A's first ten");
+    setup.process((0..10).map(|n| tenant_message(A, n)).collect(), 30);
+    setup.process((100..110).map(|n| tenant_message(B, n)).collect(), 30);
+    assert_eq!(calls_for_b(&setup), 10);
+    setup.process((10..20).map(|n| tenant_message(A, n)).collect(), 30);
+    assert_eq!(setup.handler.calls().len(), 20, "the first ten messages of A");
 }
 
 #[test]
 fn a_circuit_for_the_whole_target_holds_all_messages() {
-    let setup = a_is_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
+    let setup = tenant_a_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
     setup.process((0..10).map(|n| tenant_record(A, n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
-    assert_eq!(called_of_b(&setup), 0);
+    assert_eq!(calls_for_b(&setup), 0);
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 10));
 }
 
 #[test]
-fn holds_of_two_tenants_are_reported_since_the_outage_that_began_first() {
+fn holds_of_two_tenants_are_reported_since_the_earlier_outage() {
     let held = |reason, seconds| {
         let since = start_time() + chrono::TimeDelta::seconds(seconds);
         let outage = Outage { since, first_failures: 10 };

@@ -1,9 +1,9 @@
-//! Environments that learn of an outage from a message that was held.
+//! Environments that are informed of an outage by a held message.
 
 use super::*;
 
-/// One held message without a key, and nine new ones.
-fn held_and_nine(sent_before: i64) -> Vec<ReceivedMessage> {
+/// Returns one held message without a key, and nine new messages.
+fn one_held_and_nine_new(sent_before: i64) -> Vec<ReceivedMessage> {
     let mut batch = vec![held(0, 600, sent_before)];
     batch.extend(records(1..10));
     batch
@@ -12,7 +12,7 @@ fn held_and_nine(sent_before: i64) -> Vec<ReceivedMessage> {
 #[test]
 fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
     let setup = outage(Setup::new());
-    setup.process(held_and_nine(700), 30);
+    setup.process(one_held_and_nine_new(700), 30);
     assert_eq!(setup.handler.called(), [nth_id(0)], "one probe instead of ten calls that fail");
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (1, 9));
     let probed = &setup.failures()[0];
@@ -20,7 +20,7 @@ fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
         (&probed["held_since"], &probed["outage_failures"]),
         (&format_moment(-2000).into(), &13.into())
     );
-    // Its own first failure: it may be chance. The others have never been held.
+    // This is the environment's own first failure, which may be chance. The other messages have never been held.
     assert_eq!((&probed["retry_after_seconds"], delays(&setup)), (&2.into(), vec![2; 9]));
     for metadata in setup.re_sent() {
         assert_eq!(
@@ -43,23 +43,23 @@ fn a_forged_hold_opens_no_circuit() {
 }
 
 #[test]
-fn a_hold_of_long_ago_opens_no_circuit() {
+fn an_old_hold_opens_no_circuit() {
     for (sent_before, calls) in [(1799, 1), (1800, 10)] {
         let setup = outage(Setup::new());
-        setup.process(held_and_nine(sent_before), 30);
+        setup.process(one_held_and_nine_new(sent_before), 30);
         assert_eq!(setup.handler.calls().len(), calls, "{sent_before}");
     }
 }
 
-/// It carries the first calls counted in its environment: its own failures would hold other messages in each new
-/// environment.
+/// The held message carries the first calls counted in its environment. If its own failures counted, they would hold
+/// other messages in each new environment.
 #[test]
 fn a_new_environment_continues_the_outage_count_of_a_held_message() {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.500","error_details":""}"#;
     for failed in [format!(r#""retry_history":[{past}],"#), r#""retry_attempt":1,"#.to_owned()] {
         for (first_failures, called, open) in [(0, 10, false), (1, 10, true), (12, 1, true)] {
             let setup = outage(Setup::new());
-            let mut batch = held_and_nine(700);
+            let mut batch = one_held_and_nine_new(700);
             let members = format!(r#"{failed}"outage_failures":{first_failures}"#);
             batch[0].body = batch[0].body.replace(r#""outage_failures":12"#, &members);
             setup.process(batch, 30);
@@ -83,21 +83,21 @@ fn only_a_report_newer_than_the_last_answer_counts() {
     assert_eq!(closings(&setup), 1, "at second 15");
     setup.sleep(60);
     setup.process(vec![held(0, 600, 10), held(1, 600, -15)], 30);
-    assert_eq!(closings(&setup), 1, "both were held before");
+    assert_eq!(closings(&setup), 1, "both messages were held before the answer");
     setup.sleep(60);
     setup.process(vec![held(0, 600, 10), held(1, 600, -75)], 30);
-    assert_eq!(closings(&setup), 1, "at second 75 it has answered");
+    assert_eq!(closings(&setup), 1, "the target answered at second 75");
     setup.sleep(60);
     // After an outage, a run of failures may be chance, so the next outage takes more failures to detect.
     let mut newer = held(1, 600, -136);
     newer.body = newer.body.replace(r#""outage_failures":12"#, r#""outage_failures":200"#);
     setup.process(vec![held(0, 600, 10), newer], 30);
-    assert_eq!(closings(&setup), 2, "another environment has found it down since");
+    assert_eq!(closings(&setup), 2, "another environment has since found the target down");
 }
 
-/// Otherwise one environment's outage would stop all others, regardless of their own evidence.
+/// Otherwise, one environment's outage would stop all others, regardless of their own evidence.
 #[test]
-fn an_answer_half_a_minute_ago_outweighs_a_held_message() {
+fn an_answer_within_30_seconds_outweighs_a_held_message() {
     for (seconds, calls) in [(29, 10), (30, 1)] {
         let setup = (1..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
         // A key gets its own circuit only after a failure.
@@ -105,7 +105,7 @@ fn an_answer_half_a_minute_ago_outweighs_a_held_message() {
         setup.process(records(11..12), 30);
         let before = setup.handler.calls().len();
         setup.sleep(seconds);
-        // One of two calls has failed, so that twelve failures in a row may be chance.
+        // Half of the calls have failed, so twelve consecutive failures may be chance.
         let mut report = held(2, 600, -1);
         report.body = report.body.replace(r#""outage_failures":12"#, r#""outage_failures":40"#);
         let batch = vec![report].into_iter().chain(records(3..12)).collect();
@@ -115,9 +115,9 @@ fn an_answer_half_a_minute_ago_outweighs_a_held_message() {
 }
 
 #[test]
-fn the_others_of_a_batch_wait_for_the_probe_and_then_for_their_turn() {
+fn the_rest_of_a_batch_waits_for_the_probe_then_the_rate_limit() {
     let setup = Setup::new().on(0, Step::Take(2));
-    setup.process(held_and_nine(700), 30);
+    setup.process(one_held_and_nine_new(700), 30);
     assert_eq!(setup.world.elapsed_seconds(), 2);
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
     assert_eq!(count(&setup, ("held", "RateLimited")), 8);

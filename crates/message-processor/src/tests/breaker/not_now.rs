@@ -1,4 +1,4 @@
-//! Errors that say "not now": they spend the hold budget and never an attempt, in any state of the circuit.
+//! Errors that mean "not now". They spend the hold budget but never an attempt, in any state of the circuit.
 
 use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 
@@ -8,8 +8,8 @@ fn not_now_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429").retry_after(Duration::from_secs(800))
 }
 
-/// Otherwise an outage would dead-letter every message of a low-traffic queue, where no environment ever receives ten
-/// of them.
+/// Otherwise, an outage would dead-letter every message of a low-traffic queue, where no environment ever receives ten
+/// messages.
 #[test]
 fn a_503_in_a_new_environment_is_held_with_its_error() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
@@ -49,7 +49,7 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
 }
 
 #[test]
-fn not_now_answers_of_a_batch_have_one_line_without_target_text() {
+fn not_now_answers_of_a_batch_are_logged_in_one_line_without_target_text() {
     let named = HandlerError::unavailable(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
     let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, not_now());
     setup.process(records(0..3), 30);
@@ -60,7 +60,7 @@ fn not_now_answers_of_a_batch_have_one_line_without_target_text() {
 
 /// No decision is needed, so the message bypasses the intermediate DLQ.
 #[test]
-fn a_message_that_is_not_called_is_confirmed_once_the_source_queue_has_it() {
+fn a_message_held_without_a_call_is_confirmed_once_it_is_re_sent() {
     let setup = open();
     assert_eq!(setup.process(records(10..12), 30), [""; 0]);
     assert_eq!((delays(&setup), setup.intermediate.sent_contents().len()), (vec![2, 2], 10));
@@ -73,7 +73,7 @@ fn a_message_that_is_not_called_is_confirmed_once_the_source_queue_has_it() {
 }
 
 #[test]
-fn a_message_with_spent_holds_is_given_up_after_one_more_not_now() {
+fn a_message_at_its_hold_limit_is_given_up_at_the_next_not_now() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now()).failing(1, not_now());
         assert_eq!(setup.process(vec![held(0, 86_399, 700), held(1, 86_400, 700)], 30), [""; 0]);
@@ -96,12 +96,12 @@ fn a_message_with_spent_holds_is_given_up_after_one_more_not_now() {
     }
 }
 
-/// No message of the key is called before second 800; after that, they are.
+/// Asserts that no message of the key is called before second 800, and that messages are called afterwards.
 fn assert_waits(setup: &Setup, since: i64, state: &str) {
     let calls = setup.handler.calls().len();
     for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {
         setup.sleep(u64::try_from(since + second - setup.world.elapsed_seconds()).unwrap());
-        // The second message is at its hold limit, and the third failed before.
+        // The second message is at its hold limit, and the third has failed before.
         let failed = resent(nth_record(92, with_metadata(92, r#""retry_attempt":1"#)));
         setup.process(vec![nth_record(90, nth_body(90)), held(91, 86_400, 700), failed], 30);
         assert_eq!(setup.handler.calls().len(), calls, "{state}: second {second}");
@@ -116,7 +116,7 @@ fn assert_waits(setup: &Setup, since: i64, state: &str) {
 }
 
 #[test]
-fn nothing_is_called_before_a_retry_after_is_over_in_any_state_of_the_circuit() {
+fn a_retry_after_holds_all_calls_in_any_circuit_state() {
     let setup = Setup::new().failing(0, not_now_error());
     setup.process(records(0..1), 30);
     assert_waits(&setup, 0, "closed");
@@ -135,12 +135,12 @@ fn nothing_is_called_before_a_retry_after_is_over_in_any_state_of_the_circuit() 
 
     let setup = (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down())).failing(9, not_now_error());
     setup.process(ten_records(), 30);
-    assert_eq!(count(&setup, CALLED), 9, "the refusal has opened it");
-    assert_waits(&setup, 0, "opened by it");
+    assert_eq!(count(&setup, CALLED), 9, "the refusal opened the circuit");
+    assert_waits(&setup, 0, "the circuit was opened by the refusal");
 }
 
 #[test]
-fn holds_above_a_minute_end_together_on_tens_of_seconds() {
+fn holds_over_a_minute_end_on_multiples_of_ten_seconds() {
     let setup = open();
     setup.sleep(3);
     setup.process(records(10..11), 30);

@@ -1,4 +1,4 @@
-//! A target that temporarily refuses calls: the call rate, and the messages that wait for their turn.
+//! A target that temporarily refuses calls: the call rate, and messages that wait for their turn.
 
 use super::*;
 
@@ -8,12 +8,12 @@ fn refused() -> HandlerError {
 
 const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
 
-/// Otherwise a busy hour of the target would dead-letter the messages that it cannot handle.
+/// Otherwise, a busy hour of the target would dead-letter the messages that it cannot handle.
 #[test]
 fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
     for (error, delay) in [(refused(), 2), (refused().retry_after(Duration::from_secs(40)), 40)] {
         for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-            // Two messages are refused, so neither is to blame.
+            // Two messages are refused, so neither of them is the cause.
             let setup =
                 Setup { strategy, ..Setup::new() }.failing(0, error.clone()).failing(1, error.clone());
             setup.process(records(0..2), 30);
@@ -34,7 +34,7 @@ fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
 }
 
 #[test]
-fn a_message_waits_for_its_turn_while_others_of_its_batch_run() {
+fn a_message_waits_for_the_rate_limit_while_its_batch_runs() {
     let setup = Setup::new().failing(0, refused());
     setup.process(records(0..1), 30);
     // 0.8 calls per second, and the burst of one and a half calls is used up.
@@ -47,7 +47,7 @@ fn a_message_waits_for_its_turn_while_others_of_its_batch_run() {
 }
 
 #[test]
-fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
+fn a_rate_limited_message_is_held_and_reports_no_outage() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, refused());
         setup.process(records(0..1), 30);
@@ -56,7 +56,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
         assert_eq!(
             setup.world.clock.now() - start_time(),
             chrono::TimeDelta::milliseconds(500),
-            "it waits a moment"
+            "the message waits briefly"
         );
         let called = match strategy {
             Strategy::DelayedResend => {
@@ -71,7 +71,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
             assert_eq!((&metadata["retry_attempt"], &metadata["held_since"]), (&0.into(), &Value::Null));
             assert_eq!((&metadata["held_seconds"], &metadata["retry_history"]), (&1.into(), &Value::Null));
         }
-        // Other environments do not learn of it: a new one makes all calls.
+        // Other environments are not informed: a new environment makes all calls.
         let other = outage(Setup::new());
         let held = held.into_iter().enumerate().map(|(n, sent)| resent(nth_record(n, sent.body)));
         other.process(held.collect(), 30);
@@ -79,7 +79,7 @@ fn a_message_without_a_place_is_held_and_carries_no_word_of_an_outage() {
     }
 }
 
-/// A held refusal is not evidence of an outage either, regardless of its metadata.
+/// A message held after a refusal is not evidence of an outage either, regardless of its metadata.
 #[test]
 fn a_refused_message_reports_no_outage_to_other_environments() {
     let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
@@ -92,17 +92,17 @@ fn a_refused_message_reports_no_outage_to_other_environments() {
 }
 
 #[test]
-fn after_an_outage_the_calls_begin_slowly() {
+fn calls_resume_slowly_after_an_outage() {
     let setup = healed(open());
     setup.sleep(15);
     setup.process(records(10..20), 30);
-    // The probe, one call at once, and one within the half second that the batch waits.
+    // The probe, one immediate call, and one call in the half second for which the batch waits.
     assert_eq!((setup.handler.calls().len() - 10, count(&setup, LIMITED)), (3, 7));
 }
 
-/// Otherwise Lambda would bill time for calls that the target has forbidden.
+/// Otherwise, Lambda would bill time for calls that the target has forbidden.
 #[test]
-fn a_target_that_names_a_time_is_not_probed_before() {
+fn a_target_with_a_retry_after_is_not_probed_earlier() {
     let setup = open();
     setup.sleep(15);
     let setup = setup.failing(10, refused().retry_after(Duration::from_secs(800)));
@@ -111,10 +111,7 @@ fn a_target_that_names_a_time_is_not_probed_before() {
     let probed = setup.failures()[10]["retry_after_seconds"].as_u64().unwrap();
     let delays = delays(&setup);
     assert!((800..=880).contains(&probed) && delays.len() == 9, "{probed}");
-    assert!(
-        delays.iter().all(|delay| (800..=890).contains(delay)),
-        "nor is any message back before: {delays:?}"
-    );
+    assert!(delays.iter().all(|delay| (800..=890).contains(delay)), "no message returns earlier: {delays:?}");
     setup.sleep(799);
     setup.process(records(20..30), 30);
     assert_eq!(setup.handler.calls().len(), 11);

@@ -11,7 +11,7 @@ const BLOCKING: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_a
 /// 12 hours minus the queue's visibility timeout.
 const HIDDEN: u64 = 43_200 - 180;
 
-/// The first message of group a fails until it is given up.
+/// Creates a setup in which the first message of group a has failed until it was given up.
 fn given_up() -> (Setup, Environment) {
     let setup = setup_with(1, BLOCKING).failing(0, busy());
     setup.produce_in("a", [0, 1]);
@@ -22,7 +22,7 @@ fn given_up() -> (Setup, Environment) {
 }
 
 impl Setup {
-    /// The receive after this many seconds; earlier ones are empty.
+    /// Returns the receive after this many seconds; earlier ones are empty.
     fn turn_after(&self, environment: &Environment, seconds: u64) -> Vec<usize> {
         self.sleep(seconds - 1);
         assert!(self.turn(environment).is_empty());
@@ -30,7 +30,7 @@ impl Setup {
         self.turn(environment)
     }
 
-    /// Acts as a person who wants the message to be called again.
+    /// Makes the message visible, as a person does to have it processed again.
     fn make_visible(&self, handle: &str) -> Result<(), EntryError> {
         let entries = [(handle.to_owned(), VisibilitySeconds::ZERO)];
         let changed = self.source.queue.change_visibility_batch(&entries);
@@ -43,7 +43,7 @@ fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
     let (setup, environment) = given_up();
     let blocked_at = setup.world.clock.now();
     setup.sleep(60);
-    let [notice] = &setup.blocked.receive_all()[..] else { panic!("not one notice") };
+    let [notice] = &setup.blocked.receive_all()[..] else { panic!("not exactly one notice") };
     assert_eq!((notice.body.as_str(), notice.message_group_id.as_deref()), (&*nth_body(0), Some("a")));
     let failure = attribute_document(&notice.attributes, FAILURE);
     assert_eq!(failure["verdict"], "RETRY_ATTEMPT_EXCEEDED");
@@ -86,17 +86,21 @@ fn a_blocking_message_is_called_once_more_twice_a_day() {
 }
 
 #[test]
-fn the_handle_of_a_notice_lets_a_blocking_message_be_called_at_once() {
+fn a_notices_handle_makes_a_blocking_message_callable_immediately() {
     let (setup, environment) = given_up();
     setup.sleep(60);
     let BlockedNotice { receipt_handle, .. } =
         BlockedNotice::from_record(&setup.blocked.receive_all()[0]).unwrap();
     setup.make_visible(&receipt_handle).unwrap();
     assert_eq!(setup.next_turn(&environment), (0, vec![0]));
-    assert_eq!(setup.make_visible(&receipt_handle).unwrap_err().fault, Fault::Sender, "it is out of date");
+    assert_eq!(
+        setup.make_visible(&receipt_handle).unwrap_err().fault,
+        Fault::Sender,
+        "the handle is out of date"
+    );
 }
 
-/// If it were hidden without a notice, it would block its group unnoticed.
+/// If the message were hidden without a notice, it would block its group unnoticed.
 #[test]
 fn a_message_whose_notice_is_refused_is_not_hidden() {
     let at_once = BLOCKING.replace(r#""max_attempts":1"#, r#""max_attempts":0"#);
@@ -116,7 +120,7 @@ fn an_invalid_message_blocks_its_group() {
     setup.produce_in("a", [2]);
     let environment = setup.processor();
     assert_eq!((setup.turn(&environment), setup.turn(&environment)), (vec![0], vec![1]));
-    let [notice] = &setup.blocked.sent_contents()[..] else { panic!("not one notice") };
+    let [notice] = &setup.blocked.sent_contents()[..] else { panic!("not exactly one notice") };
     assert_eq!(attribute_document(&notice.attributes, FAILURE)["verdict"], "INVALID_MESSAGE_SCHEMA");
     assert_eq!(setup.turn_after(&environment, HIDDEN), [1]);
     assert_eq!(setup.handler.called(), [nth_id(0)], "2 waits behind it");
@@ -139,7 +143,7 @@ fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
 }
 
 #[test]
-fn messages_behind_an_invalid_one_that_cannot_stay_are_called_at_once() {
+fn messages_behind_an_invalid_message_that_cannot_stay_are_called_immediately() {
     let setup = setup_with(10, BLOCKING);
     setup.produce_bodies_in("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
     setup.produce_in("a", [1]);

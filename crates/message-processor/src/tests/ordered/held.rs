@@ -17,14 +17,14 @@ fn tenant_record_in(tenant: &str, group: &str, n: usize) -> ReceivedMessage {
 }
 
 impl Setup {
-    /// A message-processor whose breaker has no evidence.
+    /// Creates a message-processor whose breaker has no evidence.
     fn in_a_new_environment(&self) -> Environment {
         Environment { breaker: SharedBreaker::from_policy(&self.policy), ..self.processor() }
     }
 }
 
-/// Ten calls for tenant a, each in a different group, opened its circuit.
-fn a_is_down() -> Setup {
+/// Creates a setup in which ten calls for tenant a, each in a different group, have opened its circuit.
+fn tenant_a_down() -> Setup {
     let policy = Policy::from_json(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#).unwrap();
     let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
     let setup = Setup { policy, ..setup };
@@ -33,7 +33,7 @@ fn a_is_down() -> Setup {
     setup
 }
 
-/// The number of holds that were reported.
+/// Returns the number of holds that were reported.
 fn held(setup: &Setup) -> u32 {
     let held = |event| if let Event::Held { messages, .. } = event { messages } else { 0 };
     setup.world.seen.events().into_iter().map(held).sum()
@@ -41,7 +41,7 @@ fn held(setup: &Setup) -> u32 {
 
 #[test]
 fn an_outage_stops_its_group_like_any_failure() {
-    let setup = a_is_down().failing(20, down());
+    let setup = tenant_a_down().failing(20, down());
     setup.process(
         vec![
             tenant_record_in("b", "one", 20),
@@ -54,8 +54,8 @@ fn an_outage_stops_its_group_like_any_failure() {
 }
 
 #[test]
-fn nothing_overtakes_a_held_message_although_its_own_tenant_is_up() {
-    let setup = a_is_down();
+fn a_message_of_an_available_tenant_does_not_overtake_a_held_message() {
+    let setup = tenant_a_down();
     setup.process(
         vec![
             tenant_record_in("a", "one", 20),
@@ -69,8 +69,8 @@ fn nothing_overtakes_a_held_message_although_its_own_tenant_is_up() {
 }
 
 #[test]
-fn nothing_overtakes_a_message_that_waits_for_the_probe_of_another_group() {
-    let setup = a_is_down().on(20, Step::Take(3));
+fn no_message_overtakes_one_waiting_for_another_groups_probe() {
+    let setup = tenant_a_down().on(20, Step::Take(3));
     setup.sleep(600);
     setup.process(
         vec![
@@ -84,8 +84,8 @@ fn nothing_overtakes_a_message_that_waits_for_the_probe_of_another_group() {
 }
 
 #[test]
-fn nothing_overtakes_a_message_that_another_one_of_its_tenant_keeps_waiting() {
-    let setup = a_is_down().on(20, Step::Take(3));
+fn no_message_overtakes_one_waiting_for_a_message_of_its_tenant() {
+    let setup = tenant_a_down().on(20, Step::Take(3));
     setup.sleep(600);
     let waits = [
         tenant_record_in("a", "two", 21),
@@ -99,7 +99,7 @@ fn nothing_overtakes_a_message_that_another_one_of_its_tenant_keeps_waiting() {
 /// Otherwise it would remain hidden longer than the message for which it waits.
 #[test]
 fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
-    let setup = a_is_down().on(20, Step::Hang).on(22, Step::Hang);
+    let setup = tenant_a_down().on(20, Step::Hang).on(22, Step::Hang);
     setup.sleep(600);
     setup.process(
         vec![
@@ -113,10 +113,10 @@ fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
     assert_eq!(held(&setup), 11, "message 22 was the probe, and failed");
 }
 
-/// As above.
+/// Otherwise, it would remain hidden longer than the message for which it waits.
 #[test]
-fn a_message_behind_one_that_was_not_started_is_not_held() {
-    let setup = Setup { max_concurrency: 1, ..a_is_down() }.on(20, Step::Hang);
+fn a_message_behind_an_unstarted_message_is_not_held() {
+    let setup = Setup { max_concurrency: 1, ..tenant_a_down() }.on(20, Step::Hang);
     setup.process(
         vec![
             tenant_record_in("b", "one", 20),
@@ -131,7 +131,7 @@ fn a_message_behind_one_that_was_not_started_is_not_held() {
 
 #[test]
 fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive() {
-    let setup = a_is_down();
+    let setup = tenant_a_down();
     let days_ago = start_time() - chrono::TimeDelta::days(2);
     let received_first = |at, n| ReceivedMessage {
         sent_at: days_ago,
@@ -139,7 +139,7 @@ fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive()
         ..tenant_record_in("a", &format!("group-{n}"), n)
     };
     setup.process(vec![received_first(start_time(), 20), received_first(days_ago, 21)], 30);
-    assert_eq!(setup.handler.called()[10..], [nth_id(21)], "only this one is at its hold limit");
+    assert_eq!(setup.handler.called()[10..], [nth_id(21)], "only this message is at its hold limit");
 }
 
 #[test]
@@ -242,12 +242,12 @@ fn a_message_that_waited_for_a_day_in_batches_is_not_given_up_for_one_503() {
     let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], setup.calls_of(1).len()), (&json!("HOLD_TIME_EXCEEDED"), 0));
     while setup.next_turn_within(&environment, 1000).is_some() {}
-    assert_eq!(setup.calls_of(1), [0, 0], "held once, and processed");
+    assert_eq!(setup.calls_of(1), [0, 0], "the message is held once and then processed");
     assert_eq!(setup.annotation.sent_contents().len(), 1);
 }
 
 #[test]
-fn a_message_beyond_its_age_waits_for_a_retry_after() {
+fn a_message_past_its_maximum_age_waits_for_a_retry_after() {
     for batch_size in [1, 10] {
         let policy = r#"{"max_age_seconds":600}"#;
         let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");

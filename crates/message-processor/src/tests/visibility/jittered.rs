@@ -13,7 +13,7 @@ fn spread(members: &str) -> Setup {
 }
 
 impl Setup {
-    /// The policy's delay before this retry of message 1.
+    /// Returns the policy's delay before this retry of message 1.
     fn delay(&self, generation: u32, attempt: u32) -> u64 {
         let message_id = MessageSchema::default().parse_envelope(&nth_body(1)).unwrap().metadata.message_id;
         let key = JitterKey { message_id, generation, attempt };
@@ -26,13 +26,13 @@ impl Setup {
         send_and_receive(&self.source, Content { body, attributes, ..Content::default() })
     }
 
-    /// The `Failure` of the only verdict.
+    /// Returns the `Failure` of the only verdict.
     fn verdict(&self) -> serde_json::Value {
         attribute_document(&self.annotation.only_sent().attributes, FAILURE)
     }
 }
 
-/// The attributes of a message that the console moved back from the final DLQ.
+/// Returns the attributes of a message that the console moved back from the final DLQ.
 fn came_back() -> Attributes {
     let record = json!({
         "stage": "message-processor",
@@ -53,12 +53,12 @@ fn each_of_twenty_retries_comes_after_its_own_delay() {
     let setup = spread("").failing(1, busy());
     let mut record = setup.received_with("", Attributes::new());
     for attempt in 1..=20 {
-        assert_eq!(setup.process(vec![record], 30).len(), 1, "it stays");
+        assert_eq!(setup.process(vec![record], 30).len(), 1, "the message remains on its queue");
         let (seconds, next) = setup.hidden_for();
         assert_eq!((seconds, next.receive_count), (setup.delay(0, attempt), attempt + 1));
         record = next;
     }
-    assert!(setup.process(vec![record], 30).is_empty(), "it is given up");
+    assert!(setup.process(vec![record], 30).is_empty(), "the message is given up");
     let calls: Vec<_> = setup.handler.calls().iter().map(|call| call.retry_attempt).collect();
     assert_eq!(calls, (0..=20).collect::<Vec<_>>());
     let verdict = setup.verdict();
@@ -66,7 +66,7 @@ fn each_of_twenty_retries_comes_after_its_own_delay() {
 }
 
 #[test]
-fn a_message_that_came_back_has_the_delays_of_its_new_generation() {
+fn each_generation_has_its_own_delays() {
     for (members, attributes, generation) in [
         ("", came_back(), 1),
         (r#","redrive_generation":2"#, came_back(), 3),
@@ -85,7 +85,7 @@ fn a_message_that_came_back_is_as_old_as_its_new_generation() {
     let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, format_moment(-9000));
     let setup = spread(r#","max_age_seconds":1000"#).failing(1, busy());
     let record = setup.received_with(&old, came_back());
-    assert_eq!(setup.process(vec![record], 30).len(), 1, "not one of its 1000 s is over");
+    assert_eq!(setup.process(vec![record], 30).len(), 1, "none of its 1000 s has passed");
 
     let setup = spread("").failing(1, HandlerError::permanent("Gone", ""));
     let record = setup.received_with(&old, came_back());
@@ -98,12 +98,12 @@ fn a_message_that_came_back_is_as_old_as_its_new_generation() {
 }
 
 #[test]
-fn the_queue_keeps_a_message_from_its_own_send_on_however_old_it_is() {
+fn retention_counts_from_the_queues_own_send_not_the_first() {
     let setup = spread("").failing(1, busy());
     let eight_days_ago = format_moment(-8 * 24 * 3600);
     let retried = format!(r#","retry_attempt":1,"first_sent_time":"{eight_days_ago}""#);
     let record = setup.received_with(&retried, Attributes::new());
-    assert_eq!(setup.process(vec![record], 30).len(), 1, "the queue keeps it for seven days more");
+    assert_eq!(setup.process(vec![record], 30).len(), 1, "the queue keeps it for another seven days");
     assert_eq!(setup.hidden_for().0, setup.delay(0, 1));
 }
 
@@ -117,9 +117,9 @@ fn a_delay_and_its_limits_count_from_the_end_of_the_call() {
             start_time() + chrono::TimeDelta::seconds(due) + chrono::TimeDelta::microseconds(micros);
         let expires = format!(r#","expires_at":"{}""#, format_rfc3339(expires));
         let record = setup.received_with(&expires, Attributes::new());
-        let stays = setup.process(vec![record], 30).len() == 1;
-        assert_eq!(setup.annotation.sent_contents().is_empty(), stays);
-        stays
+        let is_kept = setup.process(vec![record], 30).len() == 1;
+        assert_eq!(setup.annotation.sent_contents().is_empty(), is_kept);
+        is_kept
     };
     assert!(hidden(0, 0) && hidden(0, 1) && hidden(1, 0));
     assert!(!hidden(0, -1) && !hidden(-1, 0));

@@ -23,7 +23,7 @@ struct World {
     queue: EmbeddedQueue,
 }
 
-/// A queue with messages 1..=`count`.
+/// Returns a queue with messages 1..=`count`.
 fn world(count: u32) -> World {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);
@@ -66,7 +66,7 @@ impl World {
         (audited, String::from_utf8(output).unwrap())
     }
 
-    /// The numbers of visible and in-flight messages.
+    /// Returns the numbers of visible and in-flight messages.
     fn depth(&self) -> (u64, u64) {
         let depth = self.clock.block_on(self.queue.depth()).unwrap();
         (depth.visible, depth.in_flight)
@@ -88,7 +88,7 @@ fn an_audit_sees_every_message_and_consumes_none() {
 }
 
 #[test]
-fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
+fn a_filter_does_not_reduce_the_coverage() {
     let world = world(30);
     let (audited, output) =
         world.audit(filtered(r#".body.data.card == "secret-7""#), Box::new(JsonLinesView));
@@ -99,7 +99,7 @@ fn a_filter_picks_messages_and_the_coverage_is_still_that_of_the_queue() {
 }
 
 #[test]
-fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
+fn a_group_is_compared_with_unselected_messages_after_a_complete_read() {
     let world = world(3);
     let attributes = [("ErrorType", "NON_RETRYABLE_ERROR"), ("ErrorDetails", "no order")];
     let attributes = attributes.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
@@ -125,10 +125,10 @@ fn a_group_is_compared_with_messages_that_are_not_selected_if_all_were_read() {
     };
     let comparison = compared(u64::MAX).unwrap();
     assert_eq!((comparison.fingerprint.as_str(), comparison.count, comparison.others), (&*group, 3, 1));
-    assert_eq!(compared(1), None, "most was not read");
+    assert_eq!(compared(1), None, "most messages were not read");
     let receive = Receive { max_messages: 1, wait: Duration::ZERO, visibility: None };
     assert_eq!(world.clock.block_on(world.queue.receive(receive)).unwrap().len(), 1);
-    assert_eq!(compared(u64::MAX), None, "another reader has one");
+    assert_eq!(compared(u64::MAX), None, "another reader holds a message");
 }
 
 #[test]
@@ -142,12 +142,12 @@ fn filter_errors_are_counted_and_end_the_audit_if_all_messages_fail() {
     for wrong in [".body.data.card", ".body.data.card + {}"] {
         let (audited, _) = world.audit(filtered(wrong), Box::new(JsonView));
         assert!(audited.unwrap_err().is::<FilterError>(), "{wrong}");
-        assert_eq!(world.depth(), (30, 0), "everything is given back");
+        assert_eq!(world.depth(), (30, 0), "all messages are released");
     }
 }
 
 #[test]
-fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
+fn a_failing_queue_ends_the_audit_and_all_messages_are_released() {
     let world = world(100);
     let rule = FaultRule {
         action: SqsAction::ReceiveMessage,
@@ -163,7 +163,7 @@ fn a_queue_that_fails_ends_the_audit_and_everything_is_given_back() {
 }
 
 #[test]
-fn an_interrupted_audit_says_so_and_gives_everything_back() {
+fn an_interrupted_audit_is_reported_and_releases_all_messages() {
     let world = world(100);
     let (audited, _) = world.audit_until(Pick::default(), Box::new(JsonView), None, ready(()));
     let report = audited.unwrap().report;
@@ -172,7 +172,7 @@ fn an_interrupted_audit_says_so_and_gives_everything_back() {
     assert_eq!(world.depth(), (100, 0));
 }
 
-/// An output whose reader closes it after the first line.
+/// A view whose output is closed after the first line.
 struct Closed(Cell<bool>);
 
 impl View for Closed {
@@ -194,7 +194,7 @@ fn a_closed_output_pipe_ends_the_audit_without_an_error() {
 }
 
 #[test]
-fn a_saved_file_holds_each_picked_message() {
+fn a_saved_file_contains_each_selected_message() {
     let world = world(25);
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("saved.jsonl");

@@ -15,13 +15,13 @@ fn letter<'a>(
     ComparedLetter { fingerprint, sent_at: at_seconds(seconds), tenant, function }
 }
 
-/// The findings on cause `c`, with times in seconds.
+/// Returns the findings on cause `c`, with times in seconds.
 fn summary(letters: &[ComparedLetter<'_>]) -> String {
     compare_cause("c", letters.iter().copied()).unwrap().summary(|moment| moment.timestamp().to_string())
 }
 
 #[test]
-fn a_cause_of_one_tenant_since_a_version_is_set_apart() {
+fn a_cause_of_one_tenant_since_a_version_is_distinguished() {
     let others = [
         letter("a", 0, Some("zeta"), Some("orders:40")),
         letter("b", 10 * HOUR + 60, Some("acme"), Some("orders:41")),
@@ -40,47 +40,47 @@ fn a_cause_of_one_tenant_since_a_version_is_set_apart() {
     assert_eq!(comparison.hours[10], 2);
     assert_eq!(
         comparison.summary(|moment| moment.timestamp().to_string()),
-        "only tenant acme; since 36120, when orders:41 came"
+        "only tenant acme; since 36120, when orders:41 appeared"
     );
 }
 
 #[test]
-fn a_cause_that_began_long_after_its_version_says_both_times() {
+fn a_cause_that_began_long_after_its_version_has_both_times() {
     let letters = [
         letter("a", 0, None, Some("orders:40")),
         letter("a", HOUR, None, Some("orders:41")),
         letter("c", 3 * HOUR, None, Some("orders:41")),
         letter("c", 3 * HOUR + 1, None, Some("orders:41")),
     ];
-    assert_eq!(summary(&letters), "since 10800, not before orders:41, which came 3600");
+    assert_eq!(summary(&letters), "since 10800, not before orders:41, which appeared 3600");
 }
 
 #[test]
-fn a_cause_that_an_earlier_version_has_did_not_begin_with_a_later_one() {
+fn a_cause_of_an_earlier_version_did_not_begin_with_a_later_version() {
     let letters = [
         letter("a", 0, None, Some("orders:40")),
         letter("c", 60, None, Some("orders:41")),
         letter("c", 120, None, Some("orders:40")),
     ];
     assert_eq!(summary(&letters), "");
-    // A dead letter without a version may come from the earlier one.
+    // A dead letter without a version may come from the earlier version.
     let unnamed = [letters[0], letters[1], letter("c", 120, None, None)];
     assert_eq!(summary(&unnamed), "");
 }
 
 #[test]
-fn a_cause_that_ended_with_a_version_says_which() {
+fn a_cause_that_ended_names_the_first_version_without_it() {
     let letters = [
         letter("c", 0, None, Some("orders:41")),
         letter("c", 60, None, Some("orders:41")),
         letter("a", 120, None, Some("orders:42")),
         letter("a", 180, None, Some("orders:43")),
     ];
-    assert_eq!(summary(&letters), "only orders:41; none since orders:42 came, 120");
+    assert_eq!(summary(&letters), "only orders:41; none since orders:42 appeared, 120");
 }
 
 #[test]
-fn without_versions_a_cause_that_began_or_ended_apart_says_when() {
+fn a_cause_without_versions_has_its_start_and_end_times() {
     let letters = [
         letter("a", 0, None, None),
         letter("c", HOUR, None, None),
@@ -92,7 +92,7 @@ fn without_versions_a_cause_that_began_or_ended_apart_says_when() {
 }
 
 #[test]
-fn a_tenant_that_has_most_of_a_cause_and_little_of_the_others_is_named() {
+fn a_tenant_with_most_of_a_cause_and_few_others_is_named() {
     let mut letters = vec![letter("c", 0, Some("acme"), None); 8];
     letters.extend([letter("c", 0, Some("zeta"), None), letter("c", 0, None, None)]);
     letters.extend([letter("a", 0, Some("acme"), None); 4]);
@@ -104,8 +104,8 @@ fn a_tenant_that_has_most_of_a_cause_and_little_of_the_others_is_named() {
 
 #[test]
 fn an_earlier_version_that_fails_again_is_the_last_version() {
-    let of = |seconds, version| letter("c", seconds, None, Some(version));
-    let letters = [of(0, "orders:41"), of(60, "orders:42"), of(300, "orders:41")];
+    let letter_at = |seconds, version| letter("c", seconds, None, Some(version));
+    let letters = [letter_at(0, "orders:41"), letter_at(60, "orders:42"), letter_at(300, "orders:41")];
     let comparison = compare_cause("c", letters).unwrap();
     let version = Some("orders:41".to_owned());
     assert_eq!((&comparison.first_version, &comparison.last_version), (&version, &version));
@@ -114,14 +114,14 @@ fn an_earlier_version_that_fails_again_is_the_last_version() {
 }
 
 #[test]
-fn a_tenant_beyond_the_table_of_the_others_is_not_named_as_most() {
+fn a_tenant_beyond_the_name_table_is_not_named() {
     let names: Vec<_> = (0..1000).map(|number| format!("tenant-{number}")).collect();
     let mut letters = vec![letter("c", 0, Some("acme"), None); 8];
     letters.extend([letter("c", 0, Some("zeta"), None); 2]);
     letters.extend(names.iter().map(|name| letter("a", 0, Some(name), None)));
     assert_eq!(summary(&letters), "mostly tenant acme (8 of 10; of the others 0 of 1,000)");
     letters.push(letter("a", 0, Some("acme"), None));
-    assert_eq!(summary(&letters), "", "the others' acme is one of those that have no entry");
+    assert_eq!(summary(&letters), "", "acme has no separate entry among the others");
 }
 
 #[test]
@@ -134,19 +134,19 @@ fn a_nightly_cause_has_its_hours() {
         summary(&nightly(&[2, 26, 50])),
         "since 7260; none since 180060; only from 02:00 to 03:00 UTC"
     );
-    assert!(summary(&nightly(&[23, 48])).ends_with("; only from 23:00 to 01:00 UTC"), "over midnight");
-    assert!(!summary(&nightly(&[2, 3])).contains("only from"), "one night makes no rule");
+    assert!(summary(&nightly(&[23, 48])).ends_with("; only from 23:00 to 01:00 UTC"), "across midnight");
+    assert!(!summary(&nightly(&[2, 3])).contains("only from"), "one night is not a pattern");
     assert!(!summary(&nightly(&[2, 26, 53])).contains("only from"));
 }
 
 #[test]
-fn a_function_is_named_and_a_part_of_the_loop_is_not() {
-    let of = |function| {
+fn a_function_is_named_and_a_redeliver_stage_is_not() {
+    let describe = |function| {
         let cause = letter("c", 0, None, Some(function));
         summary(&[cause, cause, letter("a", 0, None, Some("final-dlq-annotator"))])
     };
-    assert_eq!((&*of("orders"), &*of("orders:41")), ("only orders", "only orders:41"));
-    assert_eq!((&*of("message-processor"), &*of("failed-message-processor")), ("", ""));
+    assert_eq!((&*describe("orders"), &*describe("orders:41")), ("only orders", "only orders:41"));
+    assert_eq!((&*describe("message-processor"), &*describe("failed-message-processor")), ("", ""));
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn shared_traits_and_single_dead_letters_are_not_findings() {
     assert_eq!(summary(&[same("c"), same("c"), same("a")]), "");
     assert_eq!(summary(&[same("c"), same("c")]), "", "there are no others");
     let single = [letter("c", DAY, Some("acme"), None), same("a"), letter("a", 0, Some("zeta"), None)];
-    assert_eq!(summary(&single), "", "one dead letter shows no rule");
+    assert_eq!(summary(&single), "", "one dead letter is not a pattern");
     assert_eq!(compare_cause("c", [same("a")]), None);
 }
 
@@ -181,7 +181,7 @@ fn a_comparison_in_json_has_exact_times_and_its_findings_by_name() {
 type Letter = (String, i64, Option<String>, Option<String>);
 
 proptest! {
-    /// A finding with a name holds for each dead letter, in whatever order they were read.
+    /// A finding holds for each dead letter of the cause, regardless of the read order.
     #[test]
     fn findings_hold_for_each_dead_letter_in_any_order(
         letters in prop::collection::vec(
@@ -211,13 +211,13 @@ proptest! {
                 CauseFinding::OnlyFunction { function } => {
                     prop_assert!(cause.iter().all(|letter| letter.3.as_ref() == Some(function)));
                 }
-                CauseFinding::SinceVersion { version, first, came_at } => {
+                CauseFinding::SinceVersion { version, first, first_seen } => {
                     prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) >= *first && letter.3.is_some()));
-                    let came = letters.iter().filter(|letter| letter.3.as_ref() == Some(version)).map(|letter| letter.1);
-                    prop_assert_eq!(came.min().map(at_seconds), Some(*came_at));
+                    let seen = letters.iter().filter(|letter| letter.3.as_ref() == Some(version)).map(|letter| letter.1);
+                    prop_assert_eq!(seen.min().map(at_seconds), Some(*first_seen));
                 }
-                CauseFinding::NoneSinceVersion { came_at, .. } => {
-                    prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) < *came_at));
+                CauseFinding::NoneSinceVersion { first_seen, .. } => {
+                    prop_assert!(cause.iter().all(|letter| at_seconds(letter.1) < *first_seen));
                 }
                 CauseFinding::OnlyHours { from, until } => {
                     let is_within = |hour: usize| (hour + 24 - from) % 24 < (until + 24 - from) % 24;

@@ -69,19 +69,19 @@ fn an_incomplete_audit_is_described_in_a_sentence() {
     );
     let unreadable = Coverage { unreadable: 3, ..coverage };
     assert!(AuditTally::new(context()).into_report(unreadable, false).describe_incompleteness().unwrap().starts_with(
-        "Not everything was read: 12 of about 20 messages, and 3 that could not be understood and stay; the others"
+        "Not everything was read: 12 of about 20 messages, and 3 that could not be understood and stay in the queue; the others"
     ));
     let these_alone = Coverage { seen: 17, ..unreadable };
     assert_eq!(
         AuditTally::new(context()).into_report(these_alone, false).describe_incompleteness().unwrap(),
-        "Not everything was read: 17 of about 20 messages, and 3 that could not be understood and stay."
+        "Not everything was read: 17 of about 20 messages, and 3 that could not be understood and stay in the queue."
     );
     let mut two = report(&[foreign("x", 1), foreign("y", 2)]);
     (two.coverage, two.complete, two.max_reached) = (coverage, false, true);
     assert_eq!(
         two.describe_incompleteness().unwrap(),
         "--max ended the audit after 2 dead letters, of about 20 messages.",
-        "ten more were received with them, which the report does not have"
+        "ten more were received with them but are not in the report"
     );
     let complete = Coverage { complete: true, ..coverage };
     assert_eq!(AuditTally::new(context()).into_report(complete, false).describe_incompleteness(), None);

@@ -5,7 +5,7 @@ fn laid_out(text: &str, layout: JsonLayout, mask: Mask) -> String {
 }
 
 #[test]
-fn numbers_names_order_and_escapes_stay_as_they_came() {
+fn numbers_names_order_and_escapes_are_preserved() {
     let text = "{ \"b\" : 1e400,\n\t\"a\":[ 12345678901234567890 , {}, [ ] ],\"b\":\"\\u00e9 { , \\\" }\",\"\":null}";
     let compact = r#"{"b":1e400,"a":[12345678901234567890,{},[]],"b":"\u00e9 { , \" }","":null}"#;
     assert_eq!(laid_out(text, JsonLayout::Compact, Mask::Nothing), compact);
@@ -17,7 +17,7 @@ fn numbers_names_order_and_escapes_stay_as_they_came() {
 }
 
 #[test]
-fn values_outside_of_metadata_are_masked_with_their_kind() {
+fn values_outside_of_metadata_are_masked_by_type() {
     let text = r#"{"metadata":{"message_id":"m","data":"shown"},"data":{"metadata":"secret","n":1,"t":[true,null]},"x":"y"}"#;
     assert_eq!(
         laid_out(text, JsonLayout::Compact, Mask::AllButMetadata),
@@ -58,7 +58,7 @@ fn non_json_is_not_laid_out_and_long_json_is_cut() {
 }
 
 #[test]
-fn a_deeply_nested_body_is_laid_out_without_growing_beyond_measure() {
+fn a_deeply_nested_body_is_laid_out_with_limited_indentation() {
     let deep = format!("{}{}", "[".repeat(500_000), "]".repeat(500_000));
     let pretty = laid_out(&deep, JsonLayout::Pretty, Mask::AllButMetadata);
     assert!(pretty.len() < 70 * deep.len(), "{}", pretty.len());

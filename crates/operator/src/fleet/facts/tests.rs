@@ -5,7 +5,7 @@ fn id(account: &str, name: &str) -> QueueId {
 }
 
 #[test]
-fn a_queue_is_known_by_its_arn_and_by_its_url() {
+fn a_queue_is_identified_by_arn_or_url() {
     let arn = "arn:aws:sqs:eu-central-1:123456789012:orders-dlq";
     assert_eq!(QueueId::from_arn(arn), Some(id("123456789012", "orders-dlq")));
     for other in ["arn:aws:sns:eu-central-1:123456789012:failures", "orders-dlq", ""] {
@@ -23,13 +23,13 @@ fn a_queue_is_known_by_its_arn_and_by_its_url() {
 
 #[test]
 fn queue_attributes_are_parsed_and_invalid_ones_are_unknown() {
-    let said = |pairs: &[(&str, &str)]| {
+    let parse = |pairs: &[(&str, &str)]| {
         let pairs = pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         QueueAttributes::new(&pairs.collect())
     };
     let policy =
         r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:orders-dlq","maxReceiveCount":3}"#;
-    let attributes = said(&[
+    let attributes = parse(&[
         ("ApproximateNumberOfMessages", "12"),
         ("ApproximateNumberOfMessagesNotVisible", "3"),
         ("ApproximateNumberOfMessagesDelayed", "4"),
@@ -48,28 +48,29 @@ fn queue_attributes_are_parsed_and_invalid_ones_are_unknown() {
         redrives_to: Some(id("123456789012", "orders-dlq")),
     };
     assert_eq!((attributes.counts.total_messages(), attributes), (19, expected));
-    assert_eq!(said(&[]), QueueAttributes::default());
+    assert_eq!(parse(&[]), QueueAttributes::default());
     let without_a_count = r#"{"deadLetterTargetArn":"arn:aws:sqs:eu-central-1:123456789012:orders-dlq"}"#;
-    let redrives_to = said(&[("RedrivePolicy", without_a_count)]).redrives_to;
+    let redrives_to = parse(&[("RedrivePolicy", without_a_count)]).redrives_to;
     assert_eq!(redrives_to, Some(id("123456789012", "orders-dlq")));
     assert_eq!(
-        said(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]),
+        parse(&[("RedrivePolicy", "{}"), ("MessageRetentionPeriod", "long")]),
         QueueAttributes::default()
     );
 }
 
 #[test]
-fn a_query_watches_a_queue_only_if_it_surely_selects_it() {
+fn a_query_watches_only_queues_that_it_certainly_selects() {
     const FROM: &str = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM SCHEMA("AWS/SQS", QueueName)"#;
-    let sees = |condition: &str| {
+    let selects = |condition: &str| {
         AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(format!("{FROM}{condition}")) }
             .includes_queue("orders-dlq")
     };
-    assert!(sees("") && sees(" GROUP BY QueueName"));
+    assert!(selects("") && selects(" GROUP BY QueueName"));
     assert!(
-        sees(" WHERE QueueName = 'orders-dlq'") && sees(" where QueueName = 'orders-dlq' OR QueueName = 'b'")
+        selects(" WHERE QueueName = 'orders-dlq'")
+            && selects(" where QueueName = 'orders-dlq' OR QueueName = 'b'")
     );
-    assert!(!sees(" WHERE QueueName = 'orders-dlq-2'") && !sees(" WHERE QueueName != 'orders-dlq'"));
-    let of_queue = AlarmWatch { account: None, queues: WatchedQueues::Named("orders-dlq".to_owned()) };
-    assert!(of_queue.includes_queue("orders-dlq") && !of_queue.includes_queue("orders"));
+    assert!(!selects(" WHERE QueueName = 'orders-dlq-2'") && !selects(" WHERE QueueName != 'orders-dlq'"));
+    let by_name = AlarmWatch { account: None, queues: WatchedQueues::Named("orders-dlq".to_owned()) };
+    assert!(by_name.includes_queue("orders-dlq") && !by_name.includes_queue("orders"));
 }

@@ -1,4 +1,4 @@
-//! CloudWatch: the age of a queue's oldest message, and receives from the queue.
+//! Reads from CloudWatch: the age of a queue's oldest message, and receives from the queue.
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
@@ -10,7 +10,7 @@ use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
 /// SQS reports its metrics once per minute.
 const PERIOD_SECONDS: i32 = 60;
-/// The metrics arrive some minutes late, and later still for a queue that was idle for hours.
+/// Metrics arrive a few minutes late, and even later for a queue that was idle for hours.
 const LOOK_BACK: TimeDelta = TimeDelta::minutes(20);
 
 impl RegionClients<'_> {
@@ -19,7 +19,7 @@ impl RegionClients<'_> {
         Ok(points.filter_map(|(queue, [points])| Some((queue, newest_age(&points)?))).collect())
     }
 
-    /// Receives from queues within [`RECEIVES_LOOK_BACK`].
+    /// Fetches the receives from queues within [`RECEIVES_LOOK_BACK`].
     pub(super) async fn fetch_receives(
         &self,
         queues: &[&QueueId],
@@ -29,7 +29,7 @@ impl RegionClients<'_> {
         Ok(points.map(|(queue, [messages, empty])| (queue, Receives { messages, empty })).collect())
     }
 
-    /// The datapoints of these metrics for each queue.
+    /// Fetches the datapoints of these metrics for each queue.
     async fn fetch_metrics<const N: usize>(
         &self,
         names: [&str; N],
@@ -45,10 +45,10 @@ impl RegionClients<'_> {
         match fetch_points(&self.cloudwatch, &metrics, PERIOD_SECONDS, now - look_back, now).await {
             Ok(points) => {
                 let mut points = points.into_iter();
-                let of_queue = move |queue: &&QueueId| {
+                let with_points = move |queue: &&QueueId| {
                     ((*queue).clone(), names.map(|_| points.next().unwrap_or_default()))
                 };
-                Ok(queues.iter().map(of_queue).collect::<Vec<_>>().into_iter())
+                Ok(queues.iter().map(with_points).collect::<Vec<_>>().into_iter())
             }
             Err(NoPoints::Request(error)) => Err(self.describe_failure(ACTION, &*error).await),
             Err(NoPoints::Metric(why)) => Err(self.locate_problem(&format!("{ACTION}: {why}"))),

@@ -1,5 +1,5 @@
-//! CloudWatch: the alarms on queue metrics. Composite alarms are skipped: they have no metric, and the alarms they
-//! combine are read separately.
+//! Reads from CloudWatch: the alarms on queue metrics. Composite alarms are skipped: they have no metric, and the
+//! alarms they combine are read separately.
 
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
@@ -16,33 +16,33 @@ impl RegionClients<'_> {
         let pages: Result<Vec<_>, _> = request.into_paginator().send().collect().await;
         let pages = self.check_response("cloudwatch:DescribeAlarms", pages).await?;
         let alarms = pages.into_iter().flat_map(|page| page.metric_alarms.unwrap_or_default());
-        Ok(alarms.filter_map(|alarm| on_queues(&alarm)).collect())
+        Ok(alarms.filter_map(|alarm| parse_alarm(&alarm)).collect())
     }
 }
 
-/// `None` if it does not watch queues.
-fn on_queues(alarm: &MetricAlarm) -> Option<Alarm> {
+/// Parses an alarm; `None` if it does not watch queues.
+fn parse_alarm(alarm: &MetricAlarm) -> Option<Alarm> {
     let own = watched_queue(alarm.namespace(), alarm.dimensions())
         .map(|queues| AlarmWatch { account: None, queues });
     let watches: Vec<_> = alarm.metrics().iter().filter_map(parse_watch).chain(own).collect();
     let state = alarm.state_value().map_or(NO_STATE, |state| state.as_str());
-    let is_one = !watches.is_empty();
-    is_one.then(|| Alarm {
+    let watches_queues = !watches.is_empty();
+    watches_queues.then(|| Alarm {
         name: alarm.alarm_name().unwrap_or_default().to_owned(),
         state: state.to_owned(),
         watches,
     })
 }
 
-/// Parses one part of metric math: a metric, or a query. An expression alone does not name a queue.
+/// Parses one part of metric math: a metric or a query. Other expressions do not name a queue.
 fn parse_watch(query: &MetricDataQuery) -> Option<AlarmWatch> {
-    let of_stat = query.metric_stat().and_then(|stat| stat.metric());
-    let of_stat = of_stat.and_then(|metric| watched_queue(metric.namespace(), metric.dimensions()));
+    let by_metric = query.metric_stat().and_then(|stat| stat.metric());
+    let by_metric = by_metric.and_then(|metric| watched_queue(metric.namespace(), metric.dimensions()));
     let is_query =
         |text: &&str| text.trim_start().to_ascii_uppercase().starts_with("SELECT") && text.contains(SQS);
-    let of_query =
+    let by_query =
         || query.expression().filter(is_query).map(|text| WatchedQueues::SelectedBy(text.to_owned()));
-    Some(AlarmWatch { account: query.account_id().map(str::to_owned), queues: of_stat.or_else(of_query)? })
+    Some(AlarmWatch { account: query.account_id().map(str::to_owned), queues: by_metric.or_else(by_query)? })
 }
 
 fn watched_queue(namespace: Option<&str>, dimensions: &[Dimension]) -> Option<WatchedQueues> {

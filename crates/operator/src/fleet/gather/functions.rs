@@ -1,5 +1,5 @@
-//! Lambda: the functions and event source mappings whose failures are sent to queues, and the functions that read
-//! queues.
+//! Reads from Lambda: the functions and event source mappings whose failures are sent to queues, and the functions that
+//! read queues.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::RegionClients;
 use crate::fleet::facts::{FailureSender, FunctionReader, QueueId};
 use crate::queues::event_sources::{function_name, is_on, reports_failures};
 
-/// Functions of an account.
+/// The functions of an account.
 #[derive(Debug, Default)]
 pub(super) struct ListedFunctions {
     pub(super) account: Option<String>,
@@ -30,7 +30,7 @@ impl RegionClients<'_> {
         let functions = self.check_response("lambda:ListFunctions", functions).await?;
         Ok(ListedFunctions {
             account: functions.iter().find_map(function_account),
-            senders: functions.iter().filter_map(with_dlq).collect(),
+            senders: functions.iter().filter_map(dlq_sender).collect(),
             timeouts: functions.iter().filter_map(function_timeout).collect(),
         })
     }
@@ -40,13 +40,13 @@ impl RegionClients<'_> {
         let mappings: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
         let mappings = self.check_response("lambda:ListEventSourceMappings", mappings).await?;
         Ok(ListedMappings {
-            senders: mappings.iter().filter_map(with_destination).collect(),
+            senders: mappings.iter().filter_map(destination_sender).collect(),
             readers: mappings.iter().filter_map(parse_reader).collect(),
         })
     }
 }
 
-/// `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`
+/// Extracts the account from `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`.
 fn function_account(function: &FunctionConfiguration) -> Option<String> {
     function.function_arn()?.split(':').nth(4).map(str::to_owned)
 }
@@ -55,23 +55,23 @@ fn function_timeout(function: &FunctionConfiguration) -> Option<(String, u64)> {
     Some((function.function_name()?.to_owned(), function.timeout()?.try_into().ok()?))
 }
 
-fn with_dlq(function: &FunctionConfiguration) -> Option<FailureSender> {
+fn dlq_sender(function: &FunctionConfiguration) -> Option<FailureSender> {
     let to = QueueId::from_arn(function.dead_letter_config()?.target_arn()?)?;
     Some(FailureSender { name: function.function_name()?.to_owned(), to })
 }
 
-fn with_destination(mapping: &EventSourceMappingConfiguration) -> Option<FailureSender> {
+fn destination_sender(mapping: &EventSourceMappingConfiguration) -> Option<FailureSender> {
     let to = QueueId::from_arn(mapping.destination_config()?.on_failure()?.destination()?)?;
-    Some(FailureSender { name: function_of(mapping)?, to })
+    Some(FailureSender { name: mapping_function(mapping)?, to })
 }
 
-/// `None` if the mapping is paused and therefore does not read.
+/// Parses the reader of a queue; `None` if the mapping is paused and therefore does not read.
 fn parse_reader(mapping: &EventSourceMappingConfiguration) -> Option<FunctionReader> {
-    let of = QueueId::from_arn(mapping.event_source_arn()?)?;
+    let queue = QueueId::from_arn(mapping.event_source_arn()?)?;
     if mapping.state().is_none_or(is_on) {
         Some(FunctionReader {
-            function: function_of(mapping)?,
-            of,
+            function: mapping_function(mapping)?,
+            queue,
             mapping_uuid: mapping.uuid().unwrap_or_default().to_owned(),
             reports_failures: reports_failures(mapping.function_response_types()),
             batching_window_seconds: mapping
@@ -84,8 +84,8 @@ fn parse_reader(mapping: &EventSourceMappingConfiguration) -> Option<FunctionRea
     }
 }
 
-/// The function's name, with its version or alias, if any.
-fn function_of(mapping: &EventSourceMappingConfiguration) -> Option<String> {
+/// Returns the function's name, with its version or alias, if any.
+fn mapping_function(mapping: &EventSourceMappingConfiguration) -> Option<String> {
     Some(function_name(mapping.function_arn()?).to_owned())
 }
 

@@ -1,4 +1,4 @@
-//! SQS: all queues of a region, with their attributes.
+//! Reads from SQS: all queues of a region, with their attributes.
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::{StreamExt as _, stream};
@@ -8,8 +8,8 @@ use super::RegionClients;
 use crate::fleet::facts::{QueueAttributes, QueueId, SurveyedQueue, SurveyedState};
 use crate::queues::{attributes_by_name, describe_error, is_missing_queue};
 
-/// Without a page size SQS lists the first 1,000 queues and returns no token for the rest ("ListQueues", Amazon SQS API
-/// Reference).
+/// Without a page size, SQS lists the first 1,000 queues and returns no token for the rest ("ListQueues", Amazon SQS
+/// API Reference).
 const PAGE: i32 = 1000;
 /// Maximum number of concurrent requests.
 const QUEUES_AT_ONCE: usize = 16;
@@ -29,17 +29,17 @@ impl RegionClients<'_> {
         Ok(read.into_iter().flatten().collect())
     }
 
-    /// `None` if the URL is not a queue URL.
+    /// Reads a queue's attributes; `None` if the URL is not a queue URL.
     async fn fetch_queue(&self, url: &str) -> Option<SurveyedQueue> {
         let request = self.sqs.get_queue_attributes().queue_url(url).attribute_names(QueueAttributeName::All);
         let by_url = QueueId::from_url(url, &self.name);
         let state = match request.send().await {
             Ok(answer) => {
-                let said = attributes_by_name(answer.attributes);
-                let by_arn = said.get("QueueArn").and_then(|arn| QueueId::from_arn(arn));
+                let attributes = attributes_by_name(answer.attributes);
+                let by_arn = attributes.get("QueueArn").and_then(|arn| QueueId::from_arn(arn));
                 return Some(SurveyedQueue {
                     id: by_arn.or(by_url)?,
-                    state: SurveyedState::Read(QueueAttributes::new(&said)),
+                    state: SurveyedState::Read(QueueAttributes::new(&attributes)),
                 });
             }
             Err(error) if is_missing_queue(&error) => SurveyedState::Gone,
@@ -50,7 +50,7 @@ impl RegionClients<'_> {
         Some(SurveyedQueue { id: by_url?, state })
     }
 
-    /// The problem of a queue whose attributes could not be read.
+    /// Returns the problem of a queue whose attributes could not be read.
     pub(super) fn unread_problem(&self, queue: &SurveyedQueue) -> Option<String> {
         match &queue.state {
             SurveyedState::Unread(why) => Some(self.locate_problem(&format!("{}: {why}", queue.id.name))),

@@ -1,4 +1,4 @@
-//! EventBridge: the subscribers of custom event buses (`eventsv2`) whose failures are sent to queues.
+//! Reads from EventBridge: the subscribers of custom event buses (`eventsv2`) whose failures are sent to queues.
 
 use aws_sdk_eventbridgev2::operation::describe_subscriber::{
     DescribeSubscriberError, DescribeSubscriberOutput,
@@ -18,11 +18,12 @@ const PAGE: i32 = 100;
 const SUBSCRIBERS_AT_ONCE: usize = 16;
 
 impl RegionClients<'_> {
-    /// The subscribers with a DLQ, and an error for each one that could not be read. The list does not include the DLQ.
+    /// Fetches the subscribers with a DLQ, and an error for each subscriber that could not be read. Each one is read
+    /// separately, since the list does not include the DLQ.
     pub(super) async fn fetch_subscribers(&self) -> Vec<Result<FailureSender, String>> {
         let request = self.events.list_subscribers().max_results(PAGE);
         let listed: Result<Vec<_>, _> = request.into_paginator().items().send().collect().await;
-        if listed.as_ref().is_err_and(|error| self.offers_none(error)) {
+        if listed.as_ref().is_err_and(|error| self.is_unsupported(error)) {
             return Vec::new();
         }
         let listed = match self.check_response("events:ListSubscribers", listed).await {
@@ -44,12 +45,12 @@ impl RegionClients<'_> {
         if answer.as_ref().is_err_and(|error| error.as_service_error().is_some_and(gone)) {
             return Ok(None);
         }
-        Ok(with_dlq(&self.check_response("events:DescribeSubscriber", answer).await?))
+        Ok(failure_sender(&self.check_response("events:DescribeSubscriber", answer).await?))
     }
 
-    /// True if a region has no endpoint because it does not offer custom event buses, or if an emulator does not
-    /// support them. If there is no connection at all, the other services' errors report it.
-    fn offers_none(&self, error: &SdkError<ListSubscribersError, HttpResponse>) -> bool {
+    /// Returns true if the region has no endpoint because it does not offer custom event buses, or if an emulator does
+    /// not support them. If there is no connection at all, the other services report the error.
+    fn is_unsupported(&self, error: &SdkError<ListSubscribersError, HttpResponse>) -> bool {
         match unreached_reason(error) {
             Some(unreached) => matches!(unreached, Unreached::NoConnection(_)),
             None => !self.is_aws && error.code().is_none(),
@@ -57,7 +58,7 @@ impl RegionClients<'_> {
     }
 }
 
-fn with_dlq(subscriber: &DescribeSubscriberOutput) -> Option<FailureSender> {
+fn failure_sender(subscriber: &DescribeSubscriberOutput) -> Option<FailureSender> {
     let to = QueueId::from_arn(subscriber.on_failure_configuration()?.arn()?)?;
     Some(FailureSender { name: subscriber.name()?.to_owned(), to })
 }
@@ -70,7 +71,7 @@ mod tests {
     use crate::queues::AwsConnection;
 
     #[test]
-    fn a_subscriber_sends_to_the_queue_for_its_failures() {
+    fn a_subscriber_with_a_failure_queue_is_a_sender() {
         let with = |arn: Option<&str>| {
             let failures = OnFailureConfiguration::builder().set_arn(arn.map(str::to_owned)).build();
             let subscriber = DescribeSubscriberOutput::builder().name("large-orders");
@@ -78,14 +79,14 @@ mod tests {
         };
         let dlq = "arn:aws:sqs:eu-central-1:123456789012:failed-orders.fifo";
         let sender = FailureSender { name: "large-orders".to_owned(), to: QueueId::from_arn(dlq).unwrap() };
-        assert_eq!(with_dlq(&with(Some(dlq))), Some(sender));
-        assert_eq!(with_dlq(&with(None)), None, "an empty configuration removes the queue");
-        assert_eq!(with_dlq(&DescribeSubscriberOutput::builder().name("large-orders").build()), None);
+        assert_eq!(failure_sender(&with(Some(dlq))), Some(sender));
+        assert_eq!(failure_sender(&with(None)), None, "an empty configuration has no queue");
+        assert_eq!(failure_sender(&DescribeSubscriberOutput::builder().name("large-orders").build()), None);
     }
 
     /// Otherwise every run in such a region would end with exit code 4, and the user could do nothing about it.
     #[tokio::test]
-    async fn a_region_without_an_endpoint_of_the_service_has_no_subscribers() {
+    async fn a_region_without_an_eventbridge_endpoint_has_no_subscribers() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
         let connection = AwsConnection::from_parts(
             None,

@@ -46,7 +46,7 @@ fn a_queue_that_is_not_a_dlq_is_on_the_page_with_its_findings() {
 
 #[test]
 #[ignore = "needs Chromium: cargo xtask test"]
-fn a_fleet_can_be_read_on_a_phone_in_chromium() {
+fn a_fleet_page_is_readable_on_a_phone_in_chromium() {
     let mut fleet = fleet();
     let long = "a-queue-with-a-name-of-eighty-letters-which-is-the-most-that-sqs-takes-order-dlq";
     long.clone_into(&mut fleet.dlqs[0].name);
@@ -55,7 +55,7 @@ fn a_fleet_can_be_read_on_a_phone_in_chromium() {
     for width in [390, 920] {
         let measured = scratch.measure_page(&render_page(&fleet), width);
         assert_eq!(measured.window, f64::from(width));
-        assert!(measured.page <= measured.window, "nothing is off the screen: {measured:?}");
+        assert!(measured.page <= measured.window, "no horizontal overflow: {measured:?}");
         assert!(measured.tallest_row <= 300.0, "{measured:?}");
     }
 }

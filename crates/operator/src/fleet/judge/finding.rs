@@ -1,4 +1,4 @@
-//! The findings about a dead-letter queue, each with advice.
+//! The findings about a queue, each with advice.
 
 use redeliver_core::message::Timestamp;
 
@@ -11,7 +11,7 @@ use crate::terminal::units::{approximate_span, format_count, format_span};
 /// The maximum retention of SQS ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
 
-/// `sources` are the queues whose redrive policies name this DLQ.
+/// Returns the findings about a DLQ. `sources` are the queues whose redrive policies name it.
 pub(super) fn find_faults(
     dlq: &Dlq,
     sources: &[(&QueueId, &QueueAttributes)],
@@ -33,20 +33,20 @@ pub(super) fn find_faults(
         .collect()
 }
 
-/// The finding about a queue that neither is a DLQ nor has one.
+/// Returns a finding if a queue that is not a DLQ itself has no DLQ.
 pub(super) fn no_dlq(read: &QueueAttributes) -> Option<QueueFinding> {
-    let kept = read.counts.retention_seconds.map(|seconds| format!(" after {}", format_span(seconds)));
+    let retention = read.counts.retention_seconds.map(|seconds| format!(" after {}", format_span(seconds)));
     read.redrives_to.is_none().then(|| QueueFinding {
         code: FindingCode::NoDlq,
         sentence: format!(
             "it has no dead-letter queue: a message that always fails is retried until SQS deletes it{}; add a redrive \
              policy",
-            kept.unwrap_or_default()
+            retention.unwrap_or_default()
         ),
     })
 }
 
-/// The findings about a queue and the functions that read it, each with its timeout if known.
+/// Returns the findings about a queue and the functions that read it, each with its timeout, if known.
 pub(super) fn find_reader_faults(
     read: &QueueAttributes,
     readers: &[(&FunctionReader, Option<u64>)],
@@ -59,14 +59,15 @@ pub(super) fn find_reader_faults(
             "{} reads it without ReportBatchItemFailures: one failed message brings back its whole batch, and a \
              message that only the function's response reports as failed is deleted; run {}",
             reader.function,
-            report_failures_command(&reader.mapping_uuid, &reader.of.region)
+            report_failures_command(&reader.mapping_uuid, &reader.queue.region)
         ),
     });
     visibility.into_iter().chain(unreported).collect()
 }
 
-/// A batch may be retried while Lambda throttles, and must remain hidden until then: six times the function's timeout,
-/// plus the batching window (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
+/// Returns a finding if the visibility timeout is below six times the function's timeout, plus the batching window. A
+/// batch must remain hidden for that long, since it may be retried while Lambda throttles
+/// (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
 fn short_visibility(read: &QueueAttributes, readers: &[(&FunctionReader, Option<u64>)]) -> Option<String> {
     let visibility = read.visibility_seconds?;
     let needed = readers.iter().filter_map(|(reader, timeout)| {
@@ -111,15 +112,15 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<
     })
 }
 
-/// A DLQ should have a longer retention than its sources. When SQS moves a message of a standard queue, its retention
-/// still counts from the first send; in a FIFO queue it restarts
+/// Returns a finding if the DLQ's retention is not longer than its sources' retention. When SQS moves a message of a
+/// standard queue, its retention still counts from the first send; for a FIFO queue, it restarts
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
 /// A DLQ with the SQS maximum has no finding.
 fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     let own = dlq.counts.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
     let others = sources.iter().filter(|(source, _)| source.name != dlq.name);
     let kept =
-        others.filter_map(|(source, said)| Some((said.counts.retention_seconds?, source.name.as_str())));
+        others.filter_map(|(source, read)| Some((read.counts.retention_seconds?, source.name.as_str())));
     let (longest, name) = kept.max().filter(|(longest, _)| own <= *longest)?;
     let [own, longest, most] = [own, longest, RETENTION_MAX].map(format_span);
     Some(format!(
@@ -128,7 +129,7 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Optio
     ))
 }
 
-/// No finding if a function or a container reads the queue.
+/// Returns a finding if messages wait in a queue without an alarm and without a function or container that reads it.
 fn no_alarm(dlq: &Dlq) -> Option<String> {
     let waiting = dlq.counts.total_messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);
@@ -140,17 +141,17 @@ fn no_alarm(dlq: &Dlq) -> Option<String> {
 }
 
 fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
-    let by = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())?;
-    let when = match (by - now).num_seconds() {
+    let deleted_by = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())?;
+    let when = match (deleted_by - now).num_seconds() {
         ..=0 => "at any moment".to_owned(),
         seconds => format!("in {} at the latest", approximate_span(seconds)),
     };
-    dlq.counts.retention()?.ends_soon(by, now).then(|| {
+    dlq.counts.retention()?.ends_soon(deleted_by, now).then(|| {
         format!("SQS deletes the oldest message {when}: send it back, or keep it (`redeliver audit --save`)")
     })
 }
 
-/// A remark if something receives the messages, as an audit does.
+/// Returns a remark if something, such as an audit, receives the messages.
 fn age_uncertain(dlq: &Dlq) -> Option<String> {
     let Some(Readers::SomethingElse { messages_received: 1.., .. }) = dlq.readers else { return None };
     dlq.counts.has_messages().then(|| {

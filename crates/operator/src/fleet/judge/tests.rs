@@ -17,7 +17,7 @@ fn id(name: &str) -> QueueId {
     QueueId { account: ACCOUNT.to_owned(), region: "eu-central-1".to_owned(), name: name.to_owned() }
 }
 
-/// A queue with messages, and a retention of this number of days.
+/// Returns a queue with messages, and a retention of this number of days.
 fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> SurveyedQueue {
     let attributes = QueueAttributes {
         counts: QueueCounts {
@@ -56,7 +56,7 @@ fn codes(dlq: &Dlq) -> Vec<FindingCode> {
     dlq.findings.iter().map(|finding| finding.code).collect()
 }
 
-/// The findings of the only DLQ among these queues.
+/// Returns the findings of the only DLQ among these queues.
 fn wrong(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)> {
     let [dlq] = &judged(survey(queues))[..] else { panic!("one DLQ") };
     dlq.findings.iter().map(|finding| (finding.code, finding.sentence.clone())).collect()
@@ -94,7 +94,7 @@ fn a_queue_named_as_a_failure_destination_is_a_dlq_with_any_name() {
 }
 
 #[test]
-fn a_queue_with_only_the_name_of_a_dlq_is_an_orphan_and_well() {
+fn a_queue_only_named_like_a_dlq_is_an_orphan_without_faults() {
     for name in ["orders-dlq", "DLQ", "orders_dead_letter", "OrdersDeadLetters", "orders-dead-letter-queue"] {
         let dlqs = judged(survey(vec![queue(name, 0, 4, None)]));
         assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[FindingCode::Orphan]], "{name}");
@@ -124,7 +124,7 @@ fn a_missing_dlq_is_listed_with_the_senders_that_lose_messages() {
 }
 
 #[test]
-fn a_dlq_in_an_unread_region_is_not_called_missing() {
+fn a_dlq_in_an_unread_region_is_not_reported_as_missing() {
     let elsewhere = QueueId { region: "us-east-1".to_owned(), ..id("dlq") };
     let mut here = survey(vec![queue("orders", 0, 4, None)]);
     here.functions = vec![FailureSender { name: "f".to_owned(), to: elsewhere.clone() }];
@@ -151,7 +151,7 @@ fn a_dlq_in_an_unread_region_is_not_called_missing() {
 }
 
 #[test]
-fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
+fn a_dlq_must_retain_messages_longer_than_its_sources_if_possible() {
     let kept = |source: u64, dlq: u64| {
         wrong(vec![
             queue("orders", 0, source, Some("dead")),
@@ -162,9 +162,9 @@ fn a_dlq_keeps_messages_longer_than_its_sources_unless_that_is_impossible() {
     let sentence = "its retention is 4d, and that of orders is 7d, counted from the first send: a message that waited \
     there is deleted soon after it arrives; set the retention to 14d";
     assert_eq!(kept(7, 4), [(FindingCode::ShortRetention, sentence.to_owned())]);
-    assert_eq!(kept(4, 4)[0].0, FindingCode::ShortRetention, "as long is too short");
+    assert_eq!(kept(4, 4)[0].0, FindingCode::ShortRetention, "equal is too short");
     assert_eq!(kept(4, 5), []);
-    assert_eq!(kept(14, 14), [], "there is nothing longer");
+    assert_eq!(kept(14, 14), [], "14 days is the limit");
     let fifo = wrong(vec![queue("o.fifo", 0, 14, Some("d.fifo")), queue("d.fifo", 0, 1, None)]);
     assert_eq!(fifo, [], "SQS restarts the count when it moves a message of a FIFO queue");
 }
@@ -192,9 +192,9 @@ fn waiting_messages_without_alarm_and_reader_are_a_finding() {
         survey.alarms = alarms;
         survey.readers = Some(
             reader
-                .map(|of| FunctionReader {
+                .map(|queue| FunctionReader {
                     function: "f".to_owned(),
-                    of: id(of),
+                    queue: id(queue),
                     reports_failures: true,
                     ..FunctionReader::default()
                 })
@@ -209,14 +209,14 @@ fn waiting_messages_without_alarm_and_reader_are_a_finding() {
     let watched = with(1, Some(vec![alarm(None, "dead")]), None);
     let pager = DlqAlarm { name: "pager".to_owned(), state: "OK".to_owned() };
     assert_eq!((codes(&watched), watched.alarms), (vec![], Some(vec![pager])));
-    assert_eq!(codes(&with(0, Some(Vec::new()), None)), [], "nothing waits");
+    assert_eq!(codes(&with(0, Some(Vec::new()), None)), [], "no messages wait");
     assert_eq!(codes(&with(1, Some(Vec::new()), Some("dead"))), [], "a function reads it");
     assert_eq!(codes(&with(1, Some(Vec::new()), Some("orders"))), [FindingCode::NoAlarm]);
     let unknown = with(1, None, None);
     assert_eq!(
         (codes(&unknown), unknown.alarms),
         (vec![], None),
-        "alarms that could not be read are not none"
+        "unreadable alarms are unknown, not absent"
     );
 }
 
@@ -250,10 +250,10 @@ fn a_container_counts_as_a_reader_and_an_audit_does_not() {
 #[test]
 fn an_alarm_covers_queues_of_its_region_in_its_own_or_a_named_account() {
     let queues = vec![queue("orders", 0, 4, Some("dead")), queue("dead", 1, 14, None)];
-    let alarms = |account: Option<&str>, region: &str, of: &str| {
+    let alarms = |account: Option<&str>, region: &str, owner: &str| {
         let monitoring = Survey {
             region: region.to_owned(),
-            account: Some(of.to_owned()),
+            account: Some(owner.to_owned()),
             alarms: Some(vec![alarm(account, "dead")]),
             ..Survey::default()
         };
@@ -277,7 +277,7 @@ fn the_oldest_message_is_deleted_one_retention_after_its_arrival() {
     let queues = [survey(vec![queue("orders", 0, 1, Some("dead")), queue("dead", 2, 4, None)])];
     let known = FleetSurvey::new(&queues);
     let at = |seconds: i64| {
-        // Measured five minutes ago, so that it is this old now.
+        // Measured five minutes ago, so the message is `seconds` old now.
         let age = OldestMessageAge { seconds: seconds - 300, at: now() - TimeDelta::seconds(300) };
         known.judge_dlqs(&Ages::from([(id("dead"), age)]), &ReceivesByQueue::new(), now()).dlqs.remove(0)
     };
@@ -298,7 +298,7 @@ fn the_oldest_message_is_deleted_one_retention_after_its_arrival() {
 }
 
 #[test]
-fn an_age_is_uncertain_with_other_receives_and_only_a_remark() {
+fn an_uncertain_age_due_to_other_receives_is_only_a_remark() {
     let one = |received: &[(Timestamp, i64)]| {
         let queues = [survey(vec![queue("orders", 0, 4, Some("dead")), queue("dead", 2, 14, None)])];
         let receives = Receives { messages: received.to_vec(), empty: vec![(now(), 3)] };
@@ -315,7 +315,7 @@ fn an_age_is_uncertain_with_other_receives_and_only_a_remark() {
         "{:?}",
         read.findings
     );
-    assert_eq!(codes(&one(&[])), [FindingCode::NoAlarm], "an empty receive makes no age wrong");
+    assert_eq!(codes(&one(&[])), [FindingCode::NoAlarm], "an empty receive does not affect the age");
 }
 
 #[test]
@@ -411,7 +411,7 @@ proptest! {
     #[test]
     fn the_order_of_queues_and_a_second_survey_change_nothing(queues in any_queues().prop_shuffle()) {
         let mut sorted = queues.clone();
-        sorted.sort_by(|one, other| one.id.cmp(&other.id));
+        sorted.sort_by(|a, b| a.id.cmp(&b.id));
         let expected = judged(survey(sorted));
         let twice = [survey(queues.clone()), survey(queues)];
         prop_assert_eq!(FleetSurvey::new(&twice).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs, expected);
@@ -419,7 +419,7 @@ proptest! {
 }
 
 #[test]
-fn the_queue_of_blocked_groups_needs_no_dlq() {
+fn the_blocked_queue_needs_no_dlq() {
     let checked = |name: &str, dlq: &str| {
         let survey = survey(vec![queue(name, 1, 14, None), queue(dlq, 0, 14, None)]);
         let fleet = FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
@@ -435,7 +435,7 @@ fn the_queue_of_blocked_groups_needs_no_dlq() {
 fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     let reader = |reports_failures, batching_window_seconds| FunctionReader {
         function: "shop".to_owned(),
-        of: id("orders"),
+        queue: id("orders"),
         mapping_uuid: "14e0db71".to_owned(),
         reports_failures,
         batching_window_seconds,
@@ -446,7 +446,7 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
             timeouts: timeout.map(|timeout| ("shop".to_owned(), timeout)).into_iter().collect(),
             ..survey(vec![queue("orders", 0, 4, dlq), queue("orders-dlq", 0, 14, None)])
         };
-        // Two profiles of one account, of which one cannot list the functions.
+        // Two profiles of one account, one of which cannot list the functions.
         let blind = Survey { timeouts: BTreeMap::new(), ..survey.clone() };
         let fleet =
             FleetSurvey::new(&[survey, blind]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());
@@ -456,7 +456,7 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
     };
     let dlq = Some("orders-dlq");
     assert_eq!(found(dlq, Some(5), reader(true, 0)), [], "30 s are six times 5 s");
-    assert_eq!(found(dlq, None, reader(true, 0)), [], "the timeout of a version is not known");
+    assert_eq!(found(dlq, None, reader(true, 0)), [], "the timeout of a version is unknown");
     let no_dlq = "it has no dead-letter queue: a message that always fails is retried until SQS deletes it after 4d; \
                   add a redrive policy";
     assert_eq!(found(None, Some(5), reader(true, 0)), [(FindingCode::NoDlq, no_dlq.to_owned())]);

@@ -11,7 +11,7 @@ const EMPTY: QueueCounts = QueueCounts {
     retention_seconds: Some(1_209_600),
 };
 
-/// A fleet with every kind of value in each column.
+/// Returns a fleet with every kind of value in each column.
 pub(in crate::fleet) fn fleet() -> Fleet {
     let feeder = |name: &&str| Feeder { kind: FeederKind::Queue, name: (*name).to_owned() };
     let dlq = |name: &str, feeders: &[&str]| Dlq {

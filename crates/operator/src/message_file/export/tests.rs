@@ -2,7 +2,7 @@ use redeliver_core::message::{AttributeValue, ReceivedMessage};
 
 use super::*;
 
-/// Printed by `aws sqs receive-message`, with attributes on one message, one of them binary.
+/// Output of `aws sqs receive-message`. One message has attributes, one of which is binary.
 const RECEIVED: &str = r#"{
     "Messages": [
         {
@@ -54,11 +54,11 @@ fn a_receive_message_export_keeps_bodies_and_attributes() {
     assert_eq!((first.sent_at.timestamp_millis(), first.receive_count), (1_795_903_657_761, 4));
     assert_eq!(first.redriven_from.as_deref(), Some("arn:aws:sqs:eu-west-1:1:orders"));
     assert_eq!((second.body.as_str(), second.attributes.len(), second.receive_count), ("second", 0, 1));
-    assert_eq!(second.sent_at, Timestamp::UNIX_EPOCH, "it does not say when it was sent");
+    assert_eq!(second.sent_at, Timestamp::UNIX_EPOCH, "it has no send time");
 }
 
 #[test]
-fn a_lambda_event_has_its_records() {
+fn a_lambda_event_is_read_as_its_records() {
     let [message] = messages(EVENT).try_into().unwrap();
     assert_eq!((message.sqs_message_id.as_str(), message.body.as_str()), ("m-1", r#"{"a":1.0}"#));
     assert_eq!(message.attributes["t"].data_type, "Number");
@@ -67,7 +67,7 @@ fn a_lambda_event_has_its_records() {
 }
 
 #[test]
-fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
+fn sdk_and_jq_exports_are_read_as_the_same_messages() {
     let one = r#"{"Body":"x","MessageId":"m"}"#;
     for (document, kind) in [
         (format!(r#"{{"Messages":[{one}],"ResponseMetadata":{{"RetryAttempts":0}}}}"#), ExportKind::Received),
@@ -83,7 +83,7 @@ fn exports_of_sdks_and_of_jq_are_read_as_the_same_messages() {
     }
 }
 
-/// They would be split, and sent as messages that their producer did not write.
+/// Otherwise, such a body would be split and sent as messages that its producer did not write.
 #[test]
 fn a_body_similar_to_an_export_stays_a_body() {
     for body in [
@@ -110,7 +110,7 @@ fn a_body_similar_to_an_export_stays_a_body() {
 }
 
 #[test]
-fn an_array_is_its_bodies_as_whole_input_and_one_body_on_a_line() {
+fn an_array_is_split_if_it_is_the_entire_input_but_not_on_one_line_of_several() {
     let bodies = |bodies: &[&str]| {
         let bodies = bodies.iter().map(|body| Element::Body((*body).to_owned())).collect();
         Some((ExportKind::Array, bodies))
@@ -128,22 +128,22 @@ fn an_array_is_its_bodies_as_whole_input_and_one_body_on_a_line() {
 }
 
 #[test]
-fn a_message_without_an_id_gets_one_of_its_own_in_each_run() {
+fn a_message_without_an_id_gets_the_same_unique_id_in_every_run() {
     let id =
         |number| archived_message(r#"{"Body":"x"}"#, number, Timestamp::UNIX_EPOCH).unwrap().sqs_message_id;
     assert_eq!(id(1), id(1));
-    assert_ne!(id(1), id(2), "they are two messages with equal bodies");
+    assert_ne!(id(1), id(2), "these are two messages with equal bodies");
 }
 
 #[test]
-fn a_defect_of_a_message_is_named_without_its_values() {
+fn a_message_defect_is_described_without_its_values() {
     let refusal = |message: &str| archived_message(message, 1, Timestamp::UNIX_EPOCH).unwrap_err();
     assert_eq!(
         refusal(r#"{"Body":"x","Attributes":{"SentTimestamp":"CANARY"}}"#),
         "its SentTimestamp is not a number of milliseconds"
     );
     let lone_surrogate = refusal(r#"{"MessageId":"CANARY","Body":"\ud800"}"#);
-    assert_eq!(lone_surrogate, "not a message as SQS writes it, at line 1 column 37");
+    assert_eq!(lone_surrogate, "not a message in the format of SQS, at line 1 column 37");
 }
 
 #[test]

@@ -8,9 +8,9 @@ use super::*;
 use crate::tests::sdk_config;
 
 /// A clock that advances only while sleeping.
-struct Sleeps(Mutex<Timestamp>);
+struct SleepClock(Mutex<Timestamp>);
 
-impl Clock for Sleeps {
+impl Clock for SleepClock {
     fn now(&self) -> Timestamp {
         *self.0.lock().unwrap()
     }
@@ -41,14 +41,14 @@ fn refusal(status: u16, code: &str) -> (u16, Value) {
     (status, json!({ "__type": code, "Message": "no" }))
 }
 
-/// The outcome, the methods of the requests, and the time taken.
-async fn switched(
+/// Returns the outcome, the methods of the requests, and the time taken.
+async fn run_switch(
     from: &str,
     wanted: MappingState,
     answers: impl IntoIterator<Item = (u16, Value)>,
 ) -> (Result<(), String>, String, i64) {
     let server = Loopback::start_scripted(answers);
-    let clock = Sleeps(Mutex::new(Timestamp::UNIX_EPOCH));
+    let clock = SleepClock(Mutex::new(Timestamp::UNIX_EPOCH));
     let outcome =
         switch_mapping(&EventSources::new(&sdk_config(server.url())), &clock, &mapping(from), wanted).await;
     let methods = server.requests().iter().map(|(line, _)| &line[..1]).collect();
@@ -56,40 +56,40 @@ async fn switched(
 }
 
 #[tokio::test]
-async fn a_mapping_in_the_wanted_state_is_left_alone() {
-    assert_eq!(switched("Disabled", MappingState::Disabled, []).await, (Ok(()), String::new(), 0));
+async fn a_mapping_in_the_requested_state_is_not_changed() {
+    assert_eq!(run_switch("Disabled", MappingState::Disabled, []).await, (Ok(()), String::new(), 0));
 }
 
 #[tokio::test]
 async fn a_switch_is_requested_once_and_awaited() {
     let answers = [state("Disabling"), state("Disabling"), state("Disabled")];
     let expected = (Ok(()), "PGG".to_owned(), 4);
-    assert_eq!(switched("Enabled", MappingState::Disabled, answers).await, expected);
+    assert_eq!(run_switch("Enabled", MappingState::Disabled, answers).await, expected);
     let answers = [state("Enabling"), state("Enabled")];
     let expected = (Ok(()), "PG".to_owned(), 2);
-    assert_eq!(switched("Disabled", MappingState::Enabled, answers).await, expected);
+    assert_eq!(run_switch("Disabled", MappingState::Enabled, answers).await, expected);
 }
 
 #[tokio::test]
-async fn a_mapping_in_transition_is_switched_after_its_end() {
+async fn a_mapping_in_transition_is_switched_after_the_transition() {
     let answers =
         [state("Enabled"), refusal(400, "ResourceInUseException"), state("Enabled"), state("Disabled")];
     let expected = (Ok(()), "GPGP".to_owned(), 4);
-    assert_eq!(switched("Updating", MappingState::Disabled, answers).await, expected);
+    assert_eq!(run_switch("Updating", MappingState::Disabled, answers).await, expected);
 }
 
 #[tokio::test]
-async fn a_switch_without_an_effect_fails_after_three_minutes() {
+async fn a_switch_without_effect_fails_after_three_minutes() {
     let answers = (0..200).map(|_| state("Disabling"));
-    let (outcome, _, seconds) = switched("Enabled", MappingState::Disabled, answers).await;
+    let (outcome, _, seconds) = run_switch("Enabled", MappingState::Disabled, answers).await;
     assert_eq!(outcome, Err("is Disabling, not Disabled, after 180 s".to_owned()));
     assert_eq!(seconds, 180);
 }
 
 #[tokio::test]
-async fn a_refused_switch_returns_the_error_of_lambda() {
+async fn a_rejected_switch_returns_the_lambda_error() {
     let answers = [refusal(403, "AccessDeniedException")];
-    let (outcome, methods, _) = switched("Enabled", MappingState::Disabled, answers).await;
+    let (outcome, methods, _) = run_switch("Enabled", MappingState::Disabled, answers).await;
     let word = "lambda:UpdateEventSourceMapping: AccessDeniedException: no";
     assert_eq!((outcome, methods.as_str()), (Err(word.to_owned()), "P"));
 }

@@ -57,7 +57,7 @@ async fn a_mapping_is_read_and_changed_by_its_id() {
 }
 
 #[tokio::test]
-async fn a_refused_request_names_its_permission_and_may_be_transient() {
+async fn a_rejected_request_names_its_permission_and_may_be_transient() {
     let in_use = json!({ "Type": "User", "Message": "being updated", "__type": "ResourceInUseException" });
     let denied = json!({ "Message": "not authorized", "__type": "AccessDeniedException" });
     let server = Loopback::start_scripted([(400, in_use), (403, denied)]);

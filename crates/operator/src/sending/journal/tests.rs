@@ -3,7 +3,7 @@ use proptest::sample::select;
 
 use super::*;
 
-fn written() -> Vec<u8> {
+fn written_journal() -> Vec<u8> {
     let mut journal = SendJournal::begin(Vec::new(), "arn:queue").unwrap();
     journal.record_confirmed(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
     journal.record_confirmed(&[(4, Digest::for_line(4, b"d"))]).unwrap();
@@ -12,7 +12,7 @@ fn written() -> Vec<u8> {
 
 #[test]
 fn written_journal_records_are_read_back() {
-    let bytes = written();
+    let bytes = written_journal();
     let known = read_journal(&*bytes).unwrap();
     assert_eq!(known.queue.as_deref(), Some("arn:queue"));
     assert_eq!(known.bytes, bytes.len() as u64);
@@ -23,13 +23,13 @@ fn written_journal_records_are_read_back() {
 }
 
 #[test]
-fn a_half_written_journal_record_does_not_count() {
-    let bytes = written();
+fn a_partially_written_journal_record_is_ignored() {
+    let bytes = written_journal();
     for cut in 0..bytes.len() {
         let known = read_journal(&bytes[..cut]).unwrap();
-        let whole = bytes[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
-        assert_eq!(known, read_journal(&bytes[..whole]).unwrap());
-        assert_eq!(known.bytes, whole as u64);
+        let complete = bytes[..cut].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        assert_eq!(known, read_journal(&bytes[..complete]).unwrap());
+        assert_eq!(known.bytes, complete as u64);
     }
 }
 
@@ -39,7 +39,7 @@ fn a_foreign_file_is_not_read_as_a_send_journal() {
     for (bytes, bad) in [
         ("{\"metadata\":{},\"data\":{}}\n".to_owned(), 1),
         ("\n".to_owned(), 1),
-        ("notes of somebody".to_owned(), 1),
+        ("somebody's notes".to_owned(), 1),
         (format!("{}\n", header.replace('1', "2")), 1),
         (format!("{header}\n{header}\n"), 2),
         (format!("{header}\n{{\"lines\":[[2,1]],\"digest\":\"0\"}}\n"), 2),
@@ -49,7 +49,7 @@ fn a_foreign_file_is_not_read_as_a_send_journal() {
             Err(error) => {
                 assert_eq!(
                     error,
-                    format!("record {bad} is not one of a `redeliver send` journal"),
+                    format!("record {bad} is not a `redeliver send` journal record"),
                     "{bytes}"
                 );
             }
@@ -61,7 +61,7 @@ fn a_foreign_file_is_not_read_as_a_send_journal() {
 proptest! {
     /// A second run must read the same state as the first one, regardless of the file's contents.
     #[test]
-    fn only_whole_records_of_any_file_count_and_count_again(
+    fn only_complete_records_count_and_every_read_counts_the_same(
         parts in prop::collection::vec(
             select(vec![
                 r#"{"redeliver_send":1,"queue":"é"}"#, r#"{"lines":[[1,2],[0,18446744073709551615]],"digest":"f"}"#,
@@ -74,10 +74,10 @@ proptest! {
         let mut bytes = parts.concat().into_bytes();
         bytes.truncate(cut);
         if let Ok(known) = read_journal(&*bytes) {
-            let whole = usize::try_from(known.bytes).unwrap();
-            prop_assert!(whole == 0 || bytes[..whole].ends_with(b"\n"));
-            prop_assert!(!bytes[whole..].contains(&b'\n'), "a record was passed over");
-            prop_assert_eq!(read_journal(&bytes[..whole]).unwrap(), known);
+            let complete = usize::try_from(known.bytes).unwrap();
+            prop_assert!(complete == 0 || bytes[..complete].ends_with(b"\n"));
+            prop_assert!(!bytes[complete..].contains(&b'\n'), "a complete record was skipped");
+            prop_assert_eq!(read_journal(&bytes[..complete]).unwrap(), known);
         }
     }
 }

@@ -8,7 +8,7 @@ const MESSAGES: [&[u8]; 2] = [
     br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#,
 ];
 
-/// Bytes found in files: messages, line endings of every kind, JSON fragments, and invalid text.
+/// Generates file contents from messages, line endings of every kind, JSON fragments, and invalid UTF-8.
 fn any_input() -> impl Strategy<Value = Vec<u8>> {
     const PARTS: [&[u8]; 11] = [
         MESSAGES[0],
@@ -31,7 +31,7 @@ proptest! {
     fn every_line_has_one_outcome_and_is_sent_unchanged(input in any_input()) {
         let steps: Vec<_> = LineRules::default().read_steps(&*input).collect();
         let mut expected: Vec<_> = input.split(|byte| *byte == b'\n').collect();
-        // Anything after the last line ending is a line, unless it is empty.
+        // Content after the last line ending counts as a line unless it is empty.
         if expected.last().is_some_and(|last| last.is_empty()) {
             expected.pop();
         }
@@ -50,7 +50,7 @@ proptest! {
                 LineCheck::Invalid { number, findings } => {
                     prop_assert_eq!(*number, index + 1);
                     prop_assert!(!findings.is_empty());
-                    prop_assert!(!MESSAGES.contains(&line), "a message is refused: {:?}", findings);
+                    prop_assert!(!MESSAGES.contains(&line), "a valid message was rejected: {:?}", findings);
                 }
                 other => prop_assert!(false, "{:?}", other),
             }

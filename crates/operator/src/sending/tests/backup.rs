@@ -1,4 +1,4 @@
-//! Purged and archived messages are sent again exactly as by a redrive.
+//! Sending a backup restores messages exactly as a redrive does.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,14 +26,14 @@ use super::*;
 use crate::dead_letter_source::{claim_backups, open_backups};
 use crate::file_journals::{check_not_begun, redrive_journal_path};
 
-/// A source queue, a DLQ with dead letters, and a directory for backup and journal.
-struct Purging {
+/// A source queue, a DLQ with dead letters, and a directory for the backup and the journal.
+struct PurgeWorld {
     world: World,
     dlq: EmbeddedQueue,
     directory: TempDir,
 }
 
-impl Purging {
+impl PurgeWorld {
     fn new(dead_letters: Vec<Content>) -> Self {
         let world = World::new();
         let dlq = world.clock.block_on(async {
@@ -48,7 +48,7 @@ impl Purging {
         Self { world, dlq, directory: tempfile::tempdir().unwrap() }
     }
 
-    /// Moves the whole DLQ to the returned file.
+    /// Purges the entire DLQ to a backup, and returns the backup's path.
     fn purge(&self) -> PathBuf {
         let path = self.directory.path().join("backup.jsonl");
         let mut backup = ArchiveFile::create(&path).unwrap();
@@ -59,7 +59,7 @@ impl Purging {
         path
     }
 
-    /// `redeliver send --backup`, with its journal.
+    /// Runs `redeliver send --backup` with a journal.
     fn send(&self, backup: &Path) -> Summary {
         let form = || LineForm::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
         let path = self.directory.path().join("backup.jsonl.sent");
@@ -69,7 +69,7 @@ impl Purging {
         self.world.send_with(&input, rules, Some(&mut journal), pending())
     }
 
-    /// `redeliver redrive --apply`.
+    /// Runs `redeliver redrive --apply`.
     fn redrive(&self) {
         let redrive = RedriveJob {
             dlq: &self.dlq,
@@ -91,8 +91,8 @@ impl Purging {
         self.world.clock.block_on(redrive.apply(&mut journal)).unwrap();
     }
 
-    /// Everything that the readers of the source queue see.
-    fn source(&self) -> Vec<(String, Attributes, Option<String>, Option<String>)> {
+    /// Receives all messages of the source queue, as its consumers would.
+    fn receive_all(&self) -> Vec<(String, Attributes, Option<String>, Option<String>)> {
         self.world.sqs.set_faults(Default::default());
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut all = Vec::new();
@@ -117,8 +117,8 @@ fn attribute(data_type: &str, value: AttributeValue) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value }
 }
 
-/// The n-th dead letter, with this text in its data and attributes of all types.
-fn dead(n: usize, text: &str) -> Content {
+/// Returns the n-th dead letter, with `text` in its data and attributes of all types.
+fn dead_letter(n: usize, text: &str) -> Content {
     let body = format!(
         "{{\"metadata\":{{\"message_id\":\"{n:08}-0000-4000-8000-000000000000\",\n \"retry_attempt\":5, \"tenant\":\"a\"}},\
          \"data\":{{\"n\":{n}, \"x\":1.50,\"text\":{}}}}}",
@@ -156,45 +156,48 @@ fn dead(n: usize, text: &str) -> Content {
 }
 
 #[test]
-fn a_purged_message_is_restored_byte_for_byte_as_by_redrive() {
+fn restoring_a_purge_sends_the_same_bytes_as_a_redrive() {
     let all = || {
         let folded =
             Attributes::from([("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
-        let without_document = Content { attributes: folded, ..dead(30, "plain") };
-        let of_any_text = dead(31, "\"\\é\u{7f}😀\u{2028}\t\r\n");
-        (0..30).map(|n| dead(n, "x")).chain([without_document, of_any_text]).collect::<Vec<_>>()
+        let without_document = Content { attributes: folded, ..dead_letter(30, "plain") };
+        let with_special_characters = dead_letter(31, "\"\\é\u{7f}😀\u{2028}\t\r\n");
+        (0..30)
+            .map(|n| dead_letter(n, "x"))
+            .chain([without_document, with_special_characters])
+            .collect::<Vec<_>>()
     };
-    let redriven = Purging::new(all());
+    let redriven = PurgeWorld::new(all());
     redriven.redrive();
-    let expected = redriven.source();
+    let expected = redriven.receive_all();
     assert_eq!(expected.len(), 32);
     assert!(expected[0].0.contains("\"redrive_generation\":1") && !expected[0].0.contains("retry_attempt"));
     assert_eq!(expected[0].1.keys().collect::<Vec<_>>(), ["ErrorType", "bytes", "n", "tenant"]);
 
-    let purged = Purging::new(all());
+    let purged = PurgeWorld::new(all());
     let summary = purged.send(&purged.purge());
     assert_eq!(summary, Summary { sent: 32, ..Summary::default() });
-    assert_eq!(purged.source(), expected);
+    assert_eq!(purged.receive_all(), expected);
 }
 
-/// The result of `cat a.jsonl b.jsonl`. Each message would be processed twice.
+/// `cat a.jsonl b.jsonl` can produce such a file. Without the check, each message would be processed twice.
 #[test]
-fn a_dead_letter_that_is_in_the_file_twice_is_sent_once() {
-    let purging = Purging::new((0..4).map(|n| dead(n, "x")).collect());
+fn a_dead_letter_listed_twice_in_the_file_is_sent_once() {
+    let purging = PurgeWorld::new((0..4).map(|n| dead_letter(n, "x")).collect());
     let backup = purging.purge();
     let once = fs::read_to_string(&backup).unwrap();
     let twice = format!("{once}{once}nonsense\nnonsense\n");
     redeliver_dead_letters::files::replace_file(&backup, twice.as_bytes()).unwrap();
     assert_eq!(purging.send(&backup), Summary { sent: 4, repeated: 4, invalid: 2, ..Summary::default() });
-    assert_eq!(purging.source().len(), 4);
+    assert_eq!(purging.receive_all().len(), 4);
     let again = purging.send(&backup);
     assert_eq!(again, Summary { sent_before: 4, repeated: 4, invalid: 2, ..Summary::default() });
-    assert_eq!(purging.source().len(), 0, "nothing is sent once more");
+    assert_eq!(purging.receive_all().len(), 0, "nothing is sent again");
 }
 
 #[test]
-fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
-    let purging = Purging::new(vec![dead(1, "x")]);
+fn a_dlq_named_by_mistake_is_refused_before_a_journal_is_started() {
+    let purging = PurgeWorld::new(vec![dead_letter(1, "x")]);
     let backup = fs::read(purging.purge()).unwrap();
     let check = |queue: &str| {
         let first_line = backup.split(|byte| *byte == b'\n').next().unwrap();
@@ -211,7 +214,8 @@ fn a_dlq_that_was_named_by_mistake_is_refused_before_a_journal_is_begun() {
 #[test]
 fn a_partly_sent_backup_is_finished_without_repeats() {
     let large = "\"".repeat(400_000);
-    let purging = Purging::new((0..20).map(|n| dead(n, if n == 3 { &large } else { "x" })).collect());
+    let purging =
+        PurgeWorld::new((0..20).map(|n| dead_letter(n, if n == 3 { &large } else { "x" })).collect());
     let backup = purging.purge();
     let longest = fs::read_to_string(&backup).unwrap().lines().map(str::len).max().unwrap();
     assert!(longest > redeliver_core::limits::MESSAGE_BYTES_MAX, "{longest}: longer than any message");
@@ -221,18 +225,19 @@ fn a_partly_sent_backup_is_finished_without_repeats() {
     purging.world.sqs.set_faults(Default::default());
     let second = purging.send(&backup);
     assert_eq!((second.sent, second.sent_before, second.exit_code()), (2, 18, ExitCode::Done));
-    let sent: std::collections::BTreeSet<_> = purging.source().into_iter().map(|message| message.0).collect();
+    let sent: std::collections::BTreeSet<_> =
+        purging.receive_all().into_iter().map(|message| message.0).collect();
     assert_eq!(sent.len(), 20);
     assert_eq!(purging.send(&backup), Summary { sent_before: 20, ..Summary::default() });
 }
 
-/// A line of a backup.
-fn archived(content: Content, queue_arn: &str) -> String {
-    archived_as(1, content, queue_arn)
+/// Returns a backup line.
+fn backup_line(content: Content, queue_arn: &str) -> String {
+    backup_line_with_id(1, content, queue_arn)
 }
 
-/// A line of a backup with the n-th dead letter.
-fn archived_as(n: u32, content: Content, queue_arn: &str) -> String {
+/// Returns a backup line with the n-th SQS message id.
+fn backup_line_with_id(n: u32, content: Content, queue_arn: &str) -> String {
     let message = ReceivedMessage {
         queue_arn: queue_arn.to_owned(),
         ..received_message(&content.body, content.attributes, n)
@@ -242,18 +247,18 @@ fn archived_as(n: u32, content: Content, queue_arn: &str) -> String {
 
 #[test]
 fn invalid_backup_lines_are_reported_without_their_values() {
-    let good = archived(dead(1, "x"), "arn:dlq");
+    let good = backup_line(dead_letter(1, "x"), "arn:dlq");
     let lines = [
         r#"{"sqs_message_id":["CANARY"]}"#.to_owned(),
         "CANARY".to_owned(),
         good.replacen("1970-01-01T00:00:00.000000Z", "CANARY", 1),
-        archived_as(2, Content { body: "CANARY".to_owned(), ..Content::default() }, "arn:dlq"),
-        archived_as(3, dead(1, "x"), "arn:source"),
-        archived_as(
+        backup_line_with_id(2, Content { body: "CANARY".to_owned(), ..Content::default() }, "arn:dlq"),
+        backup_line_with_id(3, dead_letter(1, "x"), "arn:source"),
+        backup_line_with_id(
             4,
             Content {
-                body: dead(1, "x").body.replace("\"retry", "\"redrive_generation\":100,\"retry"),
-                ..dead(1, "x")
+                body: dead_letter(1, "x").body.replace("\"retry", "\"redrive_generation\":100,\"retry"),
+                ..dead_letter(1, "x")
             },
             "arn:dlq",
         ),
@@ -270,7 +275,7 @@ fn invalid_backup_lines_are_reported_without_their_values() {
         format!("1: {foreign}: it is JSON, but not a dead letter; messages are sent without --backup"),
         format!("2: {foreign}: it is not valid JSON at column 1"),
         format!("3: {foreign}: one of its times or attributes was changed"),
-        "4: would be dead-lettered again at once: not JSON".to_owned(),
+        "4: would be dead-lettered again immediately: not JSON".to_owned(),
         "5: was read from this same queue".to_owned(),
         "6: was sent back 100 times already".to_owned(),
     ]) {
@@ -281,7 +286,7 @@ fn invalid_backup_lines_are_reported_without_their_values() {
 #[test]
 fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
     let world = World::new();
-    let line = archived(dead(1, "x"), "arn:dlq");
+    let line = backup_line(dead_letter(1, "x"), "arn:dlq");
     let summary = world.send_with(&line, LineRules::default(), None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 1));
     assert_eq!(
@@ -293,8 +298,8 @@ fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
     );
 }
 
-/// One run of a restore: a redrive of backups, without parked messages.
-fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
+/// Runs a restore once: a redrive of backups, without parked messages.
+fn restore(purging: &PurgeWorld, backups: &[PathBuf]) -> RedriveReport {
     let World { queue, clock, .. } = &purging.world;
     let from = open_backups(backups, "arn:dlq").unwrap();
     let pick = Pick::with_sqs_ids(from.message_ids().unwrap());
@@ -320,13 +325,14 @@ fn restore(purging: &Purging, backups: &[PathBuf]) -> RedriveReport {
 
 #[test]
 fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
-    let purging = Purging::new((0..12).map(|n| dead(n, "x")).collect());
+    let purging = PurgeWorld::new((0..12).map(|n| dead_letter(n, "x")).collect());
     let first = purging.purge();
-    // The messages that the first run backed up but could not delete, and two that it had not reached.
+    // The second backup has the messages that the first run backed up but could not delete, and two that it did not
+    // reach.
     let text = fs::read_to_string(&first).unwrap();
     let lines: Vec<_> = text.lines().collect();
     let second = purging.directory.path().join("second.jsonl");
-    // It was killed while writing a line.
+    // The first run was killed while writing a line.
     let torn = lines[..10].join("\n") + "\n" + &lines[10][..100];
     redeliver_dead_letters::files::replace_file(&first, torn.as_bytes()).unwrap();
     let rest = lines[7..].join("\n") + "\n";
@@ -347,22 +353,22 @@ fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
 }
 
 #[test]
-fn a_backup_that_a_restore_has_begun_is_sent_by_no_other_command() {
-    let purging = Purging::new(vec![dead(1, "x")]);
+fn a_backup_claimed_by_a_restore_is_rejected_by_other_commands() {
+    let purging = PurgeWorld::new(vec![dead_letter(1, "x")]);
     let first = purging.purge();
     let second = purging.directory.path().join("second.jsonl");
     let backups = [first, second.clone()];
     let claim = |id| claim_backups(&backups, id, "arn:dlq", "arn:source");
     claim("plan").unwrap();
     assert!(check_not_begun(&redrive_journal_path(&second), "redeliver redrive").is_err());
-    claim("plan").expect("the restore goes on");
+    claim("plan").expect("the restore continues");
     let error = claim("another plan").unwrap_err().to_string();
     assert!(error.contains("belongs to another redrive"), "{error}");
 }
 
 #[test]
 fn a_backup_that_another_user_may_have_written_is_not_restored() {
-    let purging = Purging::new(vec![dead(1, "x")]);
+    let purging = PurgeWorld::new(vec![dead_letter(1, "x")]);
     let backup = purging.purge();
     let text = fs::read_to_string(&backup).unwrap();
     redeliver_testing::planted::each_planted(&backup, &text, |why| {

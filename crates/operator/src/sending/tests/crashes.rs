@@ -1,4 +1,4 @@
-//! Crashes: the queue and the journal need not agree, and a second run finishes the job.
+//! Crashes after which the queue and the journal can disagree. A second run finishes the send.
 
 use std::io::Write;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,23 +11,24 @@ use super::*;
 
 const LINES: usize = 95;
 
-/// The journal of a run of all lines, truncated by a crash at each of its bytes.
+/// Truncates the journal of a complete run at each byte, as a crash could.
 #[test]
 fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
     let input = messages(LINES);
-    let mut whole = journal();
-    World::new().send(&input, &mut whole);
-    let whole = whole.into_output();
+    let mut complete_journal = journal();
+    World::new().send(&input, &mut complete_journal);
+    let complete_journal = complete_journal.into_output();
     let mut copies_seen = Vec::new();
-    for cut in 0..=whole.len() {
-        // The first run had sent all lines in its journal, and the batch whose record is truncated.
-        let known = journal::read_journal(&whole[..cut]).unwrap();
+    for cut in 0..=complete_journal.len() {
+        // The first run sent all lines in its journal, and the batch whose record is truncated.
+        let known = journal::read_journal(&complete_journal[..cut]).unwrap();
         let lines = |known: &ConfirmedLines| (1..=LINES).filter(|number| known.contains(*number)).count();
         let before = lines(&known.confirmed);
         let world = World::new();
         put(&world, (before + 10).min(LINES));
         let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
-        let mut journal = SendJournal::resume(whole[..usize::try_from(known.bytes).unwrap()].to_vec());
+        let mut journal =
+            SendJournal::resume(complete_journal[..usize::try_from(known.bytes).unwrap()].to_vec());
         if known.queue.is_none() {
             journal = super::journal();
         }
@@ -35,9 +36,9 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
         assert_eq!((summary.sent, summary.sent_before), ((LINES - before) as u64, before as u64));
         assert_eq!(lines(&super::confirmed(journal)), LINES, "the second journal is complete");
         let bodies = world.bodies();
-        assert_eq!(bodies.len(), LINES, "every line at least once");
+        assert_eq!(bodies.len(), LINES, "every line was sent at least once");
         let copies = bodies.values().filter(|count| **count == 2).count();
-        assert_eq!(copies, (before + 10).min(LINES) - before, "only what was sent and not recorded");
+        assert_eq!(copies, (before + 10).min(LINES) - before, "only lines that were sent but not recorded");
         assert!(bodies.values().all(|count| *count <= 2));
         copies_seen.push(copies);
     }
@@ -57,13 +58,13 @@ fn put(world: &World, count: usize) {
     });
 }
 
-/// A disk that is full after this number of writes, the last of which is truncated.
-struct Filling {
+/// A disk that accepts `writes_left` writes, truncates the last of them, and is then full.
+struct FillingDisk {
     written: Vec<u8>,
     writes_left: AtomicUsize,
 }
 
-impl Write for Filling {
+impl Write for FillingDisk {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self.writes_left.load(Ordering::Relaxed) {
             0 => Err(io::ErrorKind::StorageFull.into()),
@@ -82,19 +83,19 @@ impl Write for Filling {
 }
 
 #[test]
-fn an_unwritable_journal_ends_the_send_and_a_second_run_finishes() {
+fn an_unwritable_journal_stops_the_send_and_a_second_run_completes_it() {
     let world = World::new();
     let input = messages(1000);
-    let disk = Filling { written: Vec::new(), writes_left: AtomicUsize::new(5) };
+    let disk = FillingDisk { written: Vec::new(), writes_left: AtomicUsize::new(5) };
     let mut journal = SendJournal::begin(disk, "arn").unwrap();
     let summary = world.send(&input, &mut journal);
-    let Some(Stopped::Journal(word)) = &summary.stopped else { panic!("{summary:?}") };
-    assert!(word.ends_with("were sent and will be sent again"), "{word}");
+    let Some(Stopped::Journal(reason)) = &summary.stopped else { panic!("{summary:?}") };
+    assert!(reason.ends_with("were sent and will be sent again"), "{reason}");
     assert_eq!(summary.exit_code(), ExitCode::Failed);
     assert!(summary.sent < 1000, "no new batch after the failure");
     let known = journal::read_journal(&*journal.into_output().written).unwrap();
     let before = (1..=1000).filter(|number| known.confirmed.contains(*number)).count();
-    assert_eq!(before, 30, "three records are whole, the fourth is torn");
+    assert_eq!(before, 30, "three records are complete, and the fourth is torn");
     let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
     let second = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!(second.sent, 970);
@@ -117,7 +118,7 @@ fn a_run_killed_between_batches_has_recorded_all_confirmed_lines() {
         };
         let steps = stream::iter(LineRules::default().read_steps(input.as_bytes()));
         world.clock.block_on(async {
-            // Dropped at this point, as if killed.
+            // The send is dropped at this point, as if the process had been killed.
             let dies = world.clock.sleep(Duration::from_millis(millis));
             let sending = sender.send(steps, Some(&mut first), pending());
             futures_util::future::select(Box::pin(dies), Box::pin(sending)).await;
@@ -127,6 +128,6 @@ fn a_run_killed_between_batches_has_recorded_all_confirmed_lines() {
         assert_eq!(second.sent + second.sent_before, LINES as u64);
         let bodies = world.bodies();
         assert_eq!(bodies.len(), LINES);
-        assert!(bodies.values().sum::<usize>() <= LINES + 10, "{millis}: at most one batch again");
+        assert!(bodies.values().sum::<usize>() <= LINES + 10, "{millis}: at most one batch is sent again");
     }
 }

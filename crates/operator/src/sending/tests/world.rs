@@ -1,4 +1,4 @@
-//! A queue, and the messages sent to it.
+//! A simulated queue and the messages sent to it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -77,7 +77,7 @@ impl World {
         self.reported.0.take()
     }
 
-    /// The number of copies of each body in the queue.
+    /// Empties the queue and returns the number of copies of each body.
     pub(super) fn bodies(&self) -> BTreeMap<String, usize> {
         self.sqs.set_faults(FaultPlan::default());
         let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
@@ -101,7 +101,7 @@ pub(super) fn message(number: usize) -> String {
     format!(r#"{{"metadata":{{"message_id":"00000000-0000-4000-8000-{number:012}"}},"data":{{}}}}"#)
 }
 
-/// Lines 1..=count, each a different message.
+/// Returns lines 1..=count, each with a different message.
 pub(super) fn messages(count: usize) -> String {
     (1..=count).map(|number| message(number) + "\n").collect()
 }

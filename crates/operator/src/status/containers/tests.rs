@@ -9,7 +9,7 @@ fn at(minute: i64) -> Timestamp {
     Timestamp::from_timestamp(1_795_305_600 + minute * 60, 0).unwrap()
 }
 
-/// Counters of one container: processed, held, dead-lettered and `CircuitOpen`.
+/// Returns the counters of one container: processed, held, dead-lettered and `CircuitOpen`.
 fn values(values: [u64; 4]) -> Result<CounterValues, Problem> {
     Ok(COUNTERS
         .iter()
@@ -56,7 +56,7 @@ up 1
 }
 
 #[test]
-fn a_counter_counts_from_its_first_read_and_a_restarted_one_from_zero() {
+fn a_counter_counts_from_its_first_read_and_from_zero_after_a_restart() {
     let mut history = History::default();
     for (minute, value) in [(0, 100), (1, 107), (2, 107), (3, 4), (4, 5)] {
         history.record_counters(at(minute), &[values([value, 0, 0, 0])]);
@@ -66,7 +66,7 @@ fn a_counter_counts_from_its_first_read_and_a_restarted_one_from_zero() {
 }
 
 #[test]
-fn a_series_missing_once_does_not_count_twice_and_a_new_one_in_full() {
+fn a_missing_series_does_not_count_twice_and_a_new_series_counts_in_full() {
     let one = |series: &str, value| Ok([(series.to_owned(), (0, value))].into());
     let mut history = History::default();
     for (minute, answer) in [(0, one("a", 50)), (1, one("b", 3)), (2, one("a", 51))] {
@@ -92,7 +92,7 @@ fn counting_restarts_after_a_long_gap_between_reads() {
     }
     assert_eq!(history.points[0], [(at(1), 1), (at(18), 1)]);
     history.record_counters(at(1441), &[refused()]);
-    assert_eq!(history.points[0], [(at(18), 1)], "a day is kept");
+    assert_eq!(history.points[0], [(at(18), 1)], "points are kept for a day");
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn signs_a_quarter_of_an_hour_apart_are_one_outage() {
 }
 
 #[test]
-fn container_counters_fill_gaps_of_cloudwatch_or_a_whole_day() {
+fn container_counters_fill_gaps_in_cloudwatch_or_an_entire_day() {
     let mut history = History::default();
     assert_eq!(Day::with_containers(None, &history, at(0)), None);
     history.record_counters(at(0), &[values([0; 4])]);
@@ -149,7 +149,7 @@ fn container_counters_fill_gaps_of_cloudwatch_or_a_whole_day() {
     outages[47] = true;
     let expected = Day {
         from: at(30) - TimeDelta::days(1),
-        came_in: None,
+        arrived: None,
         done: series(9, containers),
         held: Some(series(8, containers)),
         dead: Some(series(7, containers)),
@@ -157,7 +157,7 @@ fn container_counters_fill_gaps_of_cloudwatch_or_a_whole_day() {
     };
     assert_eq!(alone, expected);
     let cloudwatch = Day {
-        came_in: Some(counts(100)),
+        arrived: Some(counts(100)),
         done: series(90, SeriesOrigin::Queues),
         held: None,
         dead: Some(series(2, SeriesOrigin::Queues)),
@@ -167,9 +167,9 @@ fn container_counters_fill_gaps_of_cloudwatch_or_a_whole_day() {
     let both = Day::with_containers(Some(&cloudwatch), &history, at(1)).unwrap();
     assert_eq!(both, Day { held: expected.held.clone(), outages, ..cloudwatch.clone() });
     let [done, dead] = [(); 2].map(|()| series(0, SeriesOrigin::Queues));
-    let late = Day { came_in: Some(counts(0)), done, dead: Some(dead), ..cloudwatch.clone() };
+    let late = Day { arrived: Some(counts(0)), done, dead: Some(dead), ..cloudwatch.clone() };
     let filled = Day::with_containers(Some(&late), &history, at(1)).unwrap();
-    assert_eq!(filled, Day { came_in: Some(counts(0)), ..expected });
+    assert_eq!(filled, Day { arrived: Some(counts(0)), ..expected });
     let functions = Day { held: Some(series(1, SeriesOrigin::Functions)), ..cloudwatch };
     assert_eq!(Day::with_containers(Some(&functions), &history, at(1)), Some(functions));
 }

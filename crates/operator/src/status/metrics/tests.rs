@@ -8,7 +8,7 @@ use super::*;
 
 const ARN: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// A page with the datapoints of one metric.
+/// Returns a page with the datapoints of one metric.
 pub(in crate::status) fn page(
     id: &str,
     status: &str,
@@ -33,7 +33,7 @@ pub(in crate::status) fn page(
     (200, LoopbackBody::from_cbor(cbor.into_writer()))
 }
 
-/// The CloudWatch response to a caller without permission.
+/// Returns the CloudWatch response to a caller without permission.
 pub fn denied() -> (u16, LoopbackBody) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2)
@@ -48,7 +48,7 @@ fn now() -> Timestamp {
     "2026-11-23T00:22:10Z".parse().unwrap()
 }
 
-async fn asked(server: &Loopback, functions: &[&str]) -> Result<TargetPoints, String> {
+async fn query_target(server: &Loopback, functions: &[&str]) -> Result<TargetPoints, String> {
     let metrics = MetricsClient::for_region_of(
         &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
@@ -63,14 +63,14 @@ fn point(at: i64, value: i64) -> Point {
 }
 
 #[tokio::test]
-async fn points_come_page_by_page_each_to_its_function() {
+async fn paged_points_are_assigned_to_their_functions() {
     let server = Loopback::start_scripted([
         page("q1", "PartialData", &[(1_800_000_300, 4.0)], Some("more")),
         page("q0", "Complete", &[(1_800_000_300, 1.0), (1_800_000_000, 0.0)], Some("yet more")),
         page("q1", "Complete", &[(1_800_000_000, 2.0)], Some("and more")),
         page("q3", "Complete", &[(1_800_000_300, 4320.0)], None),
     ]);
-    let found = asked(&server, &["orders", "bills"]).await.unwrap();
+    let found = query_target(&server, &["orders", "bills"]).await.unwrap();
     let orders = vec![point(1_800_000_300, 1), point(1_800_000_000, 0)];
     let circuit_open = vec![orders, vec![point(1_800_000_300, 4), point(1_800_000_000, 2)]];
     let longest_hold_seconds = vec![point(1_800_000_300, 4320)];
@@ -96,24 +96,24 @@ async fn points_come_page_by_page_each_to_its_function() {
 async fn a_function_without_points_has_none() {
     let server = Loopback::start_scripted([page("q0", "Complete", &[], None)]);
     let nothing = TargetPoints { circuit_open: vec![vec![]; 2], longest_hold_seconds: vec![] };
-    assert_eq!(asked(&server, &["orders", "bills"]).await.unwrap(), nothing);
+    assert_eq!(query_target(&server, &["orders", "bills"]).await.unwrap(), nothing);
 }
 
 #[tokio::test]
 async fn an_unreadable_metric_names_its_permission() {
-    let error = asked(&Loopback::start_scripted([denied()]), &["orders"]).await.unwrap_err();
+    let error = query_target(&Loopback::start_scripted([denied()]), &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: AccessDenied: not authorized");
-    let error = asked(&Loopback::start_scripted([page("q0", "Forbidden", &[], None)]), &["orders"])
+    let error = query_target(&Loopback::start_scripted([page("q0", "Forbidden", &[], None)]), &["orders"])
         .await
         .unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: Forbidden: why");
     let no_such_service = Loopback::start_scripted([(404, json!({ "message": "no such service" }))]);
-    let error = asked(&no_such_service, &["orders"]).await.unwrap_err();
+    let error = query_target(&no_such_service, &["orders"]).await.unwrap_err();
     assert_eq!(error, "cloudwatch:GetMetricData: the response is not from this service (HTTP 404)");
 }
 
 #[tokio::test]
-async fn each_queue_has_points_of_its_age_sends_and_deletions() {
+async fn each_queue_has_its_age_sends_and_deletions() {
     let server = Loopback::start_scripted([
         page("q0", "Complete", &[(1_800_000_000, 60.0)], Some("more")),
         page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
@@ -170,7 +170,7 @@ async fn receives_are_queried_minute_by_minute() {
 }
 
 #[tokio::test]
-async fn alarms_are_queried_by_the_prefix_of_their_names() {
+async fn alarms_are_queried_by_name_prefix() {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricAlarms").array(2);
     cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");

@@ -15,7 +15,7 @@ fn points(points: &[(i64, i64)]) -> Vec<Point> {
     points.iter().map(|(minutes, count)| (ago(*minutes), *count)).collect()
 }
 
-/// The readers of a queue without event source mappings.
+/// Returns the readers of a queue without event source mappings.
 fn readers(messages: &[(i64, i64)], empty: &[(i64, i64)], in_flight: u64) -> Readers {
     let receives = Receives { messages: points(messages), empty: points(empty) };
     Readers::without_mapping(true, None, Some(in_flight), Ok(receives), now())
@@ -38,7 +38,7 @@ fn a_container_is_detected_by_its_receives() {
         "minutes_with_receives": 3,
     });
     assert_eq!(serde_json::to_value(&busy).unwrap(), expected);
-    assert!(!busy.is_steady(), "an audit looks like that, too");
+    assert!(!busy.is_steady(), "an audit looks the same");
 }
 
 #[test]
@@ -53,18 +53,22 @@ fn an_idle_container_is_detected_by_its_long_polls() {
 }
 
 #[test]
-fn no_reader_is_reported_only_if_cloudwatch_counted_no_receive() {
+fn no_reader_is_reported_only_if_cloudwatch_counted_no_receives() {
     let unseen_readers = Readers::NobodySeen { minutes: 15 };
     assert_eq!(readers(&[(3, 0)], &[(3, 0)], 0), unseen_readers);
-    assert_eq!(readers(&[(3, 0), (16, 5)], &[], 7), unseen_readers, "what is in flight was received before");
+    assert_eq!(
+        readers(&[(3, 0), (16, 5)], &[], 7),
+        unseen_readers,
+        "in-flight messages were received earlier"
+    );
     assert_eq!(unseen_readers.describe(), "no reader seen in the last 15 minutes");
     let unknown = readers(&[(16, 5)], &[], 0);
     assert_eq!(unknown.describe(), "its readers are unknown: CloudWatch has no data for the last 15 minutes");
 }
 
 #[test]
-fn messages_in_flight_show_a_reader_without_cloudwatch() {
-    let of = |mappings_known, in_flight| {
+fn messages_in_flight_indicate_a_reader_without_cloudwatch() {
+    let describe = |mappings_known, in_flight| {
         let refused = Err("cloudwatch:GetMetricData: AccessDenied: no".to_owned());
         Readers::without_mapping(mappings_known, None, in_flight, refused, now()).describe()
     };
@@ -89,12 +93,12 @@ fn messages_in_flight_show_a_reader_without_cloudwatch() {
             ),
         ),
     ] {
-        assert_eq!(of(mappings_known, in_flight), expected);
+        assert_eq!(describe(mappings_known, in_flight), expected);
     }
 }
 
 #[test]
-fn receives_of_a_disabled_mapping_show_no_other_reader() {
+fn receives_of_a_disabled_mapping_do_not_indicate_another_reader() {
     let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
     let since = |minutes| {
         Readers::without_mapping(true, Some(ago(minutes)), None, Ok(receives.clone()), now()).describe()
@@ -109,7 +113,7 @@ fn receives_of_a_disabled_mapping_show_no_other_reader() {
 
 /// One mapping was disabled long ago, the other a moment ago.
 #[test]
-fn a_queue_that_was_just_paused_shows_no_container() {
+fn a_queue_paused_just_now_does_not_indicate_a_container() {
     let off = |minutes: i64| LambdaMapping {
         uuid: "u".to_owned(),
         function: "orders".to_owned(),
@@ -121,21 +125,18 @@ fn a_queue_that_was_just_paused_shows_no_container() {
         last_modified: Some(ago(minutes)),
     };
     let receives = Receives { messages: points(&[(2, 0), (6, 50)]), empty: Vec::new() };
-    let beside = |mappings: &[LambdaMapping], receives: Result<Receives, String>| {
+    let infer = |mappings: &[LambdaMapping], receives: Result<Receives, String>| {
         Readers::from_receives(Some(mappings), Some(7), receives, now())
     };
     for mappings in [[off(3), off(900)], [off(900), off(3)]] {
-        assert_eq!(beside(&mappings, Ok(receives.clone())), Readers::NobodySeen { minutes: 3 });
+        assert_eq!(infer(&mappings, Ok(receives.clone())), Readers::NobodySeen { minutes: 3 });
     }
-    assert!(matches!(
-        beside(&[off(900)], Ok(receives)),
-        Readers::SomethingElse { messages_received: 50, .. }
-    ));
+    assert!(matches!(infer(&[off(900)], Ok(receives)), Readers::SomethingElse { messages_received: 50, .. }));
     let refused = || Err("no".to_owned());
     assert_eq!(
-        beside(&[off(3)], refused()),
+        infer(&[off(3)], refused()),
         Readers::NotKnown { why: NotCounted::Failed("no".to_owned()) },
-        "its own are in flight"
+        "its own messages are in flight"
     );
-    assert!(matches!(beside(&[], refused()), Readers::InFlight { messages: 7, .. }));
+    assert!(matches!(infer(&[], refused()), Readers::InFlight { messages: 7, .. }));
 }

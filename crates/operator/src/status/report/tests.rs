@@ -78,10 +78,10 @@ fn blocked_groups_are_listed_with_reason_and_start_time() {
         )]));
     let status = Status { blocked, ..status(vec![source()]) };
     let table = status.render_table(&TextLayout::Whole);
-    let of_groups: Vec<_> =
+    let group_lines: Vec<_> =
         lines(&table).into_iter().skip_while(|line| !line.starts_with("blocked group")).take(4).collect();
     assert_eq!(
-        of_groups,
+        group_lines,
         [
             "blocked group since retries first message reason",
             "account-7 1970-01-01T00:00:07.000Z 3 00000000-0000-4000-8000-000000000001 RETRY_ATTEMPT_EXCEEDED: \
@@ -92,11 +92,11 @@ fn blocked_groups_are_listed_with_reason_and_start_time() {
     );
     let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     assert_eq!(json["blocked"][0]["group"], "account-7");
-    assert_eq!(json["blocked"][0].get("receipt_handle"), None, "with it anyone could delete the message");
+    assert_eq!(json["blocked"][0].get("receipt_handle"), None, "it would let anyone delete the message");
 }
 
 #[test]
-fn unknown_counts_are_not_zero_and_a_container_is_a_reader() {
+fn unknown_counts_are_not_zero_and_containers_are_readers() {
     let read_by = |role, readers| QueueStatus { readers: Some(readers), ..queue(role, &[]) };
     let idle = Readers::SomethingElse {
         mappings_known: true,

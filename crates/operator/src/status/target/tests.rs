@@ -7,7 +7,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// Datapoints from the evening and night of one outage, at these times.
+/// Returns datapoints from the evening and night of one outage, at these times.
 fn points(times: &[&str]) -> Vec<Point> {
     let day = |time: &str| if time.starts_with('2') { "2026-11-22" } else { "2026-11-23" };
     times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3)).collect()
@@ -16,10 +16,10 @@ fn points(times: &[&str]) -> Vec<Point> {
 #[test]
 fn an_outage_starts_with_the_first_point_of_its_last_run() {
     let now = at("2026-11-23T00:22:10Z");
-    let of_before = points(&["20:00", "20:05", "22:50"]); // the last is 20 minutes before the next
+    let earlier = points(&["20:00", "20:05", "22:50"]); // the last one is 20 minutes before the run
     let run = points(&["23:10", "23:15", "23:30", "23:45", "00:00", "00:15"]); // at most 15 minutes apart
     let none = [(at("2026-11-22T23:00:00Z"), 0), (at("2026-11-23T00:20:00Z"), 0)];
-    let mut all = [of_before, run, none.to_vec()].concat();
+    let mut all = [earlier, run, none.to_vec()].concat();
     let expected = OngoingOutage {
         since: at("2026-11-22T23:10:00Z"),
         or_longer: false,
@@ -35,8 +35,8 @@ fn an_outage_starts_with_the_first_point_of_its_last_run() {
     );
 }
 
-/// A sign at 00:04:59 is in the point of 00:00. The next may occur at 00:19:59, and its point of 00:15 may arrive until
-/// 00:21:59.
+/// A sign at 00:04:59 is in the 00:00 point. The next sign may occur at 00:19:59, and its 00:15 point may arrive as
+/// late as 00:21:59.
 #[test]
 fn an_outage_ends_22_minutes_after_its_last_point() {
     let points = points(&["00:00"]);
@@ -116,8 +116,8 @@ fn target_json_has_timestamps_and_seconds() {
     assert_eq!(serde_json::to_string(&TargetStatus::Unknown).unwrap(), r#"{"state":"unknown"}"#);
 }
 
-/// The points that CloudWatch has for signs at these seconds: one per period, with the start of the period as its
-/// timestamp.
+/// Returns the points that CloudWatch has for signs at these seconds: one per period, with the start of the period as
+/// its timestamp.
 fn in_periods(signs: &[i64]) -> Vec<Point> {
     let mut periods: Vec<_> = signs.iter().map(|at| at.div_euclid(300) * 300).collect();
     periods.dedup();
@@ -125,10 +125,9 @@ fn in_periods(signs: &[i64]) -> Vec<Point> {
 }
 
 proptest! {
-    /// This holds at any time of the read, and however late the newest signs are, while signs occur at least every 900
-    /// s.
+    /// Holds at any read time, and regardless of how late the newest signs are, while signs occur at least every 900 s.
     #[test]
-    fn an_outage_is_seen_as_one_as_long_as_it_lasts(
+    fn an_ongoing_outage_is_seen_as_a_single_outage(
         begin in 1_700_000_000..1_800_000_000_i64,
         pauses in vec(0..=900_i64, 0..300),
         after in 0..=900_i64,
@@ -149,7 +148,7 @@ proptest! {
 
     /// The outage ends by itself: 20 minutes after the last sign, plus the maximum delay of a point.
     #[test]
-    fn an_outage_that_is_over_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
+    fn a_past_outage_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
         let now = Timestamp::from_timestamp(last + after, 0).unwrap();
         prop_assert_eq!(OngoingOutage::from_points(&in_periods(&[last]), now), None);
     }

@@ -19,7 +19,7 @@ fn cursor_direction_and_invisible_characters_are_escaped() {
 }
 
 #[test]
-fn words_of_the_worlds_scripts_and_emoji_stay_as_they_are() {
+fn text_in_world_scripts_and_emoji_is_not_escaped() {
     for text in [
         "e\u{301}te\u{301} été",                       // French, decomposed and composed
         "Vie\u{302}\u{323}t Nam, tie\u{302}\u{301}ng", // Vietnamese, decomposed
@@ -41,7 +41,7 @@ fn words_of_the_worlds_scripts_and_emoji_stay_as_they_are() {
 }
 
 #[test]
-fn joiners_and_selectors_where_nothing_needs_them_are_written_out() {
+fn joiners_and_selectors_without_effect_are_escaped() {
     for (text, shown) in [
         ("pay\u{200d}ment\u{200c}s", r"pay\u{200d}ment\u{200c}s"),
         ("😀\u{200d}\u{200d}😀", r"😀\u{200d}\u{200d}😀"),
@@ -73,7 +73,7 @@ fn escaped_json_keeps_its_meaning_and_hides_nothing() {
     }
 }
 
-/// Characters as written by attackers and in all languages.
+/// Generates characters as written by attackers and in all languages.
 fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 28] = [
         "a",
@@ -131,9 +131,9 @@ proptest! {
             }
             prop_assert!(marks <= MARKS_MAX, "{}", shown.escape_unicode());
         }
-        prop_assert_eq!(escape_line(&shown), shown.clone(), "what is shown is shown as it is by the next view");
+        prop_assert_eq!(escape_line(&shown), shown.clone(), "escaping is idempotent");
         let within = format!("<td>{shown}</td>");
-        prop_assert_eq!(escape_line(&format!("<td>{text}</td>")), within, "and within a page, too");
+        prop_assert_eq!(escape_line(&format!("<td>{text}</td>")), within, "escaping works the same in markup");
         let json = serde_json::to_string(&text).unwrap();
         let safe = escape_json(&json);
         prop_assert_eq!(serde_json::from_str::<String>(&safe).unwrap(), text);

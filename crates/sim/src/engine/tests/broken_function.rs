@@ -9,7 +9,7 @@ use redeliver_core::policy::Policy;
 use super::*;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 
-/// A target that is always up, and records the attempts of its messages.
+/// A target that is always up and records the attempts of its messages.
 struct Target<'a> {
     clock: &'a VirtualClock,
     tracker: &'a Mutex<Tracker>,
@@ -40,8 +40,8 @@ impl<F: Function> Function for Broken<'_, F> {
     }
 }
 
-/// The final records by code, the attempts that the target saw, and the duration of the run in seconds.
-fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, Vec<u32>, i64) {
+/// Returns the final records by code, the attempts that the target saw, and the duration of the run in seconds.
+fn run_after_outage(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, Vec<u32>, i64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
@@ -68,8 +68,8 @@ fn after_an_outage_of(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>
         engine.send_messages(messages, pending()).await.unwrap();
         engine.run_functions(&functions, &mut std::io::sink(), pending()).await.unwrap();
         let tracker = tracker.lock().unwrap();
-        let took = (tracker.last_settled_at().unwrap() - start).num_seconds();
-        (tracker.dead_letters().clone(), attempts.lock().unwrap().clone(), took)
+        let duration_seconds = (tracker.last_settled_at().unwrap() - start).num_seconds();
+        (tracker.dead_letters().clone(), attempts.lock().unwrap().clone(), duration_seconds)
     })
 }
 
@@ -84,16 +84,16 @@ fn bodies(count: usize, data: &str) -> Vec<String> {
 
 #[test]
 fn a_function_that_cannot_start_for_an_hour_spends_no_attempt() {
-    let (dead_letters, attempts, took) = after_an_outage_of(3600, &bodies(100, ""));
+    let (dead_letters, attempts, duration_seconds) = run_after_outage(3600, &bodies(100, ""));
     assert_eq!(dead_letters, BTreeMap::new());
     assert_eq!(attempts, [0; 100]);
-    assert!((3600..3600 + 900 + 400).contains(&took), "{took}");
+    assert!((3600..3600 + 900 + 400).contains(&duration_seconds), "{duration_seconds}");
 }
 
 #[test]
-fn a_message_that_kills_the_function_is_dead_after_about_four_hours() {
-    let (dead_letters, attempts, took) = after_an_outage_of(0, &bodies(1, "kills"));
+fn a_message_that_kills_its_function_is_given_up_in_about_4_hours() {
+    let (dead_letters, attempts, duration_seconds) = run_after_outage(0, &bodies(1, "kills"));
     assert_eq!(dead_letters, BTreeMap::from([("ORCHESTRATION_FAILED".to_owned(), 1)]));
     assert!(attempts.is_empty(), "{attempts:?}");
-    assert!((3 * 3600..5 * 3600).contains(&took), "{took}");
+    assert!((3 * 3600..5 * 3600).contains(&duration_seconds), "{duration_seconds}");
 }

@@ -1,4 +1,5 @@
-//! Messages too large for redeliver's additions: an answered call is not repeated, and its reason is preserved.
+//! Messages that are too large for redeliver's additions. An answered call is not repeated, and its reason is
+//! preserved.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -29,7 +30,7 @@ impl Handler for Refuses<'_> {
     }
 }
 
-/// The number of calls for a message, and its final record.
+/// Returns the number of calls for a message, and its final record.
 fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usize, ReceivedMessage) {
     let policy = || Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
@@ -78,7 +79,7 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
     })
 }
 
-/// The code and the last error of a final record, regardless of where they are stored.
+/// Returns the code and the last error of a final record, regardless of where they are stored.
 fn reason(record: &ReceivedMessage) -> Option<(String, String)> {
     let ours = record.attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute);
     match ours {
@@ -134,9 +135,9 @@ fn a_full_message_keeps_its_reason_and_is_not_called_again() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// The file of `redeliver local --final-dlq` cannot store it anywhere else.
+/// Otherwise, the file of `redeliver local --final-dlq` would not contain the reason.
 #[test]
-fn a_final_record_that_is_written_out_has_the_reason_too() {
+fn a_written_final_record_also_has_the_reason() {
     let refused = HandlerError::permanent("HttpStatus.400", "");
     let (_, record) = given_up(Strategy::DelayedResend, full(0, Attributes::new(), None), &refused);
     let mut output = Vec::new();

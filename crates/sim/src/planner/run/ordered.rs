@@ -32,14 +32,14 @@ fn measure_scenario(policy: &str, scenario: &Scenario) -> Measurements {
 fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 1));
     let by_group = in_order.by_group.as_ref().unwrap();
-    // The first message of the group is called at 0, 60, 120 and 180 s, and all messages behind it immediately
-    // afterwards.
+    // The target is called for the first message of the group at 0, 60, 120 and 180 s, and for all messages behind it
+    // immediately afterwards.
     assert_eq!(by_group.up, Some(DelayPercentiles { p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 }));
     assert_eq!(by_group.down.map(|delays| delays.max), Some(180.0));
     assert_eq!(in_order.load.at_second(180), SecondCalls { calls: 20, succeeded: 20 });
     assert_eq!((in_order.calls, in_order.retries, in_order.wasted.while_down), (63, 3, 3));
     assert_eq!((in_order.processed, by_group.overtaken), (60, 0));
-    // Sends, receives, deletes and visibility changes, and one invocation for each receive.
+    // Sends, receives, deletes and visibility changes, and one invocation per receive.
     let Usage { sqs_requests, sqs_fifo_requests, invocations, .. } = in_order.usage;
     assert_eq!((sqs_requests, sqs_fifo_requests), (0.0, f64::from(60 + 63 + 60 + 3)));
     assert_eq!(invocations.count, 63.0);
@@ -49,7 +49,7 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
 }
 
 #[test]
-fn a_larger_batch_takes_fewer_requests() {
+fn a_larger_batch_needs_fewer_requests() {
     let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 10));
     assert_eq!((in_order.calls, in_order.retries, in_order.by_group.unwrap().overtaken), (63, 3, 0));
     // The other groups' messages are received one by one. The twenty of the waiting group arrive as two batches at the
@@ -60,7 +60,7 @@ fn a_larger_batch_takes_fewer_requests() {
 }
 
 #[test]
-fn a_dead_letter_is_two_queues_of_fifo_prices_and_two_of_standard_ones() {
+fn a_dead_letter_is_billed_at_fifo_and_standard_prices() {
     let one = Scenario {
         messages: 1,
         fault: TargetFault::FailureRate(1.0),
@@ -69,8 +69,8 @@ fn a_dead_letter_is_two_queues_of_fifo_prices_and_two_of_standard_ones() {
     let given_up = measure_scenario(r#"{"max_attempts":0,"circuit_breaker":false}"#, &one);
     assert_eq!(given_up.dead_lettered.values().sum::<u64>(), 1);
     let Usage { sqs_requests, sqs_fair_requests, sqs_fifo_requests, invocations, .. } = given_up.usage;
-    // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send. Both keep the
-    // group, for which a fair queue charges extra.
+    // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send. Verdict and final
+    // record keep the group, for which a fair queue charges extra.
     assert_eq!((sqs_fifo_requests, sqs_requests, sqs_fair_requests), (3.0, 4.0, 4.0));
     assert_eq!(invocations.count, 2.0);
 }
@@ -87,6 +87,6 @@ fn the_circuit_breaker_holds_one_message_of_each_group() {
     let held = measure_scenario("{}", &all);
     let breaker = held.circuit_breaker.unwrap();
     assert_eq!((held.processed, held.retries, held.by_group.unwrap().overtaken), (600, 0, 0));
-    // The tenth failure opens it. A 503 spends no attempt, either before or after that.
+    // The tenth failure opens the circuit breaker. A 503 spends no attempt, either before or after that.
     assert_eq!((breaker.openings, breaker.held_messages), (1, 20));
 }

@@ -7,7 +7,7 @@ fn schedule(policy: &str) -> Schedule {
     Schedule::for_policy(&Policy::from_json(policy).unwrap())
 }
 
-/// The earliest, median and latest time of each attempt.
+/// Returns the earliest, median and latest time of each attempt.
 fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
     let attempts = schedule(policy).attempts;
     attempts.iter().map(|at| (at.earliest_seconds, at.median_seconds, at.latest_seconds)).collect()
@@ -21,7 +21,7 @@ fn survives(policy: &str, outage_seconds: u64) -> (f64, f64) {
 const FIXED: &str = r#"{"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 #[test]
-fn without_jitter_each_attempt_has_one_moment() {
+fn without_jitter_each_attempt_has_one_possible_time() {
     assert_eq!(moments(FIXED), [(60, 60, 60), (120, 120, 120), (180, 180, 180)]);
     let doubling = r#"{"max_attempts":5,"backoff":{"kind":"exponential","initial_delay_seconds":5,"max_delay_seconds":30,"jitter":"none"}}"#;
     let at = [5, 15, 35, 65, 95];
@@ -43,7 +43,7 @@ fn the_default_policy_is_spread_over_75_minutes() {
 fn a_message_survives_until_its_last_attempt() {
     assert_eq!(survives(FIXED, 179), (1.0, 1.0));
     assert_eq!(survives(FIXED, 180), (1.0, 1.0), "an attempt in the last second is after the outage");
-    // If a message fails anywhere in 360 s, half of the time at most 180 s are left.
+    // If a message fails at a random time in 360 s, at most 180 s are left in half of the cases.
     assert_eq!(survives(FIXED, 360), (0.0, 0.5));
     let none = r#"{"max_attempts":0}"#;
     assert_eq!((survives(none, 1), moments(none)), ((0.0, 0.0), vec![]));
@@ -67,12 +67,15 @@ fn attempts_after_the_age_limit_are_not_made() {
     let two = r#"{"max_attempts":2,"max_age_seconds":1,"backoff":{"kind":"uniform","max_delay_seconds":1}}"#;
     let schedule = schedule(two);
     assert!((schedule.attempts[1].made - 0.75).abs() < 1e-12);
-    assert!((schedule.last.chances.iter().sum::<f64>() - 1.0).abs() < 1e-12, "each has a last attempt");
+    assert!(
+        (schedule.last.chances.iter().sum::<f64>() - 1.0).abs() < 1e-12,
+        "each message has a last attempt"
+    );
     assert!((schedule.last.chances[0] - 0.25).abs() < 1e-12);
 }
 
 #[test]
-fn delays_of_hours_are_exact_as_well() {
+fn delays_of_hours_are_also_exact() {
     let long = r#"{"long_delays":true,"max_attempts":3,"backoff":{"kind":"schedule","delays_seconds":[3600,43200],"jitter":"half"}}"#;
     assert_eq!(moments(long)[2], (1800 + 2 * 21_600, 2700 + 2 * 32_400, 3600 + 2 * 43_200));
 }

@@ -18,7 +18,7 @@ use redeliver_sim::{Batching, Topology};
 use redeliver_testing::KilledFuture;
 use redeliver_testing::altered::{AlteredQueue, SlowRequests};
 
-/// Four messages: one succeeds, one fails twice first, one fails permanently, one is not a valid message.
+/// Four messages: one succeeds, one fails twice first, one fails permanently, and one is not a valid message.
 const BODIES: [&str; 4] = [
     r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000000"},"data":{}}"#,
     r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#,
@@ -48,7 +48,7 @@ impl Handler for Target<'_> {
     }
 }
 
-/// The functions of `redeliver work`, on queues with request latency.
+/// Runs the functions of `redeliver work` on queues with request latency.
 async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy, stop: &Stop) {
     let (clock, seen) = (&world.clock, &world.seen);
     let slow = |queue| AlteredQueue(SlowRequests { queue, clock });
@@ -110,7 +110,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
 }
 
 /// The state of the messages after a second process has continued.
-struct Ends {
+struct EndState {
     processed: Vec<String>,
     dead: Vec<String>,
     /// See [`Seen`].
@@ -119,7 +119,7 @@ struct Ends {
     died: bool,
 }
 
-fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
+fn end_state_after_kill(strategy: Strategy, policy: &Policy, polls: u32) -> EndState {
     let world = World::new();
     let topology = world
         .clock
@@ -135,14 +135,14 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
     let run = |polls: u32, minutes: u64| {
         let (world, topology) = (&on_source, &topology);
         let stop = Stop::default();
-        let whole = async move {
+        let run_until_stopped = async move {
             let stopped = async {
                 world.seconds(60 * minutes).await;
                 stop.request();
             };
             join(work(world, topology, policy, &stop), stopped).await;
         };
-        world.clock.block_on(KilledFuture { future: Box::pin(whole), polls })
+        world.clock.block_on(KilledFuture { future: Box::pin(run_until_stopped), polls })
     };
     on_source.clock.block_on(on_source.send(&BODIES));
     let died = run(polls, 2).is_none();
@@ -168,16 +168,17 @@ fn ends_after_death(strategy: Strategy, policy: &Policy, polls: u32) -> Ends {
         assert_eq!(on_source.clock.block_on(queue.depth()).unwrap().total(), 0, "{}", queue.url());
     }
     let successes = on_source.seen.successes.lock().unwrap().clone();
-    Ends { processed, dead, successes, died }
+    EndState { processed, dead, successes, died }
 }
 
-/// The successes in runs in which a message had more than one, by message, each with generation and attempt.
-fn loses_nothing(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
+/// Checks that no message is lost, wherever the process is killed. Returns the successes in runs in which a message had
+/// more than one, by message, each with generation and attempt.
+fn check_no_loss(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
     let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();
     let mut deaths = 0;
     for polls in 0.. {
-        let Ends { processed, dead, successes, died } = ends_after_death(strategy, &policy, polls);
+        let EndState { processed, dead, successes, died } = end_state_after_kill(strategy, &policy, polls);
         let mut by_message: BTreeMap<String, Vec<_>> = BTreeMap::new();
         for (message_id, generation, attempt) in successes {
             by_message.entry(message_id).or_default().push((generation, attempt));
@@ -203,33 +204,33 @@ fn loses_nothing(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<
 
 #[test]
 fn a_killed_poller_loses_no_message() {
-    loses_nothing(Strategy::DelayedResend, FIXED);
+    check_no_loss(Strategy::DelayedResend, FIXED);
 }
 
-/// Only its id shows that the message has succeeded before.
+/// Only its id shows that the message has already succeeded.
 #[test]
-fn a_message_that_succeeds_twice_has_one_id_and_a_death_spends_no_attempt() {
-    let copies = loses_nothing(Strategy::DelayedResend, FIXED);
-    let of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
+fn a_message_processed_twice_keeps_its_id_and_a_crash_spends_no_attempt() {
+    let copies = check_no_loss(Strategy::DelayedResend, FIXED);
+    let copies_of = |number: u32| copies.get(&format!("0191f3a2-7b1c-7d3e-8f00-{number:012}"));
     // The target's success was not acknowledged: SQS's redrive does not use an attempt.
-    assert_eq!(of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 0)]])));
+    assert_eq!(copies_of(0), Some(&BTreeSet::from([vec![(0, 0), (0, 0)]])));
     // The same applies to a retry, and to a re-send that was not acknowledged and is repeated.
-    assert_eq!(of(1), Some(&BTreeSet::from([vec![(0, 2), (0, 2)]])));
+    assert_eq!(copies_of(1), Some(&BTreeSet::from([vec![(0, 2), (0, 2)]])));
     assert_eq!(copies.len(), 2);
 }
 
 #[test]
 fn a_killed_poller_loses_no_hopping_message() {
-    loses_nothing(Strategy::DelayedResend, LONG);
+    check_no_loss(Strategy::DelayedResend, LONG);
 }
 
 #[test]
 fn a_killed_poller_loses_no_direct_resend() {
-    loses_nothing(Strategy::DirectResend, FIXED);
-    loses_nothing(Strategy::DirectResend, LONG);
+    check_no_loss(Strategy::DirectResend, FIXED);
+    check_no_loss(Strategy::DirectResend, LONG);
 }
 
 #[test]
 fn a_killed_poller_loses_no_message_hidden_on_its_queue() {
-    loses_nothing(Strategy::Visibility, FIXED);
+    check_no_loss(Strategy::Visibility, FIXED);
 }

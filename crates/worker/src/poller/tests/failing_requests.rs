@@ -12,7 +12,7 @@ fn failed_receives_are_reported_and_retried_after_growing_pauses() {
         Injection::Throttled,
     );
     let healthy = Mutex::new(Vec::new());
-    world.run(world.taking(0), async {
+    world.run(world.record_for(0), async {
         world.send(&["a"]).await;
         for _ in 0..4 {
             world.seconds(61).await;
@@ -31,9 +31,9 @@ fn failed_receives_are_reported_and_retried_after_growing_pauses() {
     assert_eq!(pauses.len(), 9);
     for ((code, pause), least) in pauses.iter().zip([0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 15.0, 15.0, 15.0]) {
         assert_eq!(code, "RequestThrottled");
-        assert!((least..=2.0 * least).contains(pause), "{pause} where {least} is due");
+        assert!((least..=2.0 * least).contains(pause), "{pause} is not between {least} and twice that");
     }
-    assert_eq!(world.seen.bodies().len(), 1, "it came after all");
+    assert_eq!(world.seen.bodies().len(), 1, "it arrived eventually");
     assert_eq!(world.left(), 0);
     let healthy = healthy.into_inner().unwrap();
     assert!(!healthy[0] && healthy[3], "{healthy:?}: not while it failed, and again afterwards");
@@ -48,15 +48,15 @@ fn a_pause_ends_at_the_stop_and_is_short_again_after_a_success() {
         FaultTrigger::Numbers(vec![1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]),
         Injection::LostRequest,
     );
-    let ended = world.run(world.taking(0), world.seconds(60));
+    let ended = world.run(world.record_for(0), world.seconds(60));
     assert_eq!(ended, 60);
     let events = world.seen.events();
     let Event::ReceiveFailed { pause_seconds, .. } = &events[3].1 else { panic!("{events:?}") };
-    assert!(*pause_seconds <= 1.0, "{pause_seconds}: it begins again");
+    assert!(*pause_seconds <= 1.0, "{pause_seconds}: the pauses start over");
 }
 
 #[test]
-fn messages_of_a_lost_answer_come_back() {
+fn messages_of_a_lost_response_are_received_again() {
     let world = World::new();
     world.faults(
         SqsAction::ReceiveMessage,
@@ -64,7 +64,7 @@ fn messages_of_a_lost_answer_come_back() {
         FaultTrigger::Numbers(vec![1]),
         Injection::LostAnswer,
     );
-    world.run(world.taking(0), async {
+    world.run(world.record_for(0), async {
         world.send(&["a"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });
@@ -72,7 +72,7 @@ fn messages_of_a_lost_answer_come_back() {
 }
 
 #[test]
-fn a_delete_that_fails_for_a_while_is_tried_again_entry_by_entry() {
+fn a_temporarily_failing_delete_is_retried_entry_by_entry() {
     for injection in [Injection::Throttled, Injection::Service, Injection::LostRequest, Injection::LostAnswer]
     {
         let world = World::new();
@@ -82,7 +82,7 @@ fn a_delete_that_fails_for_a_while_is_tried_again_entry_by_entry() {
             FaultTrigger::Numbers(vec![1, 3]),
             injection,
         );
-        world.run(world.taking(0), async {
+        world.run(world.record_for(0), async {
             world.send(&["a", "b", "c"]).await;
             world.seconds(1).await;
         });
@@ -100,7 +100,7 @@ fn an_undeletable_record_is_reported_and_comes_back() {
         FaultTrigger::Numbers(vec![2]),
         Injection::Sender,
     );
-    world.run(world.taking(0), async {
+    world.run(world.record_for(0), async {
         world.send(&["a", "b"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });

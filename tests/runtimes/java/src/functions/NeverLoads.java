@@ -2,7 +2,7 @@ package functions;
 
 import com.amazonaws.services.lambda.runtime.events.SQSEvent;
 
-/** Its static initializer fails. */
+/** A class whose static initializer fails. */
 public final class NeverLoads {
     static final int LIMIT = Integer.parseInt("many");
 

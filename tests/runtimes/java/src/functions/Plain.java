@@ -9,7 +9,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/** One record after the other, as Lambda's documentation shows it: what failed is named, without a reason. */
+/** Handles one record after another, as in Lambda's documentation, and returns the failed ones without a reason. */
 public final class Plain implements RequestHandler<SQSEvent, SQSBatchResponse> {
     static {
         Script.load();

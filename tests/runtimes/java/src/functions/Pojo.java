@@ -3,7 +3,7 @@ package functions;
 import com.amazonaws.services.lambda.runtime.events.SQSEvent;
 import java.io.IOException;
 
-/** A method of any name that gets one record as an object. */
+/** A handler method with an arbitrary name that gets one record as an object. */
 public final class Pojo {
     static {
         Script.load();

@@ -5,7 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.IOException;
 import java.util.concurrent.CompletableFuture;
 
-/** Fails as {@code data.does} says. */
+/** Fails according to {@code data.does}. */
 public final class Reasons {
     private static final ObjectMapper JSON = new ObjectMapper();
 

@@ -10,7 +10,7 @@ import java.nio.file.StandardOpenOption;
 import java.util.Map;
 import sun.misc.Signal;
 
-/** A call that {@code data.script} describes: one action for each attempt or crash, {@code ok} after them. */
+/** A call that {@code data.script} describes: one action for each attempt or crash, then {@code ok}. */
 record Script(String action, String text) {
     static final ObjectMapper JSON = new ObjectMapper();
 
@@ -23,7 +23,7 @@ record Script(String action, String text) {
         });
     }
 
-    /** Begins as the process begins, and not with the first call. */
+    /** Loads the class when the process starts, instead of during the first call. */
     static void load() {
         try {
             JSON.readTree("{}");
@@ -32,17 +32,17 @@ record Script(String action, String text) {
         }
     }
 
-    /** Notes the call. */
+    /** Writes the call to the journal. */
     static Script begin(String body, String receives) throws IOException {
         JsonNode message = JSON.readTree(body);
         JsonNode metadata = message.get("metadata");
         JsonNode data = message.get("data");
         int attempt = metadata.path("retry_attempt").asInt();
         int snoozes = metadata.path("snooze_count").asInt();
-        // With the strategy `visibility` SQS counts.
+        // With the strategy `visibility`, SQS counts the attempts.
         int done = attempt + metadata.path("redrive_count").asInt() + Integer.parseInt(receives) - 1;
         String action = data.get("script").path(done).asText("ok");
-        // A snooze spends no attempt: without this it would never end.
+        // A snooze spends no attempt, so a repeated snooze would never end.
         if (action.equals("snooze") && snoozes > 0) {
             action = "ok";
         }
@@ -53,7 +53,7 @@ record Script(String action, String text) {
         return new Script(action, data.path("text").asText());
     }
 
-    /** What the handler of one record returns. */
+    /** Returns the response of a handler for one record. */
     Object answer() {
         switch (action) {
             case "permanent":
@@ -115,7 +115,7 @@ record Script(String action, String text) {
         sleep(Long.MAX_VALUE);
     }
 
-    /** The start of a process that replaces another one takes RESTART_SECONDS. */
+    /** Delays the start of a replacement process by RESTART_SECONDS. */
     private static void pauseRestart() {
         String seconds = System.getenv().getOrDefault("RESTART_SECONDS", "0");
         try (var lines = Files.lines(journal())) {

@@ -28,7 +28,7 @@ public final class Streaming implements RequestStreamHandler {
         Script.JSON.writeValue(output, answer);
     }
 
-    /** An event that is none of SQS's. */
+    /** Handles an event that is not from SQS. */
     private static Map<String, Object> other(JsonNode event) {
         if (event.has("error")) {
             throw new Scripted.Transient(event.get("error").asText());

@@ -1,4 +1,4 @@
-//! A person's actions at the console, in a real browser. Their effects are counted in the queues.
+//! A person's actions in the console, in a real browser. Their effects are counted in the queues.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{EMULATOR, HOSTILE, LARGE, RunningConsole, console_topology, dead_letter, fill_dlq, new_folder};
 
-/// The copies of each message in the source queue, by its number; they stay in flight there.
+/// The number of copies and the body of each message in the source queue, by message number; they stay in flight there.
 async fn sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, String)> {
     let mut found = BTreeMap::<u64, (u32, String)>::new();
     loop {
@@ -36,19 +36,19 @@ async fn sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, String)> {
 }
 
 impl RunningConsole {
-    /// Runs a person's task in a browser, and returns the browser's findings.
+    /// Runs a person's task in a browser and returns the browser's findings.
     async fn run_task(&self, task: &str, mut given: Value) -> Value {
         given["pictures"] = json!(target_dir().join("console"));
         let mut command = Command::new("node");
         command.arg("run.mjs").args([&self.link, task, &given.to_string()]);
         command.current_dir(workspace_root().join("tests/console")).stdin(Stdio::null()).kill_on_drop(true);
-        let output = timeout(PATIENCE, command.output()).await.expect("the browser comes to an end").unwrap();
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{task}: {said}");
-        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{task}: {said}"))
+        let output = timeout(PATIENCE, command.output()).await.expect("the browser finishes").unwrap();
+        let reported = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{task}: {reported}");
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{task}: {reported}"))
     }
 
-    /// The files of the folder whose names begin so.
+    /// The files in the console's folder with this prefix.
     fn files(&self, prefix: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
         let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
@@ -73,7 +73,7 @@ async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     let topology = console_topology().await;
     let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
     let ids = fill_dlq(&topology, &numbers).await;
-    // Found by the names of its queues, as a deployment is.
+    // Discovered by queue names, like a deployment.
     let (_, name) = topology.final_dlq.url.rsplit_once('/').unwrap();
     let [prefix, stage, ..] = name.split('-').collect::<Vec<_>>()[..] else { panic!("{name}") };
     deploy_functions(&format!("{prefix}-{stage}")).await;
@@ -103,7 +103,7 @@ async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     assert!(fleet["row"].as_str().unwrap().contains("-dead-letters (alarm)"), "{fleet}");
     let buttons = console.run_task("onlyReads", json!({})).await;
     assert_eq!(buttons, json!({"buttons": ["Filter"]}));
-    // The console reads the queue again in the background: all of it is given back.
+    // The console reads the queue again in the background and then returns all messages.
     let give_up = Instant::now() + PATIENCE;
     loop {
         let depth = topology.final_dlq.message_counts(&topology.client).await;
@@ -117,15 +117,15 @@ async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     let console = RunningConsole::start_on(&EMULATOR.endpoint_url(), &new_folder(), &more[..4]).await;
     let switched = console.run_task("pausesAndResumes", json!({})).await;
     let line = format!("{prefix}-{stage}-message-processor at {prefix}-{stage}-source");
-    // This deployment has only the one mapping: the page also says so of the other queues.
+    // This deployment has only one mapping; the page has lines for the other queues, too.
     let first_line = |name: &str| switched[name].as_str().and_then(|words| words.lines().next());
     let expected = [format!("{line}: Disabled"), format!("{line}: Enabled")];
     assert_eq!([first_line("paused"), first_line("resumed")], expected.each_ref().map(|line| Some(&**line)));
 }
 
-/// Cookies know no ports, and every port of 127.0.0.1 is the same site.
+/// Cookies ignore ports, and every port of 127.0.0.1 is the same site.
 #[tokio::test]
-async fn a_page_of_another_port_cannot_read_or_change_the_console() {
+async fn a_page_on_another_port_cannot_read_or_change_the_console() {
     let topology = console_topology().await;
     fill_dlq(&topology, &[1]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
@@ -133,12 +133,12 @@ async fn a_page_of_another_port_cannot_read_or_change_the_console() {
     for (name, count) in [("cookies", 3), ("referrers", 3), ("read", 3)] {
         assert_eq!(found[name], json!(vec![""; count]), "{name}");
     }
-    let refused = "Another page asked for this address. Copy the link that `redeliver console` has printed into the browser's \
+    let refused = "Another page requested this address. Copy the link that `redeliver console` printed into the browser's \
                    address bar.";
     for way in ["linked", "posted"] {
         assert!(found[way].as_str().unwrap().contains(refused), "{way}: {found}");
     }
-    // The console may still be looking at it.
+    // The console may still be reading the message.
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await.iter().sum::<u64>(), 1);
     assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 0]);
 }
@@ -158,8 +158,8 @@ async fn repeated_clicks_redrive_edit_and_delete_once() {
         edited["said"],
         json!([
             "It would stay: the edit is refused: the body is not JSON: EOF while parsing an object at line 1 column 1",
-            "It would stay: the edit is refused: it changes /metadata/message_id, which stays as it is",
-            "It can be sent back as it is now."
+            "It would stay: the edit is refused: it changes /metadata/message_id, which cannot be changed",
+            "The edited message can be sent back."
         ])
     );
     let sent = console.run_task("sendsBack", json!({"type": "RETRY_ATTEMPT_EXCEEDED"})).await;
@@ -199,7 +199,7 @@ async fn repeated_clicks_redrive_edit_and_delete_once() {
     );
     assert!(refreshed["row"].as_str().unwrap().contains("LAMBDA_DESTINATION"), "{refreshed}");
     console.run_task("leavesInTime", json!({})).await;
-    assert_eq!(console.files("redeliver-plan-").len(), 3, "nothing half written is left");
+    assert_eq!(console.files("redeliver-plan-").len(), 3, "no partial file is left");
 }
 
 #[tokio::test]
@@ -211,8 +211,8 @@ async fn a_resolved_cause_reappears_with_a_newer_message() {
     let more = ["--known-causes", causes.to_str().unwrap()];
     let console = RunningConsole::start(&topology, &folder, &more).await;
     let resolved = console.run_task("resolvesACause", json!({"by": "orders:42"})).await;
-    let said = resolved["said"].as_str().unwrap();
-    assert!(said.ends_with(" by orders:42. It has not come back."), "{resolved}");
+    let reported = resolved["said"].as_str().unwrap();
+    assert!(reported.ends_with(" by orders:42. It has not come back."), "{resolved}");
     let last = resolved["last"].as_str().unwrap();
     assert!(
         last.contains("RETRY_ATTEMPT_EXCEEDED resolved ") && last.contains(" by orders:42"),
@@ -228,7 +228,7 @@ async fn a_resolved_cause_reappears_with_a_newer_message() {
     assert!(file.contains("\"note\":{") && !file.contains("resolved"), "{file}");
 }
 
-/// A tab stays open while the program dies and is started again.
+/// A tab stays open while the program dies and restarts.
 #[tokio::test]
 async fn an_open_page_keeps_its_input_and_reconnects_to_a_new_console() {
     let topology = console_topology().await;
@@ -269,11 +269,11 @@ async fn an_open_page_keeps_its_input_and_reconnects_to_a_new_console() {
     );
 }
 
-/// Runs a program on a terminal of its own, which it prints as it is.
+/// Runs a program on a new terminal and copies its output unchanged.
 const ON_A_TERMINAL: &str =
     "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
-/// Every user of the machine sees the arguments of a process, so the link is in a private file.
+/// Every user of the machine can see a process's arguments, so the link is in a private file.
 #[tokio::test]
 async fn the_opened_browser_signs_in_without_a_token_in_its_arguments() {
     let topology = console_topology().await;
@@ -295,21 +295,21 @@ async fn the_opened_browser_signs_in_without_a_token_in_its_arguments() {
         let mut process = command.spawn().unwrap();
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let link = lines.next_line().await.unwrap().unwrap().trim_end().to_owned();
-        let said = lines.next_line().await.unwrap().unwrap();
-        (RunningConsole { process, link, folder: folder.clone() }, said)
+        let reported = lines.next_line().await.unwrap().unwrap();
+        (RunningConsole { process, link, folder: folder.clone() }, reported)
     };
-    let (console, said) = open(&["--no-open"]).await;
-    assert!(said.contains("open this link; Ctrl-C ends the console"), "{said}");
+    let (console, reported) = open(&["--no-open"]).await;
+    assert!(reported.contains("open this link; Ctrl-C ends the console"), "{reported}");
     drop(console);
-    let (console, said) = open(&[]).await;
-    assert!(said.contains("opening it in your browser; Ctrl-C ends the console"), "{said}");
+    let (console, reported) = open(&[]).await;
+    assert!(reported.contains("opening it in your browser; Ctrl-C ends the console"), "{reported}");
     let arguments = folder.join("arguments");
     let written = async {
         while !arguments.exists() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, written).await.expect("the opener has run");
+    timeout(PATIENCE, written).await.expect("the opener runs");
     let entered = console.run_task("entersByAFile", json!({"file": folder.join("opened.html")})).await;
     assert_eq!(entered, json!({"address": "/0/"}));
     let arguments = std::fs::read_to_string(arguments).unwrap();
@@ -355,8 +355,9 @@ async fn a_restarted_console_finishes_a_killed_redrive() {
     fill_dlq(&topology, &(0..500).filter(|n| (1..6).contains(&(n % 10))).collect::<Vec<_>>()).await;
     let folder = new_folder();
     let mut console = RunningConsole::start(&topology, &folder, &[]).await;
-    // It must not end before it is killed, however slow the browser is.
-    let begun = console.run_task("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 1})).await;
+    // The redrive must still be running when it is killed, however slow the browser is.
+    let started =
+        console.run_task("startsSlowly", json!({"type": "RETRY_ATTEMPT_EXCEEDED", "rate": 1})).await;
     let [journal] = &console.files("redeliver-redrive-")[..] else { panic!("one journal") };
     while std::fs::read_to_string(journal).unwrap().matches("\"sent\"").count() < 10 {
         assert!(console.process.try_wait().unwrap().is_none(), "it ended too early");
@@ -364,9 +365,9 @@ async fn a_restarted_console_finishes_a_killed_redrive() {
     }
     console.process.kill().await.unwrap();
 
-    // A plan of another set would send again what is in both queues.
+    // A plan with another journal would send the messages that are in both queues again.
     let console = RunningConsole::start(&topology, &folder, &[]).await;
-    let finished = console.run_task("goesOn", json!({"plan": begun["plan"]})).await;
+    let finished = console.run_task("goesOn", json!({"plan": started["plan"]})).await;
     assert_eq!(finished["state"], "interrupted; open it to continue");
     let outcome = finished["outcome"].as_str().unwrap();
     assert!(

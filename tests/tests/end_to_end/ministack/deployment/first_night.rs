@@ -1,5 +1,5 @@
-//! The first night: functions with Powertools and with middy, and queues with bodies without an envelope, that were there
-//! before redeliver.
+//! The first night: existing functions with Powertools and with middy, and existing queues whose bodies have no
+//! envelope.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,7 @@ use tokio::process::Command;
 
 use super::{boto3_script, queue_url, run_boto3, template};
 
-/// A function's name, runtime and handler, and what the errors of its language say of an order without `cents`.
+/// A function's name, runtime and handler, and its language's error message for an order without `cents`.
 const FUNCTIONS: [(&str, &str, &str, &str); 2] = [
     ("powertools", "python3.13", "powertools.handler", "KeyError: 'cents' (at "),
     (
@@ -40,7 +40,7 @@ const BODIES: [&str; 4] = [
 async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
     let cloud = Cloud::start_empty();
     first_night(&cloud, &["bucket", "artefacts"]).await;
-    for (name, runtime, handler, of_a_bug) in FUNCTIONS {
+    for (name, runtime, handler, bug_error) in FUNCTIONS {
         let package = package_function(name);
         let package = package.path().to_str().unwrap();
         let found = first_night(&cloud, &["prepare", name, runtime, handler, package]).await.concat();
@@ -66,13 +66,7 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
         let outputs = boto3_script(&cloud, "boto3_account.py", &["outputs", &prefix], &[]).await.concat();
         let outputs: Outputs = serde_json::from_str(&outputs).unwrap();
         let source = found["url"].as_str().unwrap();
-        three_of_four_orders_die_for_their_own_reasons(
-            &cloud,
-            source,
-            queue_url(&outputs, "FinalDlqUrl"),
-            of_a_bug,
-        )
-        .await;
+        assert_three_of_four_orders_die(&cloud, source, queue_url(&outputs, "FinalDlqUrl"), bug_error).await;
     }
 }
 
@@ -90,20 +84,15 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_construct() {
         context.push(format!("{name}QueueArn={arn}"));
     }
     let outputs = cloud.deploy_of("test/first-night-app.ts", &context).await.unwrap();
-    for (name, _, _, of_a_bug) in FUNCTIONS {
+    for (name, _, _, bug_error) in FUNCTIONS {
         let source = format!("{}/000000000000/{name}", cloud.endpoint_url());
         let final_dlq = queue_url(&outputs, &format!("{name}FinalDlqUrl"));
-        three_of_four_orders_die_for_their_own_reasons(&cloud, &source, final_dlq, of_a_bug).await;
+        assert_three_of_four_orders_die(&cloud, &source, final_dlq, bug_error).await;
     }
 }
 
-/// Sends the orders to a queue, and reads what is given up.
-async fn three_of_four_orders_die_for_their_own_reasons(
-    cloud: &Cloud,
-    source: &str,
-    final_dlq: &str,
-    of_a_bug: &str,
-) {
+/// Sends the orders to a queue, and checks the three that are given up.
+async fn assert_three_of_four_orders_die(cloud: &Cloud, source: &str, final_dlq: &str, bug_error: &str) {
     run_boto3(cloud, &["send", source], &BODIES.map(str::to_owned)).await;
     let mut dead: Vec<_> = run_boto3(cloud, &["receive", final_dlq, "3"], &[])
         .await
@@ -125,7 +114,7 @@ async fn three_of_four_orders_die_for_their_own_reasons(
             "RETRY_ATTEMPT_EXCEEDED",
             format!("{retried} InsufficientFunds: order A-3 needs 600 cents (at "),
         ),
-        (BODIES[3], "RETRY_ATTEMPT_EXCEEDED", format!("{retried} {of_a_bug}")),
+        (BODIES[3], "RETRY_ATTEMPT_EXCEEDED", format!("{retried} {bug_error}")),
     ];
     for ((body, error_type, details), (its_body, its_type, its_details)) in dead.iter().zip(&expected) {
         assert_eq!((body.as_str(), error_type.as_str()), (*its_body, *its_type), "{dead:#?}");
@@ -133,7 +122,7 @@ async fn three_of_four_orders_die_for_their_own_reasons(
     }
 }
 
-/// `attach.py`, as docs/start/template.md has it.
+/// Runs `attach.py` as in docs/start/template.md.
 async fn attach_redeliver(cloud: &Cloud, function: &str, stack: &str) -> String {
     let script = workspace_root().join("examples/template/attach.py");
     let mut python = Command::new(venv_file("bin/python"));
@@ -143,7 +132,7 @@ async fn attach_redeliver(cloud: &Cloud, function: &str, stack: &str) -> String 
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The recipes, with what the one for middy needs beside them.
+/// The recipes, with the packages of the middy recipe.
 fn package_function(name: &str) -> tempfile::TempDir {
     let package = new_folder(name);
     copy_files(&workspace_root().join("examples/recipes"), package.path());

@@ -1,4 +1,4 @@
-//! Functions of users' own, unchanged, with redeliver's layer around them: one in each language, deployed in one stack.
+//! Users' own functions, unmodified, with redeliver's layer: one per language, deployed in one stack.
 
 use redeliver_tests::deployment::{Cloud, Outputs, local_context};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{id, queue_url, run_boto3, summarize_record, test_message};
 
 const APP: &str = "test/functions-app.ts";
-/// As the app names them.
+/// The names in the app.
 const LANGUAGES: [&str; 2] = ["Node", "Python"];
 
 #[tokio::test]
@@ -15,14 +15,14 @@ async fn a_deployed_own_function_hands_off_failures() {
     let outputs = cloud.deploy_of(APP, &local_context()).await.unwrap();
 
     for language in LANGUAGES {
-        messages_are_done_come_back_or_are_explained(&cloud, &outputs, language).await;
+        assert_messages_settle(&cloud, &outputs, language).await;
     }
 
     cloud.destroy_stack().await.unwrap();
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
-async fn messages_are_done_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs, language: &str) {
+async fn assert_messages_settle(cloud: &Cloud, outputs: &Outputs, language: &str) {
     let queue = |name: &str| queue_url(outputs, &format!("{language}{name}Url"));
     let sent = [
         test_message(1, &json!({ "order": "succeeds", "succeeds_at": 0 })),

@@ -1,4 +1,4 @@
-//! The construct's packages, used without this repository: in an empty folder outside of it.
+//! The construct's packages, used without this repository, in an empty folder outside it.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt as _, symlink};
@@ -15,21 +15,21 @@ use tokio::process::Command;
 use super::super::{id, test_message};
 use super::{queue_url, run_boto3, summarize_record};
 
-/// What the strangers' apps say as members.
+/// The policy that the apps of `tests/strangers` set with the construct's properties.
 const POLICY: &str = r#"{"max_attempts":2,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
 
-/// What this machine can run, which is what is in the packages.
+/// The architecture of this machine and of the packages.
 const ARCHITECTURE: &str = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
 const OTHER: &str = if cfg!(target_arch = "aarch64") { "x86-64" } else { "arm64" };
 
-/// An app in a folder of its own.
+/// An app in a separate folder.
 struct App {
     folder: TempDir,
     program: PathBuf,
     arguments: Vec<String>,
 }
 
-/// How an app ended.
+/// The result of an app.
 struct Synthesized {
     succeeded: bool,
     errors: String,
@@ -37,7 +37,7 @@ struct Synthesized {
 }
 
 impl App {
-    /// With the package from npm; what it has for peers is linked, as it is pinned here.
+    /// An app with the npm package; peer dependencies are linked from this repository's pinned versions.
     async fn in_typescript() -> Self {
         let folder = new_folder("app-in-typescript");
         fs::write(folder.path().join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
@@ -73,7 +73,7 @@ impl App {
         Self { folder, program: "node".into(), arguments: vec!["app.js".to_owned()] }
     }
 
-    /// With the wheel; what it asks for is in an environment, as it is pinned here.
+    /// An app with the wheel; its dependencies are in a virtual environment, in this repository's pinned versions.
     async fn in_python() -> Self {
         let folder = new_folder("app-in-python");
         let python = target_dir().join("construct-venv/bin/python");
@@ -94,7 +94,7 @@ impl App {
     async fn synthesize(&self, context: &Value) -> Synthesized {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).current_dir(self.folder.path());
-        // The bridge to Node.js keeps what it has unpacked: the CDK has 200 MB. It knows packages by their hashes.
+        // The bridge to Node.js caches unpacked packages by hash; the CDK alone has 200 MB.
         command.env("JSII_RUNTIME_PACKAGE_CACHE_ROOT", target_dir().join("jsii-cache"));
         synthesize(&mut command, context, self.folder.path().join("cdk.out")).await
     }
@@ -107,7 +107,7 @@ async fn run_command(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {reported}");
 }
 
-/// Runs an app as the CDK's command line does.
+/// Runs an app like the CDK's command line.
 async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -> Synthesized {
     command.env("CDK_CONTEXT_JSON", context.to_string()).env("CDK_OUTDIR", &assembly);
     let output = command.kill_on_drop(true).output().await.unwrap();
@@ -115,7 +115,7 @@ async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -
     Synthesized { succeeded: output.status.success(), errors, assembly }
 }
 
-/// What `cdk.json` has of a new app, and these values.
+/// The context of a new app in `cdk.json`, with these values.
 fn context(prefix: &str, target: &str, architecture: &str) -> Value {
     let file = fs::read_to_string(workspace_root().join("infra/cdk.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
@@ -131,7 +131,7 @@ fn read_template(assembly: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// What the app of this repository makes of the same values.
+/// The template that this repository's app generates from the same values.
 async fn synthesize_repository_app(folder: &Path, mut context: Value) -> Value {
     let policy = folder.join("policy.json");
     fs::write(&policy, POLICY).unwrap();
@@ -144,17 +144,17 @@ async fn synthesize_repository_app(folder: &Path, mut context: Value) -> Value {
     read_template(&made.assembly)
 }
 
-/// The rights of the programs that Lambda is to start.
+/// The file modes of the programs that Lambda starts.
 fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
     let assets = fs::read_dir(assembly).unwrap().map(|entry| entry.unwrap().path().join("bootstrap"));
     assets.filter_map(|file| fs::metadata(file).ok()).map(|file| file.permissions().mode() & 0o777).collect()
 }
 
-async fn is_used_and_deployed(prefix: &str, app: App) {
+async fn assert_package_deploys(prefix: &str, app: App) {
     let target = HttpTargetServer::start().await;
     let context = context(prefix, target.url(), ARCHITECTURE);
     let made = app.synthesize(&context).await;
-    // A finding of cdk-nag would fail it.
+    // A finding of cdk-nag would fail the synthesis.
     assert!(made.succeeded, "{}", made.errors);
     assert_eq!(
         read_template(&made.assembly),
@@ -170,20 +170,20 @@ async fn is_used_and_deployed(prefix: &str, app: App) {
     let records = run_boto3(&cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await;
     let (message_id, error, _, attempts) = summarize_record(&records[0]);
     assert_eq!((message_id, error.as_str(), attempts), (id(1), "RETRY_ATTEMPT_EXCEEDED", json!(2)));
-    assert_eq!([1, 2].map(|n| target.requests_for(&id(n)).len()), [3, 1], "how often the target was called");
-    is_found_by_its_stack(&cloud, &format!("{prefix}-prod")).await;
+    assert_eq!([1, 2].map(|n| target.requests_for(&id(n)).len()), [3, 1], "calls of the target");
+    assert_found_by_stack(&cloud, &format!("{prefix}-prod")).await;
     cloud.destroy_assembly(&made.assembly).await.unwrap();
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
-/// By the outputs that the construct has added.
-async fn is_found_by_its_stack(cloud: &Cloud, stack: &str) {
+/// Finds the deployment by the outputs that the construct adds.
+async fn assert_found_by_stack(cloud: &Cloud, stack: &str) {
     let mut status = Command::new(tested_program("redeliver"));
     status.args(["status", "--stack", stack, "--format", "json"]).env_clear().envs(cloud.client_variables());
     run_command(&mut status).await;
 }
 
-/// Its code is a file of the package.
+/// The setter's code is a file in the package.
 async fn assert_existing_queue_setter(app: &App) {
     let mut context = context("existing", "https://orders.example.com/hook", ARCHITECTURE);
     context["existingSourceQueueArn"] = json!("arn:aws:sqs:eu-west-1:111122223333:orders");
@@ -204,7 +204,7 @@ async fn assert_error_remedy(app: &App) {
         OTHER.replace('-', "_"),
         if OTHER == "arm64" { " (the default)" } else { "" },
         ARCHITECTURE.replace('-', "_"),
-        constant(ARCHITECTURE),
+        architecture_constant(ARCHITECTURE),
     );
     assert!(made.errors.contains(&sentence), "{}", made.errors);
     let made = app.synthesize(&context("orders", "http://orders.example.com/", ARCHITECTURE)).await;
@@ -213,13 +213,13 @@ async fn assert_error_remedy(app: &App) {
     assert!(made.errors.contains(sentence), "{}", made.errors);
 }
 
-/// The app of docs/start/cdk.md, on the architecture of the package.
-async fn synthesizes_the_page_for_the_first_night(app: &App) {
+/// Synthesizes the app of docs/start/cdk.md, with the package's architecture.
+async fn assert_documented_app_synthesizes(app: &App) {
     let page = fs::read_to_string(workspace_root().join("docs/start/cdk.md")).unwrap();
     let (_, code) = code_blocks(&page).find(|(language, _)| *language == "ts").expect("the page has an app");
     let here = format!(
         "new Redeliver(stack, 'Retries', {{ architecture: lambda.Architecture.{},",
-        constant(ARCHITECTURE)
+        architecture_constant(ARCHITECTURE)
     );
     let on_this_machine = code.replace("new Redeliver(stack, 'Retries', {", &here);
     assert_ne!(on_this_machine, code);
@@ -234,27 +234,27 @@ async fn synthesizes_the_page_for_the_first_night(app: &App) {
     assert!(template.contains("Custom::RedeliverSourceQueue"));
 }
 
-/// The CDK's name of an architecture.
-fn constant(architecture: &str) -> &str {
+/// The CDK's constant for an architecture.
+fn architecture_constant(architecture: &str) -> &str {
     if architecture == "arm64" { "ARM_64" } else { "X86_64" }
 }
 
 #[tokio::test]
 async fn a_typescript_app_deploys_the_construct_from_npm() {
     let app = App::in_typescript().await;
-    // A umask took rights away when the package was installed.
+    // As if the package had been installed under a restrictive umask.
     let functions = app.folder.path().join("node_modules/@redeliver/cdk/functions");
     let bootstrap = functions.join(ARCHITECTURE.replace('-', "_")).join("message-processor/bootstrap");
     fs::set_permissions(&bootstrap, fs::Permissions::from_mode(0o600)).unwrap();
     assert_error_remedy(&app).await;
     assert_existing_queue_setter(&app).await;
-    synthesizes_the_page_for_the_first_night(&app).await;
-    is_used_and_deployed("npm", app).await;
+    assert_documented_app_synthesizes(&app).await;
+    assert_package_deploys("npm", app).await;
 }
 
 #[tokio::test]
 async fn a_python_app_deploys_the_construct_from_pip() {
     let app = App::in_python().await;
     assert_error_remedy(&app).await;
-    is_used_and_deployed("pip", app).await;
+    assert_package_deploys("pip", app).await;
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask smoke`, against an emulator.
+//! `cargo xtask smoke` against an emulator.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -24,31 +24,35 @@ async fn the_smoke_test_passes_on_an_emulator_and_lists_its_gaps() {
     let page = report_page(prefix);
     let report: Value =
         serde_json::from_str(&std::fs::read_to_string(page.with_extension("json")).unwrap()).unwrap();
-    let checks: Vec<_> =
-        report["checks"].as_array().unwrap().iter().map(|of| [&of["name"], &of["outcome"]]).collect();
+    let checks: Vec<_> = report["checks"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|check| [&check["name"], &check["outcome"]])
+        .collect();
     let expected = [
         ("a message is processed", "passed"),
         ("a message that fails twice is processed", "passed"),
-        ("what fails for ever, for good, or is no message is explained in the final DLQ", "passed"),
-        ("what fails for good is not called again", "not_checked_here"),
+        ("exhausted, permanent and invalid messages are explained in the final DLQ", "passed"),
+        ("a permanent failure is not retried", "not_checked_here"),
         ("a send to the final DLQ is refused", "not_checked_here"),
-        ("the alarm final-dlq-not-empty goes off", "not_checked_here"),
-        ("a dead letter that is sent back is processed", "passed"),
-        ("a message that SQS moves keeps its receives, attributes and time of sending", "passed"),
-        ("nothing is left", "passed"),
+        ("the alarm final-dlq-not-empty fires", "not_checked_here"),
+        ("a redriven dead letter is processed", "passed"),
+        ("a message moved by SQS keeps its receive count, attributes and send time", "passed"),
+        ("nothing is left behind", "passed"),
     ];
     assert_eq!(json!(checks), json!(expected.map(|(name, outcome)| [name, outcome])), "{reported}");
     for retry in ["seconds_to_retry_1_of_2", "seconds_to_retry_2_of_2"] {
         assert!(report["figures"][retry].as_f64().unwrap() >= 2.0, "early: {report}");
     }
-    assert!(std::fs::read_to_string(&page).unwrap().contains("| passed | nothing is left |"));
+    assert!(std::fs::read_to_string(&page).unwrap().contains("| passed | nothing is left behind |"));
     remove_report(prefix);
 }
 
 #[tokio::test]
 async fn the_smoke_test_creates_nothing_without_consent() {
     let mut smoke = Command::new(tested_program("smoke"));
-    smoke.args(["--emulator", "--prefix", "smoke-unasked"]).stdin(Stdio::null()).kill_on_drop(true);
+    smoke.args(["--emulator", "--prefix", "smoke-unconfirmed"]).stdin(Stdio::null()).kill_on_drop(true);
     let run = smoke.output().await.unwrap();
     assert_eq!(run.status.code(), Some(1));
     let reported = [run.stdout, run.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
@@ -60,7 +64,7 @@ async fn the_smoke_test_creates_nothing_without_consent() {
     assert_eq!(reported[1], "error: nothing was created\n");
 }
 
-/// With a profile, as in an account: the emulator is where the variables say.
+/// With a profile, as for a real account; the environment variables set the emulator's endpoint.
 #[tokio::test]
 async fn an_interrupted_smoke_test_cleans_up_and_duplicates_are_refused() {
     let cloud = Cloud::start().await.unwrap();
@@ -75,7 +79,7 @@ async fn an_interrupted_smoke_test_cleans_up_and_duplicates_are_refused() {
     let second = with_a_profile(&cloud, prefix).output().await.unwrap();
     let refusal = String::from_utf8(second.stderr).unwrap();
     assert!(
-        refusal.starts_with("error: the stack smoke-interrupted exists already (CREATE_COMPLETE)"),
+        refusal.starts_with("error: the stack smoke-interrupted already exists (CREATE_COMPLETE)"),
         "{refusal}"
     );
 
@@ -86,11 +90,11 @@ async fn an_interrupted_smoke_test_cleans_up_and_duplicates_are_refused() {
         ends.push(line);
     }
     assert_eq!(first.wait().await.unwrap().code(), Some(1));
-    // A check may have ended at the same moment.
+    // A check may have finished at the same moment.
     let last = &ends[ends.len() - 3..];
     assert_eq!(
         last,
-        ["FAILED: ran to the end: interrupted", "destroying ...", "passed: nothing is left"],
+        ["FAILED: the run completes: interrupted", "destroying ...", "passed: nothing is left behind"],
         "{ends:?}"
     );
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");

@@ -1,4 +1,4 @@
-//! The other strategies, deployed in one stack: messages through each.
+//! The other strategies, deployed in one stack, with messages through each.
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
@@ -20,21 +20,17 @@ async fn each_deployed_strategy_retries_as_designed() {
     let context = [local_context(), vec![format!("target={}", target.url())]].concat();
     let outputs = cloud.deploy_of(APP, &context).await.unwrap();
 
-    hidden_messages_come_back_or_are_explained(&cloud, &outputs, &target).await;
-    failed_messages_are_sent_again_by_who_called(&cloud, &outputs, &target).await;
-    a_message_with_a_long_delay_hops(&cloud, &outputs, &target).await;
-    each_group_keeps_its_order_and_holds_up_no_other(&cloud, &outputs, &target).await;
-    failed_invocations_come_back_or_are_explained(&cloud, &outputs).await;
+    assert_visibility_strategy(&cloud, &outputs, &target).await;
+    assert_direct_resend(&cloud, &outputs, &target).await;
+    assert_long_delay_hops(&cloud, &outputs, &target).await;
+    assert_groups_keep_order(&cloud, &outputs, &target).await;
+    assert_invocations_settle(&cloud, &outputs).await;
 
     cloud.destroy_stack().await.unwrap();
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
-async fn hidden_messages_come_back_or_are_explained(
-    cloud: &Cloud,
-    outputs: &Outputs,
-    target: &HttpTargetServer,
-) {
+async fn assert_visibility_strategy(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     let source = queue_url(outputs, "HidesSourceUrl");
     let (exhausted, permanent, recovers) = (id(1), id(2), id(3));
     target.script_replies(&exhausted, [Reply::Status(500); 10]);
@@ -50,17 +46,13 @@ async fn hidden_messages_come_back_or_are_explained(
         [(exhausted.as_str(), "RETRY_ATTEMPT_EXCEEDED"), (permanent.as_str(), "NON_RETRYABLE_ERROR")];
     assert_eq!(ends, expected);
     assert!(records[0].2.starts_with("Max retry attempts 2 exceeded"), "{records:?}");
-    // What is done is deleted, and not hidden until later.
+    // Processed messages are deleted, not hidden until later.
     run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "0"], &[]).await;
     let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
-    assert_eq!(calls, [3, 1, 2], "how often the target was called");
+    assert_eq!(calls, [3, 1, 2], "calls of the target");
 }
 
-async fn failed_messages_are_sent_again_by_who_called(
-    cloud: &Cloud,
-    outputs: &Outputs,
-    target: &HttpTargetServer,
-) {
+async fn assert_direct_resend(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     let (exhausted, permanent, recovers) = (id(6), id(7), id(8));
     target.script_replies(&exhausted, [Reply::Status(500); 10]);
     target.script_replies(&permanent, [Reply::Status(422)]);
@@ -80,7 +72,7 @@ async fn failed_messages_are_sent_again_by_who_called(
         })
         .collect();
     ends.sort_by_key(|(id, ..)| id.clone());
-    // Nobody else had a say.
+    // The message-processor decides alone.
     let stage = json!("message-processor");
     let expected = [
         (exhausted.clone(), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2), stage.clone()),
@@ -88,12 +80,12 @@ async fn failed_messages_are_sent_again_by_who_called(
     ];
     assert_eq!(ends, expected);
     let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
-    assert_eq!(calls, [3, 1, 2], "how often the target was called");
+    assert_eq!(calls, [3, 1, 2], "calls of the target");
 }
 
-/// With half an hour to wait it is on the intermediate DLQ with a delay, which only a hop has. That it hops on and arrives in
-/// time is the simulator's to show, whose clock is quicker.
-async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
+/// Checks that a message with a delay of half an hour is on the intermediate DLQ with a delay, which only a hop sets.
+/// The simulator tests the further hops and the arrival, because its clock is faster.
+async fn assert_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     target.script_replies(&id(4), [Reply::Status(500)]);
     run_boto3(cloud, &["send", queue_url(outputs, "HopsSourceUrl")], &[test_message(4, &json!({}))]).await;
     let intermediate_dlq = queue_url(outputs, "HopsIntermediateDlqUrl");
@@ -101,14 +93,11 @@ async fn a_message_with_a_long_delay_hops(cloud: &Cloud, outputs: &Outputs, targ
     assert_eq!(target.requests_for(&id(4)).len(), 1, "nothing is delivered early");
 }
 
-/// The emulator invokes the function for one message of the queue at a time, where Lambda does for one of each group.
-async fn each_group_keeps_its_order_and_holds_up_no_other(
-    cloud: &Cloud,
-    outputs: &Outputs,
-    target: &HttpTargetServer,
-) {
+/// The emulator invokes the function with one message of the queue at a time; Lambda does so with one message per
+/// group.
+async fn assert_groups_keep_order(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     let source = queue_url(outputs, "KeepsOrderSourceUrl");
-    // Longer than the test runs, so that it never interferes.
+    // Longer than the test runs, so the retry never interferes.
     target.script_replies(&id(11), [Reply::RetryAfter(409, 900)]);
     target.script_replies(&id(22), [Reply::Status(409); 2]);
     target.script_replies(&id(31), [Reply::Status(422)]);
@@ -121,7 +110,7 @@ async fn each_group_keeps_its_order_and_holds_up_no_other(
 
     let mut records = final_records(cloud, queue_url(outputs, "KeepsOrderFinalDlqUrl"), 2).await;
     records.sort();
-    // The first of its group is hidden, and the second one waits behind it.
+    // The first message of its group is hidden, and the second waits behind it.
     run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessages", "1"], &[]).await;
     run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "1"], &[]).await;
     let calls = ["waits", "recovers", "refused", "fails"].map(|group| calls_of_group(target, group));
@@ -134,7 +123,7 @@ async fn each_group_keeps_its_order_and_holds_up_no_other(
     assert!(records[1].2.starts_with("Max retry attempts 2 exceeded"), "{records:?}");
 }
 
-async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &Outputs) {
+async fn assert_invocations_settle(cloud: &Cloud, outputs: &Outputs) {
     let arn = format!("{}:$LATEST", queue_url(outputs, "OrdersArn"));
     let recovers = json!({ "id": "recovers", "succeeds_at": 1 });
     let exhausted = json!({
@@ -143,7 +132,7 @@ async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &
     });
     let records = [recovers, exhausted].map(|payload| destination_record(&arn, &payload));
     run_boto3(cloud, &["send", queue_url(outputs, "InvokesRetryUrl")], &records).await;
-    // The emulator's own record has no timestamp: that it comes is all that can be shown with it.
+    // The emulator's own record has no timestamp, so the test can show only that it arrives.
     let never = json!({ "id": "never", "succeeds_at": 9 }).to_string();
     boto3_script(cloud, "boto3_invoke.py", &["orders"], &[never]).await;
 
@@ -152,14 +141,14 @@ async fn failed_invocations_come_back_or_are_explained(cloud: &Cloud, outputs: &
     let done: Value = serde_json::from_str(done["Body"].as_str().unwrap()).unwrap();
     assert_eq!(done, json!({ "order": "recovers", "attempt": 1 }));
     let records = run_boto3(cloud, &["receive", queue_url(outputs, "InvokesFinalDlqUrl"), "2"], &[]).await;
-    let of = |order: &str| records.iter().find(|record| record.contains(order)).unwrap();
-    let (_, error_type, details, _) = summarize_record(of("exhausted"));
+    let find_record = |order: &str| records.iter().find(|record| record.contains(order)).unwrap();
+    let (_, error_type, details, _) = summarize_record(find_record("exhausted"));
     assert_eq!(error_type, "RETRY_ATTEMPT_EXCEEDED");
     assert!(details.starts_with("Max retry attempts 2 exceeded"), "{details}");
-    assert_ne!(summarize_record(of("never")).1, "-");
+    assert_ne!(summarize_record(find_record("never")).1, "-");
 }
 
-/// As Lambda writes it ("Capturing records of Lambda asynchronous invocations").
+/// The record as Lambda writes it ("Capturing records of Lambda asynchronous invocations").
 fn destination_record(arn: &str, payload: &Value) -> String {
     json!({
         "version": "1.0",
@@ -177,7 +166,7 @@ fn destination_record(arn: &str, payload: &Value) -> String {
     .to_string()
 }
 
-/// Message id, error type and details of so many final records.
+/// The message id, the error type and the details of this number of final records.
 async fn final_records(cloud: &Cloud, url: &str, count: usize) -> Vec<(String, String, String)> {
     let records = run_boto3(cloud, &["receive", url, &count.to_string()], &[]).await;
     records

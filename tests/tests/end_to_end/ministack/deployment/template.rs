@@ -60,7 +60,7 @@ async fn sam_deploys_each_variant_of_the_templates() {
     let sent = [test_message(3, &json!({})), test_message(4, &json!({ "fails": true }))];
     let (dead, error_type, details, attempt) = dead_letter(&cloud, "invoices-stack", &[], &sent).await;
     assert_eq!((dead, error_type, attempt), (id(4), "RETRY_ATTEMPT_EXCEEDED".to_owned(), json!(2)));
-    // The emulator has a type of its own for what a function raises.
+    // The emulator has its own error type for a function's exceptions.
     assert!(details.starts_with("Max retry attempts 2 exceeded; last error "), "{details}");
     assert!(details.ends_with(": always"), "{details}");
 
@@ -79,26 +79,26 @@ async fn sam_deploys_each_variant_of_the_templates() {
     assert_eq!(alarm_actions(&cloud, "invoices-").await, ["[[],[]]"]);
 }
 
-/// `sam deploy`, as docs/template.md has it, of the template with this in its name.
+/// Runs `sam deploy`, as in docs/template.md, with the template whose file name contains `variant`.
 pub(super) async fn deploy_template(
     cloud: &Cloud,
     stack: &str,
-    of: &str,
+    variant: &str,
     account: &Value,
     parameters: &Value,
 ) {
     let directory = release_folder();
     let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{stack}.yaml"));
-    // JSON is YAML, which SAM recognizes by the file's name.
+    // JSON is valid YAML; SAM recognizes the format by the file's name.
     std::fs::write(&file, parameters.to_string()).unwrap();
     let mut sam = Command::new(venv_file("bin/sam"));
     sam.args(["deploy", "--no-progressbar", "--capabilities", "CAPABILITY_IAM", "--stack-name", stack]);
-    sam.arg("--template").arg(directory.join(format!("redeliver-{of}{ARCHITECTURE}.template.yaml")));
+    sam.arg("--template").arg(directory.join(format!("redeliver-{variant}{ARCHITECTURE}.template.yaml")));
     sam.args(["--s3-bucket", account["bucket"].as_str().unwrap()]);
     sam.arg("--parameter-overrides").arg(format!("file://{}", file.display()));
     sam.env_clear().envs(cloud.client_variables()).env("SAM_CLI_TELEMETRY", "0");
     let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("sam");
-    // It asks PyPI for a newer version of itself: not in a test.
+    // Without this, SAM asks PyPI for a newer version of itself.
     sam.env("HOME", home).env("HTTPS_PROXY", "http://127.0.0.1:9");
     sam.current_dir(&directory).kill_on_drop(true);
     let output = sam.output().await.unwrap();
@@ -106,7 +106,7 @@ pub(super) async fn deploy_template(
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&printed));
 }
 
-/// Sends messages to a stack, in a group if one is given, and waits for the one that dies.
+/// Sends messages to a stack, optionally in a group, and waits for the one that becomes a dead letter.
 async fn dead_letter(
     cloud: &Cloud,
     stack: &str,
@@ -119,7 +119,7 @@ async fn dead_letter(
     summarize_record(&run_boto3(cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
 }
 
-/// What the alarms of a stack do when they go off and when they are over, each once.
+/// The actions of a stack's alarms when they fire and when they clear, without duplicates.
 async fn alarm_actions(cloud: &Cloud, prefix: &str) -> Vec<String> {
     let mut actions = account_call(cloud, &["alarms", prefix]).await;
     actions.sort();

@@ -1,4 +1,4 @@
-//! `redeliver` on a terminal or in a pipeline: errors and reports show where, not what.
+//! `redeliver` on a terminal or in a pipeline: errors and reports show the place, not the value.
 
 use std::process::Stdio;
 
@@ -10,13 +10,13 @@ use tokio::process::Command;
 
 use super::*;
 
-/// Standard output and standard error.
+/// Runs the program and returns the standard output and the standard error.
 async fn redeliver(arguments: &[&str]) -> (String, String) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION).stdin(Stdio::null());
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     let ended = tokio::time::timeout(PATIENCE, command.output());
-    let output = ended.await.expect("it ends").unwrap();
+    let output = ended.await.expect("the program ends").unwrap();
     let [stdout, stderr] = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap());
     (stdout, stderr)
 }
@@ -41,7 +41,7 @@ fn lines() -> Vec<String> {
 }
 
 #[tokio::test]
-async fn local_and_check_report_without_values() {
+async fn local_and_check_print_no_values() {
     let (messages, target) = (file(&lines()), HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(500); 9]);
     let url = format!("{}?key={QUERY}", target.url());
@@ -70,7 +70,7 @@ async fn local_and_check_report_without_values() {
 }
 
 #[tokio::test]
-async fn send_and_redrive_report_without_values() {
+async fn send_and_redrive_print_no_values() {
     let (topology, endpoint) = (new_topology().await, Ministack::shared().endpoint_url());
     let messages = file(&lines());
     let (stdout, stderr) = redeliver(&[
@@ -94,14 +94,14 @@ async fn send_and_redrive_report_without_values() {
     }
     let redrive = ["redrive", "--queue", &topology.final_dlq.url, "--to", &topology.source.url];
     let redrive = [&redrive[..], &["--endpoint-url", &endpoint]].concat();
-    for (filter, said) in [
+    for (filter, expected) in [
         (&["--where", ".body + 1"][..], "cannot calculate with two values"),
         (&["--where", ".body.data.text | tonumber"], "whose text may quote the message"),
         (&["--where", "error(.body)"], "whose text may quote the message"),
         (&["--edit", ".body.data.text[]"], "cannot use a value as "),
     ] {
         let (stdout, stderr) = redeliver(&[&redrive[..], filter].concat()).await;
-        assert!(format!("{stdout}{stderr}").contains(said), "{said}: {stdout}{stderr}");
+        assert!(format!("{stdout}{stderr}").contains(expected), "{expected}: {stdout}{stderr}");
         secrets().assert_absent("standard output", &stdout);
         secrets().assert_absent("standard error", &stderr);
     }
@@ -113,9 +113,9 @@ async fn send_and_redrive_report_without_values() {
 }
 
 #[tokio::test]
-async fn an_aws_that_does_not_answer_is_reported_without_credentials() {
-    let nobody = "http://127.0.0.1:9";
-    let (queue, messages) = (format!("{nobody}/000000000000/q"), file(&lines()[..1]));
+async fn an_unresponsive_aws_is_reported_without_credentials() {
+    let unused_endpoint = "http://127.0.0.1:9";
+    let (queue, messages) = (format!("{unused_endpoint}/000000000000/q"), file(&lines()[..1]));
     for arguments in [
         &["audit", "--queue", &queue][..],
         &["redrive", "--queue", &queue, "--to", &queue],
@@ -124,10 +124,10 @@ async fn an_aws_that_does_not_answer_is_reported_without_credentials() {
     ] {
         let mut command = Command::new(tested_program("redeliver"));
         command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION);
-        command.env("AWS_ENDPOINT_URL", nobody).env("AWS_MAX_ATTEMPTS", "1").stdin(Stdio::null());
+        command.env("AWS_ENDPOINT_URL", unused_endpoint).env("AWS_MAX_ATTEMPTS", "1").stdin(Stdio::null());
         let output = command.output().await.unwrap();
-        let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        assert!(!output.status.success() && !said.is_empty(), "{arguments:?}");
-        secrets().assert_absent("what it says", &said);
+        let reported = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        assert!(!output.status.success() && !reported.is_empty(), "{arguments:?}");
+        secrets().assert_absent("the output", &reported);
     }
 }

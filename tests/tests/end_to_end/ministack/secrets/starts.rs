@@ -1,23 +1,23 @@
-//! Functions that do not start say why, without a value.
+//! Functions that fail to start report the reason without any value.
 
 use redeliver_tests::fake_aws::FakeAws;
 use redeliver_tests::settings::PATIENCE;
 
 use super::*;
 
-/// Starts a function that cannot; all that it says.
-async fn refused(name: &str, variables: &[(&str, &str)]) -> String {
+/// Starts a function that cannot start, and returns all of its output.
+async fn failed_start_output(name: &str, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::new(bundle_path(name));
     command.env_clear().env("AWS_REGION", "eu-west-1").envs(loud_variables()).envs(variables.iter().copied());
     let ended = tokio::time::timeout(PATIENCE, command.output());
-    let output = ended.await.expect("it ends").unwrap();
+    let output = ended.await.expect("the program ends").unwrap();
     assert!(!output.status.success(), "{variables:?}");
-    let said = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-    secrets().assert_absent(name, &said);
-    said
+    let reported = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+    secrets().assert_absent(name, &reported);
+    reported
 }
 
-/// The settings of a message-processor that starts.
+/// Valid settings of a message-processor.
 const GOOD: [(&str, &str); 4] = [
     ("SOURCE_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/source"),
     ("INTERMEDIATE_DLQ_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/intermediate"),
@@ -36,34 +36,39 @@ async fn wrong_settings_are_named_without_their_values() {
         ("TARGET_ALLOW_HTTP", QUERY),
         ("MAX_CONCURRENCY", QUERY),
     ];
-    let said = refused("message-processor", &wrong).await;
+    let reported = failed_start_output("message-processor", &wrong).await;
     for (name, _) in wrong {
-        assert!(said.contains(&format!("- {name} ")), "{name}: {said}");
+        assert!(reported.contains(&format!("- {name} ")), "{name}: {reported}");
     }
     for target in [
         "Rw8queryJ3pGk5Hy2",
         "http://Rw8queryJ3pGk5Hy2.com/?a=Rw8queryJ3pGk5Hy2",
         "https://[Rw8queryJ3pGk5Hy2/",
     ] {
-        let said = refused("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", target)]).await;
-        assert!(said.contains("- TARGET is "), "{said}");
+        let reported =
+            failed_start_output("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", target)]).await;
+        assert!(reported.contains("- TARGET is "), "{reported}");
     }
     let policy = format!(r#"{{"max_attempts":"{QUERY}","backoff":{{"kind":"{QUERY}"}}}}"#);
-    let said = refused("failed-message-processor", &[("RETRY_POLICY", &policy)]).await;
-    assert!(said.contains("/max_attempts") && said.contains("/backoff/kind"), "{said}");
-    let said = refused("final-dlq-annotator", &[("FINAL_DLQ_URL", QUERY)]).await;
-    assert!(said.contains("- FINAL_DLQ_URL is not a queue's URL"), "{said}");
+    let reported = failed_start_output("failed-message-processor", &[("RETRY_POLICY", &policy)]).await;
+    assert!(reported.contains("/max_attempts") && reported.contains("/backoff/kind"), "{reported}");
+    let reported = failed_start_output("final-dlq-annotator", &[("FINAL_DLQ_URL", QUERY)]).await;
+    assert!(reported.contains("- FINAL_DLQ_URL is not a queue's URL"), "{reported}");
     let wrong = [("RETRY_QUEUE_URL", QUERY), ("FUNCTION_ARNS", QUERY), ("RETRY_POLICY", &policy)];
-    let said = refused("async-retry-handler", &wrong).await;
-    assert!(said.contains("- FUNCTION_ARNS entry 1 is not") && said.contains("/backoff/kind"), "{said}");
-    // Everything right, but nothing there that Lambda would set.
+    let reported = failed_start_output("async-retry-handler", &wrong).await;
+    assert!(
+        reported.contains("- FUNCTION_ARNS entry 1 is not") && reported.contains("/backoff/kind"),
+        "{reported}"
+    );
+    // All settings are valid, but Lambda's own variables are missing.
     let target = format!("https://example.com/{QUERY}?key={QUERY}");
-    let said = refused("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", &target)]).await;
-    assert!(said.contains("- AWS_LAMBDA_RUNTIME_API is missing"), "{said}");
+    let reported =
+        failed_start_output("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", &target)]).await;
+    assert!(reported.contains("- AWS_LAMBDA_RUNTIME_API is missing"), "{reported}");
 }
 
 #[tokio::test]
-async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
+async fn an_unusable_secret_is_refused_without_its_text() {
     let text = |secret: Value| (200, json!({ "SecretString": secret.to_string() }));
     for (answer, reason) in [
         (text(json!(HEADER)), "is not a JSON object"),
@@ -95,7 +100,7 @@ async fn a_secret_that_cannot_be_used_is_refused_without_its_text() {
         let arn = "arn:aws:secretsmanager:eu-west-1:000000000000:secret:headers";
         let more =
             [("TARGET_HEADERS_SECRET_ARN", arn), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws.endpoint_url())];
-        let said = refused("message-processor", &[&GOOD[..], &more].concat()).await;
-        assert!(said.contains(reason), "{reason}: {said}");
+        let reported = failed_start_output("message-processor", &[&GOOD[..], &more].concat()).await;
+        assert!(reported.contains(reason), "{reason}: {reported}");
     }
 }

@@ -1,4 +1,4 @@
-//! Every kind of success and failure, by every kind of target.
+//! Every kind of success and failure, with every kind of target.
 
 use redeliver_tests::fake_aws::{FakeAws, FakeInvocation};
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
@@ -11,12 +11,12 @@ use super::*;
 
 const FUNCTION: &str = "arn:aws:lambda:eu-west-1:000000000000:function:orders";
 
-async fn tap() -> Tap {
+async fn start_tap() -> Tap {
     Tap::start(&Ministack::shared().endpoint_url()).await
 }
 
-/// Bodies that are no messages, each with canaries.
-fn invalid() -> Vec<String> {
+/// Invalid bodies, each with canaries.
+fn invalid_bodies() -> Vec<String> {
     vec![
         format!("no JSON: {BODY}"),
         format!(r#"{{"metadata":{{"message_id":"{METADATA}"}},"data":{{"text":"{BODY}"}}}}"#),
@@ -29,7 +29,7 @@ fn invalid() -> Vec<String> {
     ]
 }
 
-/// A schema that the last of [`invalid`] breaks.
+/// A schema that the last body of [`invalid_bodies`] violates.
 fn data_schema() -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("data-schema"));
     std::fs::write(&path, r#"{"properties":{"n":{"type":"integer"}}}"#).unwrap();
@@ -38,7 +38,7 @@ fn data_schema() -> String {
 
 #[tokio::test]
 async fn secrets_of_an_http_target_stay_out_of_logs() {
-    let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, tap().await);
+    let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, start_tap().await);
     let secret = json!({ "Authorization": format!("Bearer {HEADER}"), "X-Api-Key": HEADER }).to_string();
     let aws = FakeAws::with_secret(&secret).await;
     for (n, replies) in [
@@ -52,7 +52,7 @@ async fn secrets_of_an_http_target_stay_out_of_logs() {
         target.script_replies(&id(n), replies);
     }
     send(&topology, (0..=6).map(|n| message(n, &json!({})))).await;
-    send(&topology, invalid()).await;
+    send(&topology, invalid_bodies()).await;
     let mut setup = loud(TopologySetup::for_http_target(&format!("{}?key={QUERY}", target.url())), &tap);
     setup.processor_variables.extend([
         ("TARGET_TIMEOUT_SECONDS", "1".to_owned()),
@@ -90,7 +90,7 @@ async fn secrets_of_an_http_target_stay_out_of_logs() {
 
 #[tokio::test]
 async fn secrets_of_a_lambda_target_stay_out_of_logs() {
-    let (topology, tap) = (new_topology().await, tap().await);
+    let (topology, tap) = (new_topology().await, start_tap().await);
     let aws = FakeAws::start((500, json!({})), LAMBDA_LOG).await;
     let error = FakeInvocation::FunctionError(ERROR_TYPE, ERROR_TEXT);
     let refused = |status, code| FakeInvocation::Refused(status, code, LAMBDA_REFUSAL);
@@ -115,7 +115,7 @@ async fn secrets_of_a_lambda_target_stay_out_of_logs() {
     let records = final_records(&topology).await;
     let types: Vec<_> = records.iter().map(|record| record.error_type.as_str()).collect();
     assert_eq!(types.len(), 2, "{types:?} {}", running.full_log());
-    // The function's own text is for the readers of the DLQ.
+    // The function's own error message is for the DLQ's readers.
     let exhausted = records.iter().find(|record| record.error_type == "RETRY_ATTEMPT_EXCEEDED").unwrap();
     assert_eq!(exhausted.dead_letter["cause"], json!({ "type": ERROR_TYPE, "message": ERROR_TEXT }));
     let too_large = records.iter().find(|record| record.error_type == "NON_RETRYABLE_ERROR").unwrap();
@@ -124,7 +124,7 @@ async fn secrets_of_a_lambda_target_stay_out_of_logs() {
 
 #[tokio::test]
 async fn secrets_of_a_rust_handler_stay_out_of_logs() {
-    let (topology, tap, journal) = (new_topology().await, tap().await, new_journal());
+    let (topology, tap, journal) = (new_topology().await, start_tap().await, new_journal());
     let scripts = [
         json!(["ok"]),
         json!(["panic"]),
@@ -143,7 +143,7 @@ async fn secrets_of_a_rust_handler_stay_out_of_logs() {
     assert_nothing_leaked(&running, &topology, &tap);
     let records = final_records(&topology).await;
     let permanent = records.iter().find(|record| record.error_type == "NON_RETRYABLE_ERROR").unwrap();
-    assert_eq!(permanent.dead_letter["cause"]["message"], format!("\"{ERROR_TEXT}\""), "its own words");
+    assert_eq!(permanent.dead_letter["cause"]["message"], format!("\"{ERROR_TEXT}\""), "its own message");
     let panicked = records.iter().find(|record| record.error_type == "RETRY_ATTEMPT_EXCEEDED").unwrap();
     assert_eq!(panicked.dead_letter["cause"]["type"], "Panic");
     let ours = format!("{} {}", panicked.error_details, panicked.dead_letter);
@@ -152,7 +152,7 @@ async fn secrets_of_a_rust_handler_stay_out_of_logs() {
 
 #[tokio::test]
 async fn secrets_stay_out_of_logs_while_sqs_fails() {
-    let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, tap().await);
+    let (topology, target, tap) = (new_topology().await, HttpTargetServer::start().await, start_tap().await);
     tap.fail_sends_to(&topology.intermediate.url);
     target.script_replies(&id(0), [Reply::Status(500)]);
     send(&topology, [message(0, &json!({})), message(1, &json!({}))]).await;

@@ -1,4 +1,4 @@
-//! The container image: unpacked by a program that is not ours, and run as it says.
+//! The container image, unpacked by a third-party program and run with its own configuration.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -19,12 +19,12 @@ const AUTHORITIES: &str = "etc/ssl/certs/ca-certificates.crt";
 /// An unpacked image.
 pub(super) struct UnpackedImage {
     folder: TempDir,
-    /// OCI's runtime configuration, as it follows from the image's.
+    /// OCI's runtime configuration, derived from the image's.
     config: Value,
 }
 
 impl UnpackedImage {
-    /// umoci checks each digest and each size on the way.
+    /// Unpacks the image; umoci checks each digest and each size.
     pub(super) async fn unpack() -> Self {
         let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };
         let version = env!("CARGO_PKG_VERSION");
@@ -40,7 +40,7 @@ impl UnpackedImage {
         let name = format!("{}:redeliver:{version}", layout.display());
         let bundle = image.folder.path().join("bundle");
         run(Command::new("umoci").args(["unpack", "--rootless", "--image", &name]).arg(bundle)).await;
-        // As large as what was unpacked.
+        // The layout is as large as the unpacked image.
         fs::remove_dir_all(layout).unwrap();
         let config = fs::read_to_string(image.folder.path().join("bundle/config.json")).unwrap();
         image.config = serde_json::from_str(&config).unwrap();
@@ -55,7 +55,7 @@ impl UnpackedImage {
         fs::read_to_string(self.path(inside)).unwrap()
     }
 
-    /// The image's own command line and variables, as its user, with nothing of this machine's files in sight.
+    /// The image's own command line and variables, as its own user, without access to this machine's files.
     pub(super) fn command(&self) -> Command {
         let process = &self.config["process"];
         let strings = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
@@ -66,7 +66,7 @@ impl UnpackedImage {
             chroot.arg(self.path(""));
             chroot
         } else {
-            // Ubuntu allows it after `sysctl kernel.apparmor_restrict_unprivileged_userns=0`.
+            // Ubuntu allows this after `sysctl kernel.apparmor_restrict_unprivileged_userns=0`.
             let mut unshare = Command::new("unshare");
             unshare.args(["--user", &format!("--map-user={user}"), &format!("--map-group={group}")]);
             unshare.arg(format!("--root={}", self.path("").display())).arg("--wd=/");
@@ -78,7 +78,7 @@ impl UnpackedImage {
         command
     }
 
-    /// `redeliver work` on the tests' queues.
+    /// `redeliver work` with the test's queues.
     fn work(&self, topology: &TestTopology, target: &str) -> Command {
         let mut command = self.command();
         command.arg("work").args(ALL).args(["--wait", "2s"]);
@@ -88,7 +88,7 @@ impl UnpackedImage {
     }
 }
 
-/// Runs it to its end; what it says.
+/// Runs a command to its end and returns its output.
 async fn run(command: &mut Command) -> String {
     let output = command.output().await.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -101,9 +101,9 @@ async fn the_image_runs_the_program_as_an_unprivileged_user() {
     let process = &image.config["process"];
     assert_eq!((&process["args"], &process["cwd"]), (&json!(["/usr/bin/redeliver"]), &json!("/")));
     assert_eq!((&process["user"]["uid"], &process["user"]["gid"]), (&json!(65532), &json!(65532)));
-    let said = run(image.command().arg("--version")).await;
-    assert!(said.starts_with(&format!("redeliver {} (commit ", env!("CARGO_PKG_VERSION"))), "{said}");
-    // Nobody can write there: neither the image's user nor a group.
+    let printed = run(image.command().arg("--version")).await;
+    assert!(printed.starts_with(&format!("redeliver {} (commit ", env!("CARGO_PKG_VERSION"))), "{printed}");
+    // Neither the image's user nor its group can write to the file.
     assert_eq!(fs::metadata(image.path("usr/bin/redeliver")).unwrap().mode() & 0o7777, 0o755);
     assert_eq!(fs::metadata(image.path(AUTHORITIES)).unwrap().mode() & 0o7777, 0o644);
 }
@@ -135,14 +135,14 @@ async fn the_image_processes_queues_until_sigterm() {
         (new_topology().await, HttpTargetServer::start().await, UnpackedImage::unpack().await);
     target.script_replies(&id(1), [Reply::Status(410)]);
     target.script_replies(&id(2), [Reply::Status(500)]);
-    // Whoever runs a container puts it there.
+    // The container's runtime normally provides this file.
     fs::write(image.path("etc/hosts"), "127.0.0.1 target.test\n").unwrap();
     let url = target.url().replace("127.0.0.1", "target.test");
     let mut command = image.work(&topology, &url);
     command.env("TARGET_ALLOW_HTTP", "true");
     let mut working = Working::start(command).await;
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
 
     assert_eq!(working.get("/healthz").await.0, 200);
     assert_eq!(working.get("/readyz").await, (200, json!({ "ready": true })));
@@ -161,7 +161,7 @@ async fn the_image_processes_queues_until_sigterm() {
     assert_eq!(records[0].error_type, "NON_RETRYABLE_ERROR");
 }
 
-/// The same call with and without one more authority in the image's file: so the file decides.
+/// The same call with and without one more authority in the image's file, so only the file can make the difference.
 #[tokio::test]
 async fn the_image_trusts_targets_by_its_bundled_authorities() {
     let (image, authority) = (UnpackedImage::unpack().await, TestAuthority::new());
@@ -178,7 +178,7 @@ async fn the_image_trusts_targets_by_its_bundled_authorities() {
         command.env("RETRY_POLICY", r#"{"max_attempts":0,"circuit_breaker":false}"#);
         let mut working = Working::start(command).await;
         topology.send_batch([test_message(0, &json!({}))]).await;
-        settle(&topology).await;
+        wait_until_settled(&topology).await;
         working.signal("TERM", "stopping").await;
         let (code, events) = working.end().await;
 
@@ -203,6 +203,6 @@ async fn every_certificate_file_of_the_image_is_a_certificate() {
         store.add(certificate.unwrap()).unwrap();
     }
     assert_eq!(store.len(), image.text(AUTHORITIES).matches("-----BEGIN CERTIFICATE-----").count());
-    // Mozilla's list: between 120 and 160 for years.
+    // Mozilla's list has had between 120 and 160 certificates for years.
     assert!(store.len() > 100, "{}", store.len());
 }

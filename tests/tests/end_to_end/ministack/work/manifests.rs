@@ -8,9 +8,9 @@ use redeliver_tests::settings::{venv_file, workspace_root};
 use super::image::UnpackedImage;
 use super::*;
 
-/// What a manifest says of its container.
+/// A container in a manifest.
 struct Container {
-    /// Of each process.
+    /// The arguments of each process.
     arguments: Vec<Vec<String>>,
     variables: BTreeMap<String, String>,
     /// The time between SIGTERM and SIGKILL.
@@ -33,7 +33,7 @@ async fn the_kubernetes_manifest_runs_the_worker() {
     let deployment = manifests.iter().find(|one| one["kind"] == "Deployment").unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
-    let mut variables = named(&container["env"], "name", "value");
+    let mut variables = to_variables(&container["env"], "name", "value");
     assert_eq!(variables.remove("AWS_REGION").as_deref(), Some("eu-central-1"));
     let grace_seconds = pod["terminationGracePeriodSeconds"].as_u64().unwrap();
     assert_eq!(
@@ -50,7 +50,7 @@ async fn the_kubernetes_manifest_runs_the_worker() {
         assert_eq!(container[probe]["httpGet"], json!({ "path": path, "port": port["name"] }));
     }
     let arguments = serde_json::from_value(container["args"].clone()).unwrap();
-    runs(Container { arguments: vec![arguments], variables, grace_seconds }).await;
+    assert_container_runs(Container { arguments: vec![arguments], variables, grace_seconds }).await;
 }
 
 #[tokio::test]
@@ -59,21 +59,21 @@ async fn the_ecs_task_definition_runs_the_worker() {
     let task = &template["Resources"]["Task"]["Properties"];
     let container = &task["ContainerDefinitions"][0];
     let command = container["Command"].as_array().unwrap();
-    let of =
-        |function: &str| command.iter().map(|text| substituted(text).replace("Function", function)).collect();
-    let arguments = ALL.iter().map(|function| of(function)).collect();
-    let variables = named(&container["Environment"], "Name", "Value");
+    let arguments_for =
+        |function: &str| command.iter().map(|text| substitute(text).replace("Function", function)).collect();
+    let arguments = ALL.iter().map(|function| arguments_for(function)).collect();
+    let variables = to_variables(&container["Environment"], "Name", "Value");
     assert_eq!(
         (&container["ReadonlyRootFilesystem"], &container["User"]),
         (&json!(true), &json!("65532:65532"))
     );
     assert_eq!(container["PortMappings"][0]["ContainerPort"], 8080);
     let grace_seconds = container["StopTimeout"].as_u64().unwrap();
-    runs(Container { arguments, variables, grace_seconds }).await;
+    assert_container_runs(Container { arguments, variables, grace_seconds }).await;
 }
 
-/// With the tests' queues, target and port in place of the manifest's.
-async fn runs(container: Container) {
+/// Runs a container with the test's queues, target and port.
+async fn assert_container_runs(container: Container) {
     let Container { arguments, variables, grace_seconds } = container;
     let names: Vec<_> = variables.keys().map(String::as_str).collect();
     assert_eq!(names, VARIABLES);
@@ -85,7 +85,7 @@ async fn runs(container: Container) {
     let (mut working, mut functions) = (Vec::new(), Vec::new());
     for mut arguments in arguments {
         let port = arguments.pop();
-        assert_eq!(port.as_deref(), Some("--health=0.0.0.0:8080"), "and `start` gives another one");
+        assert_eq!(port.as_deref(), Some("--health=0.0.0.0:8080"), "replaced below");
         let span = |name: &str| {
             let text = arguments.iter().find_map(|argument| argument.strip_prefix(name)).unwrap();
             text.strip_suffix('s').unwrap().parse::<u64>().unwrap()
@@ -102,7 +102,7 @@ async fn runs(container: Container) {
         working.push(Working::start(command).await);
     }
     topology.send_batch([test_message(0, &json!({}))]).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     for mut one in working {
         let (status, report) = one.get("/healthz").await;
         assert_eq!(status, 200);
@@ -115,7 +115,7 @@ async fn runs(container: Container) {
     assert_eq!(target.requests_for(&id(0)).len(), 1);
 }
 
-/// Both are plain YAML.
+/// Parses a manifest. Both are plain YAML.
 async fn documents(example: &str) -> Vec<Value> {
     const READ: &str = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let file = fs::File::open(workspace_root().join("examples").join(example)).unwrap();
@@ -124,13 +124,13 @@ async fn documents(example: &str) -> Vec<Value> {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-fn named(list: &Value, name: &str, value: &str) -> BTreeMap<String, String> {
-    let entry = |one: &Value| (substituted(&one[name]), substituted(&one[value]));
+fn to_variables(list: &Value, name: &str, value: &str) -> BTreeMap<String, String> {
+    let entry = |one: &Value| (substitute(&one[name]), substitute(&one[value]));
     list.as_array().unwrap().iter().map(entry).collect()
 }
 
-/// A text, perhaps with `Fn::Sub`, as CloudFormation makes it for the queues `orders-…`.
-fn substituted(text: &Value) -> String {
+/// A string, possibly with `Fn::Sub`, resolved like CloudFormation does for the queues `orders-…`.
+fn substitute(text: &Value) -> String {
     let text = text.as_str().or_else(|| text["Fn::Sub"].as_str()).or_else(|| text["Ref"].as_str()).unwrap();
     text.replace("${Prefix}", "orders")
 }

@@ -7,8 +7,8 @@ use super::*;
 use crate::ministack::calls_of_group;
 use crate::ministack::redrive::{journal, redrive, redrive_from, report};
 
-/// The topology with a FIFO source queue, and that queue's DLQ.
-async fn ordered() -> (TestTopology, TestQueue) {
+/// The topology with a FIFO source queue, and the DLQ of that queue.
+async fn fifo_topology() -> (TestTopology, TestQueue) {
     let (mut topology, name) = (new_topology().await, unique_name("e2e"));
     let client = &topology.client;
     let dlq = TestQueue::create(client, &format!("{name}-source-dlq.fifo"), None).await;
@@ -39,7 +39,7 @@ fn ordered_command(
     command.env_remove("INTERMEDIATE_DLQ_URL").env("STRATEGY", "ordered").env("BATCH_SIZE", batch);
     command.env("VISIBILITY_TIMEOUT_SECONDS", "30").env("RETENTION_SECONDS", "345600");
     command.env("SOURCE_DLQ_URL", &source_dlq.url);
-    // A receive of the killed process is an attempt in batches of one.
+    // In batches of one, a receive by the killed process counts as an attempt.
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
     command.env("RETRY_POLICY", policy);
     command
@@ -48,7 +48,7 @@ fn ordered_command(
 #[tokio::test]
 async fn groups_keep_their_order_through_failures_and_a_killed_process() {
     for batch in ["1", "10"] {
-        let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+        let ((topology, source_dlq), target) = (fifo_topology().await, HttpTargetServer::start().await);
         target.script_replies(&id(1), [Reply::Status(500), Reply::Status(500)]);
         target.script_replies(&id(6), [Reply::Status(410), Reply::Status(410)]);
         target.script_replies(&id(11), [Reply::Hang]);
@@ -64,7 +64,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
         killed.process.kill().await.unwrap();
 
         let mut working = Working::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
-        settle(&topology).await;
+        wait_until_settled(&topology).await;
         working.signal("TERM", "stopping").await;
         assert_eq!(working.end().await.0, Some(0));
         for (group, numbers) in [("a", 0..4), ("b", 5..9), ("c", 10..14)] {
@@ -76,7 +76,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
             });
             assert_eq!(first, Vec::from_iter(numbers), "{batch}: {called:?}");
         }
-        // One more if the process was killed after the answer.
+        // One more call if the process was killed after the response.
         let failing = calls_of_group(&target, "a").iter().filter(|n| **n == 1).count();
         assert!((3..=4).contains(&failing), "{batch}: {failing}");
         let records = final_records(&topology).await;
@@ -84,7 +84,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
             (record.error_type.clone(), record.body["metadata"]["message_id"].as_str().unwrap().to_owned())
         };
         let ends: Vec<_> = records.iter().map(end).collect();
-        // Twice if the process was killed after its verdict was sent, and before the message was deleted.
+        // Two if the process was killed after it sent the verdict, but before it deleted the message.
         assert!((1..=2).contains(&ends.len()), "{batch}: {ends:?}");
         assert!(
             ends.iter().all(|end| *end == ("NON_RETRYABLE_ERROR".to_owned(), id(6))),
@@ -95,13 +95,13 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
 
 #[tokio::test]
 async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
-    let ((mut topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+    let ((mut topology, source_dlq), target) = (fifo_topology().await, HttpTargetServer::start().await);
     let command = ordered_command(&topology, &source_dlq, &target, "1");
-    // As if SQS had moved them there.
+    // As if SQS had moved the messages there.
     topology.source = source_dlq;
     send(&topology, "a", 0..2).await;
     let mut working = Working::start(command).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
     let records = final_records(&topology).await;
@@ -111,11 +111,11 @@ async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
 
 #[tokio::test]
 async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
-    let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+    let ((topology, source_dlq), target) = (fifo_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(422)]);
     send(&topology, "a", 0..3).await;
     let mut working = Working::start(ordered_command(&topology, &source_dlq, &target, "1")).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2]);
     let dead = journal();
     let mut audit = Command::new(tested_program("redeliver"));
@@ -124,37 +124,37 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     assert_eq!(audit.output().await.unwrap().status.code(), Some(3), "it has a dead letter");
 
     let output = redrive(&topology, &journal(), &[]).output().await.unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    let planned: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{said}"));
-    assert_eq!((output.status.code(), &planned["planned"]), (Some(0), &json!(1)), "{said}");
+    let output_text = String::from_utf8(output.stderr).unwrap();
+    let planned: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{output_text}"));
+    assert_eq!((output.status.code(), &planned["planned"]), (Some(0), &json!(1)), "{output_text}");
     let remark = "the source queue is a FIFO queue: each dead letter goes to the end of its group, behind messages that \
                   were sent later; ";
-    assert!(said.contains(remark), "{said}");
+    assert!(output_text.contains(remark), "{output_text}");
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2], "not sent yet");
 
-    // Behind one that is called again and again.
+    // Behind a message that is called again and again.
     target.script_replies(&id(3), [Reply::Status(409); 3]);
     send(&topology, "a", 3..5).await;
     let (first, apply) = (journal(), ["--apply", "--watch", "0s"]);
     let (code, done) = report(redrive(&topology, &first, &apply)).await;
     assert_eq!((code, &done["sent"]), (Some(0), &json!(1)), "{done}");
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     let called = [0, 1, 2, 3, 3, 3, 3, 4, 1];
     assert_eq!(calls_of_group(&target, "a"), called);
 
     let (code, done) = report(redrive(&topology, &first, &apply)).await;
     assert_eq!((code, &done["sent"]), (Some(0), &json!(0)), "{done}");
-    // The same dead letter is sent again if the journal is lost.
+    // Without its journal, the same dead letter is sent again.
     let again = redrive_from(&[dead.to_str().unwrap()], &topology.source.url, &journal(), &apply);
     let (code, done) = report(again).await;
     assert_eq!((code, &done["sent"]), (Some(0), &json!(1)), "{done}");
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     assert_eq!(calls_of_group(&target, "a"), called, "no copy");
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
 }
 
-/// `redeliver unblock` on these queues.
+/// Runs `redeliver unblock` on these queues.
 async fn unblock(blocked: &TestQueue, source: &TestQueue, arguments: &[&str]) -> (Option<i32>, Value) {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("unblock").args(arguments).args(["--queue", &blocked.url, "--source", &source.url]);
@@ -169,7 +169,7 @@ async fn unblock(blocked: &TestQueue, source: &TestQueue, arguments: &[&str]) ->
     report(command).await
 }
 
-async fn until_calls(target: &HttpTargetServer, group: &str, calls: &[u32]) {
+async fn wait_for_calls(target: &HttpTargetServer, group: &str, calls: &[u32]) {
     let give_up = Instant::now() + PATIENCE;
     while calls_of_group(target, group) != calls {
         assert!(Instant::now() < give_up, "{:?}, not {calls:?}", calls_of_group(target, group));
@@ -179,7 +179,7 @@ async fn until_calls(target: &HttpTargetServer, group: &str, calls: &[u32]) {
 
 #[tokio::test]
 async fn blocked_groups_wait_until_a_person_decides() {
-    let ((topology, source_dlq), target) = (ordered().await, HttpTargetServer::start().await);
+    let ((topology, source_dlq), target) = (fifo_topology().await, HttpTargetServer::start().await);
     let blocked = TestQueue::create(&topology.client, &unique_name("e2e-blocked"), None).await;
     target.script_replies(&id(1), [Reply::Status(409), Reply::Status(409)]);
     target.script_replies(&id(6), [Reply::Status(422)]);
@@ -193,10 +193,10 @@ async fn blocked_groups_wait_until_a_person_decides() {
         command
     })
     .await;
-    until_calls(&target, "a", &[0, 1, 1]).await;
-    until_calls(&target, "b", &[5, 6]).await;
+    wait_for_calls(&target, "a", &[0, 1, 1]).await;
+    wait_for_calls(&target, "b", &[5, 6]).await;
 
-    // A notice is visible after a minute.
+    // A notice becomes visible after a minute.
     let give_up = Instant::now() + PATIENCE;
     let listed = loop {
         let (code, listed) = unblock(&blocked, &topology.source, &[]).await;
@@ -223,12 +223,12 @@ async fn blocked_groups_wait_until_a_person_decides() {
 
     let (code, retried) = unblock(&blocked, &topology.source, &["a", "--retry", "--apply"]).await;
     assert_eq!((code, &retried["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{retried}");
-    until_calls(&target, "a", &[0, 1, 1, 1, 2]).await;
+    wait_for_calls(&target, "a", &[0, 1, 1, 1, 2]).await;
     let backup = journal().with_extension("jsonl");
     let take_out = ["b", "--backup", backup.to_str().unwrap(), "--apply"];
-    let (code, taken) = unblock(&blocked, &topology.source, &take_out).await;
-    assert_eq!((code, &taken["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{taken}");
-    until_calls(&target, "b", &[5, 6, 7]).await;
+    let (code, released) = unblock(&blocked, &topology.source, &take_out).await;
+    assert_eq!((code, &released["groups"][0]["unblocked"]), (Some(0), &json!(true)), "{released}");
+    wait_for_calls(&target, "b", &[5, 6, 7]).await;
     let (code, none) = unblock(&blocked, &topology.source, &[]).await;
     assert_eq!((code, &none["groups"]), (Some(0), &json!([])));
 
@@ -241,8 +241,8 @@ async fn blocked_groups_wait_until_a_person_decides() {
     sends.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     let sent = sends.output().await.unwrap();
     assert_eq!(sent.status.code(), Some(0), "{}", String::from_utf8_lossy(&sent.stderr));
-    until_calls(&target, "b", &[5, 6, 7, 6]).await;
-    settle(&topology).await;
+    wait_for_calls(&target, "b", &[5, 6, 7, 6]).await;
+    wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
     assert!(final_records(&topology).await.is_empty());

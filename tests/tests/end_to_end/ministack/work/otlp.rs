@@ -10,7 +10,7 @@ use super::*;
 const PROCESSOR: &str = "message-processor";
 const RETRIER: &str = "failed-message-processor";
 
-/// An attribute's value, as text.
+/// An attribute's value as a string.
 fn attribute(attributes: &BTreeMap<String, Value>, name: &str) -> Option<String> {
     let value = attributes.get(name)?;
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
@@ -33,12 +33,12 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     let mut working = Working::start(command).await;
     topology.send_batch([test_message(0, &json!({}))]).await;
     let give_up = Instant::now() + PATIENCE;
-    // Spans come while it works, not only at its end.
+    // Spans are exported while the worker runs, not only at its end.
     while spans_of_kind(&receiver.received_spans(), PROCESSOR, "SPAN_KIND_CONSUMER").len() < 2 {
         assert!(Instant::now() < give_up, "{:?}", receiver.received_spans());
         sleep(Duration::from_millis(20)).await;
     }
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     let (code, lines) = working.end().await;
     assert_eq!(code, Some(0));
@@ -47,10 +47,10 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     let mut attempts = spans_of_kind(&spans, PROCESSOR, "SPAN_KIND_CONSUMER");
     attempts.sort_by_key(|attempt| attempt.start_nanos);
     let [first, second] = attempts[..] else { panic!("{spans:?}") };
-    let of_attempt = |attempt: &ReceivedSpan, name| attribute(&attempt.attributes, name).unwrap();
-    let numbers = [first, second].map(|attempt| of_attempt(attempt, "redeliver.retry_attempt"));
+    let attempt_attribute = |attempt: &ReceivedSpan, name| attribute(&attempt.attributes, name).unwrap();
+    let numbers = [first, second].map(|attempt| attempt_attribute(attempt, "redeliver.retry_attempt"));
     assert_eq!(numbers, ["0", "1"]);
-    let verdicts = [first, second].map(|attempt| of_attempt(attempt, "redeliver.verdict"));
+    let verdicts = [first, second].map(|attempt| attempt_attribute(attempt, "redeliver.verdict"));
     assert_eq!(verdicts, ["transient", "processed"]);
     let is_last = |attributes: &BTreeMap<String, Value>| {
         attribute(attributes, "redeliver.link").as_deref() == Some("last_attempt")
@@ -83,16 +83,16 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
 #[tokio::test]
 async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
-    // Nobody accepts: the kernel takes connections and requests, and no answer comes.
+    // Nothing accepts: the kernel completes connections and buffers requests, but no response comes.
     let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
     let mut command = command(&topology, target.url(), &[PROCESSOR, "--wait", "1s"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).env("OTEL_BSP_SCHEDULE_DELAY", "1");
     let mut working = Working::start(command).await;
     topology.send_batch([test_message(0, &json!({}))]).await;
-    until_called(&target).await;
+    wait_until_called(&target).await;
     topology.send_batch([test_message(1, &json!({}))]).await;
-    settle(&topology).await;
+    wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     let (code, events) = working.end().await;
     assert_eq!(code, Some(0));

@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// The outcome of a response with an endless body, and the number of times the client hung up.
-async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualClock) {
+/// Makes a call whose response body does not end. Returns its outcome, the server and the clock.
+async fn call_with_unfinished_body(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualClock) {
     let (server, clock) = (Loopback::start([answer]).await, ManualClock::default());
     let target = target_at(server.url(), &clock);
     let message = message("{}");
@@ -13,7 +13,7 @@ async fn unended(answer: Answer) -> (Result<(), HandlerError>, Loopback, ManualC
 
 /// The outcome is known once the head arrives, without waiting for a clock or the body.
 #[tokio::test]
-async fn an_outcome_by_the_head_waits_for_no_body() {
+async fn an_http_outcome_needs_only_the_head() {
     for (answer, expected) in [
         (Answer::dripping(200), Ok(())),
         (Answer::unfinished(201, 10), Ok(())),
@@ -21,15 +21,15 @@ async fn an_outcome_by_the_head_waits_for_no_body() {
         (Answer::dripping(400), Err((ErrorType::HttpStatus(400), FailureKind::Permanent))),
         (Answer::dripping(503), Err((ErrorType::HttpStatus(503), FailureKind::Transient))),
     ] {
-        let (outcome, _server, _clock) = unended(answer).await;
+        let (outcome, _server, _clock) = call_with_unfinished_body(answer).await;
         assert_eq!(outcome.map_err(|error| (error.error_type, error.kind)), expected);
     }
 }
 
 #[tokio::test]
-async fn an_answer_whose_body_drips_or_hangs_is_left_after_a_second() {
+async fn a_dripping_or_hanging_body_is_abandoned_after_a_second() {
     for answer in [Answer::dripping(200), Answer::unfinished(200, 10)] {
-        let (outcome, server, clock) = unended(answer).await;
+        let (outcome, server, clock) = call_with_unfinished_body(answer).await;
         assert_eq!(outcome, Ok(()));
         while clock.sleeps().is_empty() {
             tokio::task::yield_now().await;
@@ -41,16 +41,17 @@ async fn an_answer_whose_body_drips_or_hangs_is_left_after_a_second() {
 }
 
 #[tokio::test]
-async fn no_more_than_64_kib_of_an_answer_is_waited_for() {
+async fn a_response_over_64_kib_is_not_waited_for() {
     for body_bytes in [ANSWER_BYTES_MAX + 1, 16 * 1024 * 1024] {
-        let (outcome, server, _stands_still) = unended(Answer::unfinished(200, body_bytes)).await;
+        let (outcome, server, _stopped_clock) =
+            call_with_unfinished_body(Answer::unfinished(200, body_bytes)).await;
         assert_eq!(outcome, Ok(()));
         server.until(|server| server.left() == 1).await;
     }
 }
 
 #[tokio::test]
-async fn unread_response_bodies_hold_64_connections_at_most() {
+async fn unread_response_bodies_hold_at_most_64_connections() {
     let server = Loopback::start((0..65).map(|_| Answer::unfinished(200, 10))).await;
     let clock = ManualClock::default();
     let target = target_at(server.url(), &clock);
@@ -63,7 +64,7 @@ async fn unread_response_bodies_hold_64_connections_at_most() {
 }
 
 #[tokio::test]
-async fn a_connection_is_used_again_by_the_next_call() {
+async fn a_connection_is_reused_by_the_next_call() {
     let server = Loopback::start((0..5).map(|_| Answer::kept(200, &[], r#"{"done":true}"#))).await;
     let target = target(server.url(), LONG);
     for _ in 0..5 {
@@ -73,7 +74,7 @@ async fn a_connection_is_used_again_by_the_next_call() {
 }
 
 #[tokio::test]
-async fn a_connection_that_was_closed_during_a_freeze_gets_no_request() {
+async fn a_connection_closed_during_a_freeze_gets_no_request() {
     let server = ClosingServer::start(200);
     let target = target(server.url(), LONG);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));

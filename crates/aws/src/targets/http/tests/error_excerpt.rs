@@ -10,7 +10,7 @@ fn excerpt() -> Option<ErrorExcerpt> {
 }
 
 #[tokio::test]
-async fn a_failed_response_is_recorded_with_the_named_values() {
+async fn an_error_response_is_recorded_with_the_selected_values() {
     let server = Loopback::start([Answer::kept(422, &[], PROBLEM), Answer::kept(200, &[], PROBLEM)]).await;
     let target = target(server.url(), LONG).with_error_excerpt(excerpt());
     let error = target.handle(&message("{}")).await.unwrap_err();
@@ -19,19 +19,19 @@ async fn a_failed_response_is_recorded_with_the_named_values() {
     let error_type = ErrorType::HttpProblem(422, "currency_missing".to_owned());
     assert_eq!(error, HandlerError::permanent(error_type, details));
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
-    assert_eq!(server.connections(), 1, "the connection is used again");
+    assert_eq!(server.connections(), 1, "the connection is reused");
 }
 
 #[tokio::test]
-async fn without_the_setting_nothing_of_a_body_is_recorded() {
+async fn nothing_from_a_body_is_recorded_without_the_setting() {
     let server = Loopback::start([Answer::new(422, &[], PROBLEM)]).await;
     let error = target(server.url(), LONG).handle(&message("{}")).await.unwrap_err();
     assert_eq!(error, HandlerError::permanent(ErrorType::HttpStatus(422), "HTTP 422 Unprocessable Entity"));
 }
 
-/// The outcome with a manual clock, which ends the wait for the body.
+/// A manual clock ends the wait for the body.
 #[tokio::test]
-async fn a_body_that_does_not_end_is_left_after_a_second_and_the_status_counts() {
+async fn an_endless_error_body_is_abandoned_after_a_second_and_the_status_counts() {
     for (answer, sleeps) in [
         (Answer::dripping(503), 1),
         (Answer::unfinished(503, 10), 1),
@@ -57,7 +57,7 @@ async fn a_body_that_does_not_end_is_left_after_a_second_and_the_status_counts()
 }
 
 #[tokio::test]
-async fn values_are_read_from_a_whole_document_alone_though_its_body_does_not_end() {
+async fn values_are_extracted_only_from_a_complete_document() {
     for (cut, error_type) in [
         (0, ErrorType::HttpProblem(422, "currency_missing".to_owned())),
         (1, ErrorType::HttpStatus(422)),
@@ -71,9 +71,9 @@ async fn values_are_read_from_a_whole_document_alone_though_its_body_does_not_en
     }
 }
 
-/// Otherwise a known status would be lost at the very end.
+/// Otherwise, a known status would be lost at the deadline.
 #[tokio::test]
-async fn a_body_is_waited_for_until_the_end_of_the_call_at_most() {
+async fn the_wait_for_a_body_ends_at_the_calls_deadline() {
     let (server, clock) = (Loopback::start([Answer::unfinished(422, 10)]).await, ManualClock::default());
     let target = target_at(server.url(), &clock).with_error_excerpt(excerpt());
     let end = clock.now() + Duration::from_millis(200);

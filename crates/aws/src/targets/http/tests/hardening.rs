@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 
 #[tokio::test]
-async fn a_request_has_these_headers_and_no_others() {
+async fn a_request_has_only_the_expected_headers() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let evil = [("Host", "evil.com"), ("X-Evil", "1\r\nX-Worse: 1"), ("Idempotency-Key", "another")];
     let attributes = evil.map(|(name, value)| (name.to_owned(), Attribute::string(value)));
@@ -19,7 +19,7 @@ async fn a_request_has_these_headers_and_no_others() {
     target(server.url(), LONG).handle(&message).await.unwrap();
     let request = server.request();
     assert_eq!(request.header("idempotency-key"), [message.message_id]);
-    // No `accept-encoding`: nothing is ever decompressed. No cookies, no `connection`, no `expect`.
+    // No `accept-encoding`, so no response is ever decompressed. No cookies, no `connection`, no `expect`.
     let names = [
         "accept",
         "content-length",
@@ -47,21 +47,21 @@ async fn a_cookie_is_not_kept() {
 }
 
 #[tokio::test]
-async fn a_head_without_end_is_an_error_before_it_fills_the_memory() {
+async fn an_endless_head_fails_before_it_fills_memory() {
     let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
     let error = soon(call(&server, LONG)).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.InvalidResponse".into(), FailureKind::Transient));
 }
 
 #[tokio::test]
-async fn a_server_that_never_begins_tls_is_left_after_the_time_for_a_connection() {
+async fn a_server_that_never_starts_tls_hits_the_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let error = soon(target(&url, LONG).handle(&message("{}"))).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.ConnectTimeout".into(), FailureKind::Transient));
 }
 
-/// A poisoned name server, which resolves every name to `decoy`.
+/// A poisoned name server, which resolves every name to this address.
 struct Rebound(SocketAddr);
 
 impl Resolve for Rebound {
@@ -72,8 +72,8 @@ impl Resolve for Rebound {
 }
 
 #[tokio::test]
-async fn localhost_is_this_machine_without_a_name_server() {
-    // Nothing listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
+async fn localhost_resolves_to_loopback_without_dns() {
+    // No server listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
     let decoy = Rebound("127.0.0.2:0".parse().unwrap());
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let endpoint = public(&server.url().replace("127.0.0.1", "localhost"));
@@ -85,7 +85,7 @@ async fn localhost_is_this_machine_without_a_name_server() {
 
 /// The schema only allows UUIDs, but programs that call the handler directly have no schema.
 #[tokio::test]
-async fn a_message_id_that_would_end_its_line_is_not_sent() {
+async fn a_message_id_with_a_control_character_is_not_sent() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let target = target(server.url(), LONG);
     for message_id in ["a\r\nX-Evil: 1", "a\nHost: evil.com", "\r", "\0", "a\r\n\r\nPOST /evil HTTP/1.1"] {
@@ -97,7 +97,7 @@ async fn a_message_id_that_would_end_its_line_is_not_sent() {
 
 /// "The Transport Layer Security (TLS) Protocol Version 1.3", RFC 8446, section 4.1.2; ALPN is RFC 7301.
 #[tokio::test]
-async fn tls_1_2_and_1_3_are_offered_and_http_1_1_alone() {
+async fn only_tls_1_2_and_1_3_and_http_1_1_are_offered() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
     let greeted = async {

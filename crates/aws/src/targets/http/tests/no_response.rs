@@ -1,5 +1,5 @@
 //! Calls without a response: each cause has its own error type, and its kind depends on whether the target may have
-//! done its work.
+//! handled the request.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use super::*;
 use crate::targets::http::no_response::handshake_failure;
 
-/// A server that handles each connection with `serve`.
+/// A test server, which stops when it is dropped.
 struct Server {
     url: String,
     task: JoinHandle<()>,
@@ -28,12 +28,12 @@ impl Drop for Server {
 }
 
 impl Server {
-    /// Writes these bytes on connection, and closes.
+    /// Starts a server that writes these bytes to each connection and closes it.
     async fn raw(bytes: &'static [u8]) -> Self {
         let (listener, url) = listen().await;
         let task = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                // Otherwise, closing would reset the connection.
+                // With unread bytes, closing would reset the connection.
                 let mut hello = [0; 16 * 1024];
                 let _read = tokio::io::AsyncReadExt::read(&mut stream, &mut hello).await;
                 let _written = stream.write_all(bytes).await;
@@ -82,7 +82,7 @@ impl Authority {
         Self(Issuer::new(params, key), certificate)
     }
 
-    /// A server's configuration with a certificate for this name.
+    /// Returns a server's configuration with a certificate for this name.
     fn server(&self, name: &str, change: impl FnOnce(&mut CertificateParams)) -> ServerConfig {
         let builder = ServerConfig::builder().with_no_client_auth();
         let (certificate, key) = self.leaf(name, change);
@@ -101,7 +101,7 @@ impl Authority {
         (certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
     }
 
-    /// The error of a call by a client that trusts only this authority.
+    /// Returns the error of a call by a client that trusts only this authority.
     async fn error(&self, url: &str) -> HandlerError {
         let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
         let client = harden_client(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
@@ -112,10 +112,10 @@ impl Authority {
     }
 }
 
-async fn no_tls(authority: &Authority, server: &Server, what: &'static str) {
+async fn assert_no_tls(authority: &Authority, server: &Server, reason: &'static str) {
     let error = authority.error(&server.url).await;
-    assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", what));
-    assert_eq!(error.details, format!("no TLS connection: {what}"));
+    assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", reason));
+    assert_eq!(error.details, format!("no TLS connection: {reason}"));
     assert_eq!(error.kind, FailureKind::Transient);
 }
 
@@ -124,20 +124,20 @@ async fn an_invalid_certificate_has_its_reason_in_the_error() {
     let (authority, other, renewed) = (Authority::new(), Authority::named("other"), Authority::new());
     let expired = |params: &mut CertificateParams| params.not_after = date_time_ymd(2020, 1, 1);
     let future = |params: &mut CertificateParams| params.not_before = date_time_ymd(4000, 1, 1);
-    for (config, what) in [
+    for (config, reason) in [
         (other.server("127.0.0.1", |_| {}), "unknown issuer"),
         (renewed.server("127.0.0.1", |_| {}), "certificate with a wrong signature"),
         (authority.server("other.example", |_| {}), "certificate of another name"),
         (authority.server("127.0.0.1", expired), "expired certificate"),
         (authority.server("127.0.0.1", future), "certificate not valid yet"),
     ] {
-        no_tls(&authority, &Server::tls(config).await, what).await;
+        assert_no_tls(&authority, &Server::tls(config).await, reason).await;
     }
 }
 
-/// The server's alert comes after the client's handshake with TLS 1.3: by then, the request is sent but not handled.
+/// With TLS 1.3, the server's alert arrives after the client's handshake: the request was sent but not handled.
 #[tokio::test]
-async fn a_required_client_certificate_is_named_in_the_error() {
+async fn a_required_client_certificate_is_the_reason_in_the_error() {
     let authority = Authority::new();
     for version in [&tokio_rustls::rustls::version::TLS12, &tokio_rustls::rustls::version::TLS13] {
         let mut roots = RootCertStore::empty();
@@ -149,25 +149,26 @@ async fn a_required_client_certificate_is_named_in_the_error() {
             .with_client_cert_verifier(verifier)
             .with_single_cert(vec![certificate.der().clone()], key)
             .unwrap();
-        no_tls(&authority, &Server::tls(config).await, "the target asks for a client certificate").await;
+        assert_no_tls(&authority, &Server::tls(config).await, "the target asks for a client certificate")
+            .await;
     }
 }
 
 #[tokio::test]
 async fn a_broken_handshake_has_its_reason_in_the_error() {
     // A record has a type, a version and a length; an alert has a level and a number (RFC 8446, sections 5.1 and 6).
-    for (bytes, what) in [
+    for (bytes, reason) in [
         (&b"\x15\x03\x01\x00\x02\x02\x46"[..], "protocol version"),
         (b"\x15\x03\x01\x00\x02\x02\x28", "no common cipher or algorithm"),
         (b"\x15\x03\x01\x00\x02\x02\x70", "the target does not serve this host name"),
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "the target does not speak TLS"),
         (b"", "connection closed"),
     ] {
-        no_tls(&Authority::new(), &Server::raw(bytes).await, what).await;
+        assert_no_tls(&Authority::new(), &Server::raw(bytes).await, reason).await;
     }
 }
 
-/// The target may have done its work by then, so the message is not held for it.
+/// By then, the target may have handled the request, so the message is not held.
 #[test]
 fn a_late_tls_alert_is_a_broken_connection_except_for_client_auth() {
     use tokio_rustls::rustls::{AlertDescription as A, Error};
@@ -184,7 +185,7 @@ fn a_late_tls_alert_is_a_broken_connection_except_for_client_auth() {
 }
 
 #[tokio::test]
-async fn a_name_that_cannot_be_resolved_is_not_a_refused_port() {
+async fn an_unresolvable_name_is_distinguished_from_a_refused_connection() {
     let authority = Authority::new();
     let error = authority.error("https://no-such-host.invalid/CANARY").await;
     assert_eq!(error, HandlerError::transient("Http.Dns", "the host name cannot be resolved"));
@@ -192,9 +193,9 @@ async fn a_name_that_cannot_be_resolved_is_not_a_refused_port() {
     assert_eq!(error, HandlerError::transient("Http.Refused", "the target refuses connections"));
 }
 
-/// The target may have done its work, so the message is not held for it.
+/// The target may have handled the request, so the message is not held.
 #[tokio::test]
-async fn an_answer_that_is_not_valid_is_not_a_missing_connection() {
+async fn an_invalid_response_is_distinguished_from_a_failed_connection() {
     let headers = vec![("x-many", "1"); 200];
     for answer in [
         Answer::new(200, &headers, ""),

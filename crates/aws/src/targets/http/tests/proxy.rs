@@ -14,7 +14,7 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::*;
 use crate::targets::TargetProxy;
 
-/// A name that does not resolve: it is only reachable through the proxy.
+/// A name that cannot be resolved, so the target is only reachable through the proxy.
 const NAME: &str = "orders.example.invalid";
 
 /// An HTTPS server for [`NAME`] that records its requests and responds with 200.
@@ -96,8 +96,8 @@ impl Drop for Connect {
     }
 }
 
-/// A target behind the proxy, whose endpoint has a key in its path and in a header.
-fn behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
+/// Creates a target behind the proxy. Its endpoint has a key in its path and in a header.
+fn target_behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
     let client = harden_client(Client::builder(), LONG).proxy(proxy.proxy.proxy_rule().unwrap());
     let client = client.tls_certs_only([tls.certificate.clone()]).build().unwrap();
     let endpoint = with_secret(&format!("https://{NAME}/{CANARY}"), r#"{"Authorization":"Bearer CANARY"}"#);
@@ -105,10 +105,10 @@ fn behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
 }
 
 #[tokio::test]
-async fn a_call_goes_through_the_proxys_tunnel_and_the_proxy_sees_the_name_alone() {
+async fn a_call_is_tunneled_and_the_proxy_sees_only_the_host_name() {
     let tls = Tls::start().await;
     let proxy = Connect::start("200 OK", tls.address).await;
-    assert_eq!(soon(behind(&proxy, &tls).handle(&message(r#"{"n":1}"#))).await, Ok(()));
+    assert_eq!(soon(target_behind(&proxy, &tls).handle(&message(r#"{"n":1}"#))).await, Ok(()));
     let head = proxy.heads.lock().unwrap().concat();
     assert!(head.starts_with(&format!("CONNECT {NAME}:443 HTTP/1.1\r\n")), "{head}");
     assert!(!head.contains(CANARY), "{head}");
@@ -121,19 +121,19 @@ async fn a_call_goes_through_the_proxys_tunnel_and_the_proxy_sees_the_name_alone
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_no_connection() {
+async fn a_refusal_by_the_proxy_counts_as_no_connection() {
     for status in ["403 Forbidden", "407 Proxy Authentication Required", "502 Bad Gateway"] {
         let tls = Tls::start().await;
         let proxy = Connect::start(status, tls.address).await;
-        let error = soon(behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
+        let error = soon(target_behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
         assert_eq!((error.error_type, error.kind), ("Http.Proxy".into(), FailureKind::Transient), "{status}");
         assert_eq!(tls.requests.lock().unwrap().len(), 0);
     }
 }
 
-/// `http://` is for this machine and for services on the local network, which are called without the proxy.
+/// `http://` is meant for this machine and for services on the local network, which are called without the proxy.
 #[tokio::test]
-async fn a_call_without_tls_does_not_go_through_the_proxy() {
+async fn a_call_without_tls_bypasses_the_proxy() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let proxy = TargetProxy::parse(REFUSED_URL).unwrap();
     let target = HttpTarget::new(public(server.url()), Some(&proxy), LONG).unwrap();
@@ -141,9 +141,9 @@ async fn a_call_without_tls_does_not_go_through_the_proxy() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// The target's certificate is not trusted here, so the call fails behind the proxy.
+/// The target's certificate is not trusted here, so the call fails after the proxy.
 #[tokio::test]
-async fn a_target_uses_the_proxy_that_it_is_made_with() {
+async fn a_target_uses_its_configured_proxy() {
     let tls = Tls::start().await;
     let proxy = Connect::start("200 OK", tls.address).await;
     let target = HttpTarget::new(public(&format!("https://{NAME}/")), Some(&proxy.proxy), LONG).unwrap();

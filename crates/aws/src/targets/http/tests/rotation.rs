@@ -34,17 +34,17 @@ fn keys(server: &Loopback) -> Vec<String> {
     server.requests().iter().map(|request| request.header("authorization").concat()).collect()
 }
 
-/// 200 for this key, and 401 for any other.
+/// Responds with 200 to this key, and with 401 to any other.
 fn only(key: &'static str) -> impl FnMut(&Request) -> Answer + Send {
     move |request| Answer::kept(if request.header("authorization") == [key] { 200 } else { 401 }, &[], "{}")
 }
 
-/// A target, its key in Secrets Manager, and the client between them.
+/// A target, its key in Secrets Manager, and the client that uses both.
 struct Setup {
     secrets: Loopback,
     server: Loopback,
     clock: ManualClock,
-    noted: Noted,
+    noted: RecordingObserver,
     target: HttpTarget<ManualClock>,
 }
 
@@ -64,7 +64,7 @@ impl Setup {
         server: Loopback,
         clock: ManualClock,
     ) -> Self {
-        let noted = Noted::default();
+        let noted = RecordingObserver::default();
         let observer = Arc::new(noted.clone());
         let config = secrets.sdk_config();
         let secret =
@@ -101,7 +101,7 @@ impl Setup {
 const REFUSED: Result<(), ErrorType> = Err(ErrorType::HttpStatus(401));
 
 #[tokio::test]
-async fn a_rotated_key_is_read_again_and_spends_no_attempt() {
+async fn a_rotated_key_is_reloaded_and_spends_no_attempt() {
     let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(setup.call().await, Ok(()));
@@ -124,13 +124,13 @@ async fn the_call_with_the_new_key_has_the_same_trace() {
     };
     assert_eq!(soon(setup.target.invoke(invocation)).await, Ok(()));
     let parents: Vec<_> =
-        setup.server.requests().iter().map(|one| one.header("traceparent").join("|")).collect();
+        setup.server.requests().iter().map(|request| request.header("traceparent").join("|")).collect();
     assert_eq!(parents, [parent; 2]);
 }
 
-/// Otherwise the target would be called sooner than it requested.
+/// Otherwise, the target would be called sooner than it requested.
 #[tokio::test]
-async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
+async fn a_refusal_with_retry_after_is_not_repeated_immediately() {
     let answer = |_: &Request| Answer::kept(403, &[("Retry-After", "60")], "{}");
     let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
     assert_eq!(setup.call().await, Err(ErrorType::HttpStatus(403)));
@@ -139,7 +139,7 @@ async fn a_refusal_that_asks_for_a_delay_is_not_called_again_at_once() {
 
 /// A gateway's response to an unknown key.
 #[tokio::test]
-async fn a_403_reads_the_secret_again() {
+async fn a_403_reloads_the_secret() {
     let answer = |request: &Request| {
         Answer::kept(if request.header("authorization") == ["new"] { 200 } else { 403 }, &[], "{}")
     };
@@ -149,7 +149,7 @@ async fn a_403_reads_the_secret_again() {
 }
 
 #[tokio::test]
-async fn a_refusal_with_a_recorded_code_reads_the_secret_again() {
+async fn a_refusal_with_a_recorded_code_reloads_the_secret() {
     for status in [401, 403] {
         let answer = move |request: &Request| {
             let is_new = request.header("authorization") == ["new"];
@@ -165,7 +165,7 @@ async fn a_refusal_with_a_recorded_code_reads_the_secret_again() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_stops_no_reading() {
+async fn a_clock_that_is_set_back_does_not_prevent_refreshes() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(3600));
@@ -179,7 +179,7 @@ async fn a_clock_that_was_set_back_stops_no_reading() {
 }
 
 #[tokio::test]
-async fn ten_calls_that_are_refused_at_once_read_the_secret_once() {
+async fn ten_calls_refused_together_read_the_secret_once() {
     let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
     let outcomes = join_all((0..10).map(|_| setup.call())).await;
     assert_eq!(outcomes, vec![Ok(()); 10]);
@@ -199,7 +199,7 @@ async fn a_lasting_refusal_reads_the_secret_at_most_every_30_seconds() {
     setup.clock.advance(Duration::from_millis(1));
     assert_eq!((setup.call().await, setup.secrets.requests().len()), (Ok(()), 3));
     assert_eq!(keys(&setup.server), ["old", "old", "old", "new"]);
-    assert_eq!(setup.noted.events(), [again()], "a call is made again with another key alone");
+    assert_eq!(setup.noted.events(), [again()], "a call is only repeated with another key");
 }
 
 #[tokio::test]
@@ -227,7 +227,7 @@ async fn a_failed_refresh_keeps_the_old_key_and_is_reported_without_its_text() {
 }
 
 #[tokio::test]
-async fn a_key_of_five_minutes_is_read_again_beside_the_calls() {
+async fn a_five_minute_old_key_is_refreshed_in_the_background() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), secret("new")], server).await;
     setup.clock.advance(AGE_MAX - Duration::from_millis(1));
@@ -243,7 +243,7 @@ async fn a_key_of_five_minutes_is_read_again_beside_the_calls() {
 }
 
 #[tokio::test]
-async fn a_reading_that_hangs_holds_up_no_call_and_is_tried_again_after_30_seconds() {
+async fn a_hanging_refresh_delays_no_call_and_is_retried_after_30_seconds() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
     setup.clock.advance(AGE_MAX);
@@ -265,7 +265,7 @@ async fn a_reading_that_hangs_holds_up_no_call_and_is_tried_again_after_30_secon
 }
 
 #[tokio::test]
-async fn a_refresh_cut_off_by_a_freeze_is_not_reported_but_repeated() {
+async fn a_refresh_cut_off_by_a_freeze_is_retried_not_reported() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
     setup.clock.advance(AGE_MAX);
@@ -281,14 +281,14 @@ async fn a_refresh_cut_off_by_a_freeze_is_not_reported_but_repeated() {
     assert_eq!(keys(&setup.server), ["old", "old", "new"]);
 }
 
-/// The age of a response from before a freeze counts from then, however late it is read.
+/// The age of a secret counts from the start of its read, even if a freeze delays the response.
 #[tokio::test]
-async fn an_answer_that_comes_after_a_freeze_is_as_old_as_its_reading() {
+async fn a_secret_ages_from_the_start_of_its_read_despite_a_freeze() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let clock = ManualClock::default();
-    let (mut keys_to_come, frozen) = (["a", "b", "c"].into_iter(), clock.clone());
+    let (mut next_keys, frozen) = (["a", "b", "c"].into_iter(), clock.clone());
     let secrets = Loopback::answering(move |_| {
-        let key = keys_to_come.next().unwrap();
+        let key = next_keys.next().unwrap();
         if key == "b" {
             frozen.advance(AGE_MAX);
         }
@@ -304,7 +304,7 @@ async fn an_answer_that_comes_after_a_freeze_is_as_old_as_its_reading() {
 }
 
 #[tokio::test]
-async fn a_refusal_stays_where_the_end_cuts_off_the_reading_or_the_call_after_it() {
+async fn a_refusal_stands_if_the_deadline_cuts_off_its_refresh_or_retry() {
     let end = Timestamp::UNIX_EPOCH + Duration::from_secs(10);
     let setup = Setup::new([secret("old"), Answer::hang()], Loopback::answering(only("new")).await).await;
     let (outcome, ()) = tokio::join!(setup.call_until(end), setup.time_is_up_after(&setup.secrets, 2));
@@ -329,7 +329,7 @@ fn url_in_secret(url: &str) -> Answer {
 }
 
 #[tokio::test]
-async fn a_rotated_url_is_read_again_and_spends_no_attempt() {
+async fn a_rotated_url_is_reloaded_and_spends_no_attempt() {
     let server = Loopback::answering(|request| {
         Answer::kept(if request.line.starts_with("POST /new ") { 200 } else { 403 }, &[], "{}")
     });
@@ -346,7 +346,7 @@ async fn a_rotated_url_is_read_again_and_spends_no_attempt() {
 
 /// If a rotation would leave the target without a URL, the known one is kept.
 #[tokio::test]
-async fn a_secret_that_loses_its_url_keeps_the_known_one_in_use() {
+async fn the_known_url_is_kept_if_the_secret_loses_its_url() {
     let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
     let secrets = Loopback::start([url_in_secret(server.url()), secret("key")]).await;
     let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
@@ -360,7 +360,7 @@ async fn a_secret_that_loses_its_url_keeps_the_known_one_in_use() {
 }
 
 #[tokio::test]
-async fn a_calls_span_has_nothing_of_a_secret() {
+async fn the_call_span_contains_nothing_from_a_secret() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let setup = Setup::new([secret("k")], server).await;
     let attributes = vec![("http.request.method", "POST".into())];

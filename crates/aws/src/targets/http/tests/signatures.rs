@@ -13,7 +13,7 @@ const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// The time of the first attempt.
 const AT: u64 = 1_674_087_231;
 
-/// Verifies a request as "Verifying signatures" of the specification asks for. Returns its id.
+/// Verifies a request as described in the specification ("Verifying signatures"). Returns its id.
 fn verified(request: &Request, secret: &str, now: u64) -> Result<String, &'static str> {
     let [id, timestamp, signatures] =
         ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name).concat());
@@ -27,7 +27,7 @@ fn verified(request: &Request, secret: &str, now: u64) -> Result<String, &'stati
     if is_genuine { Ok(id) } else { Err("signature") }
 }
 
-/// A target with these signing secrets, at [`AT`].
+/// Creates a target with these signing secrets, at the time [`AT`].
 fn signing(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(AT) + Duration::from_millis(999));
@@ -37,7 +37,7 @@ fn signing(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualClock) {
 }
 
 #[tokio::test]
-async fn a_receiver_verifies_the_bytes_that_it_got() {
+async fn a_receiver_verifies_the_received_bytes() {
     for body in ["{}", "{ \"n\": 1e400,\r\n\"é\":\"\u{fffd}😀\" }\n", ""] {
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
         let (target, _) = signing(server.url(), NEW);
@@ -54,7 +54,7 @@ async fn a_receiver_verifies_the_bytes_that_it_got() {
 }
 
 #[tokio::test]
-async fn a_retry_has_the_same_id_and_its_own_time() {
+async fn a_retry_has_the_same_id_and_its_own_timestamp() {
     let server = Loopback::answering(|_| Answer::kept(503, &[], "")).await;
     let (target, clock) = signing(server.url(), NEW);
     for _ in 0..2 {
@@ -73,9 +73,9 @@ async fn a_retry_has_the_same_id_and_its_own_time() {
     assert_ne!(signatures[0], signatures[1]);
 }
 
-/// The receiver may switch from one secret to the other at any time, and every call remains valid.
+/// Every call is valid no matter when the receiver switches from one secret to the other.
 #[tokio::test]
-async fn with_two_secrets_a_receiver_of_either_accepts_the_call() {
+async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let (target, _) = signing(server.url(), &format!("{OLD} {NEW}"));
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
@@ -86,9 +86,9 @@ async fn with_two_secrets_a_receiver_of_either_accepts_the_call() {
     assert_eq!(request.header("webhook-signature").concat().split(' ').count(), 2);
 }
 
-/// A producer's own id may contain full stops, which separate the signed parts.
+/// A producer's own id may contain periods, which separate the signed parts.
 #[tokio::test]
-async fn the_id_is_the_messages_uuid_also_without_an_envelope() {
+async fn the_id_is_the_messages_uuid_even_without_an_envelope() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let form = &BodyForm::Plain { idempotency_key: Some("order.17".to_owned()) };
     let (target, _) = signing(server.url(), NEW);
@@ -98,7 +98,7 @@ async fn the_id_is_the_messages_uuid_also_without_an_envelope() {
     assert_eq!(verified(&request, NEW, AT), Ok(message("").message_id.to_owned()));
 }
 
-/// A signature of the role, parsed from a request as AWS does.
+/// A signature of the role, parsed from a request as AWS would.
 struct RoleSignature {
     access_key: String,
     scope: [String; 4],
@@ -124,7 +124,7 @@ impl RoleSignature {
         }
     }
 
-    /// The signature that AWS calculates: "Create a signed AWS API request", IAM User Guide.
+    /// Returns the signature that AWS calculates: "Create a signed AWS API request", IAM User Guide.
     fn expected(&self, request: &Request, secret_key: &str, payload_hash: &str) -> String {
         let mut line = request.line.split(' ');
         let (method, target) = (line.next().unwrap(), line.next().unwrap());
@@ -153,7 +153,7 @@ fn sha256(bytes: &[u8]) -> Vec<u8> {
     sha2::Digest::finalize(sha2::Digest::chain_update(<sha2::Sha256 as sha2::Digest>::new(), bytes)).to_vec()
 }
 
-/// A call with the role's signature for this service, and the request that arrives.
+/// Makes a call with the role's signature for this service, and returns the received request.
 async fn call_by_role(service: SignedService, body: &str) -> Request {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let clock = ManualClock::default();
@@ -170,7 +170,7 @@ async fn call_by_role(service: SignedService, body: &str) -> Request {
     server.request()
 }
 
-/// A configuration with a role's credentials.
+/// Returns a configuration with a role's credentials.
 fn with_token(url: &str) -> aws_config::SdkConfig {
     let credentials =
         aws_credential_types::Credentials::new("key", "CANARY", Some("token".to_owned()), None, "role");
@@ -179,7 +179,7 @@ fn with_token(url: &str) -> aws_config::SdkConfig {
 }
 
 #[tokio::test]
-async fn aws_verifies_the_roles_signature_of_the_body_and_the_headers() {
+async fn the_roles_signature_covers_the_body_and_the_headers() {
     let body = r#"{"n":1e400,"é":"😀"}"#;
     for (service, name) in [(SignedService::Lambda, "lambda"), (SignedService::ExecuteApi, "execute-api")] {
         let request = call_by_role(service, body).await;
@@ -207,7 +207,7 @@ async fn aws_verifies_the_roles_signature_of_the_body_and_the_headers() {
 }
 
 #[tokio::test]
-async fn vpc_lattice_gets_a_signature_without_the_body() {
+async fn a_signature_for_vpc_lattice_does_not_cover_the_body() {
     let request = call_by_role(SignedService::VpcLattice, "{}").await;
     let signature = RoleSignature::from_request(&request);
     assert_eq!(signature.scope, ["20230119", "eu-central-1", "vpc-lattice-svcs", "aws4_request"]);
@@ -217,7 +217,7 @@ async fn vpc_lattice_gets_a_signature_without_the_body() {
 }
 
 #[tokio::test]
-async fn a_signed_call_is_not_made_again_elsewhere() {
+async fn a_signed_call_does_not_follow_a_redirect() {
     let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
     let location = [("location", elsewhere.url())];
     let server = Loopback::start([Answer::new(307, &location, "")]).await;

@@ -7,7 +7,7 @@ use reqwest::header::RETRY_AFTER;
 
 use super::*;
 
-/// The kind of a response or an error according to a row of the table.
+/// The kind of a response or an error in the table.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
     Done,
@@ -17,7 +17,7 @@ enum Kind {
     Permanent,
 }
 
-/// The rows of the table in docs/handlers.md: statuses or errors, and their kind.
+/// Returns the rows of the table in docs/handlers.md: statuses or errors, and their kind.
 fn rows() -> Vec<(&'static str, Kind)> {
     let page = include_str!("../../../../../../docs/handlers.md");
     let (_, table) =
@@ -40,8 +40,8 @@ fn rows() -> Vec<(&'static str, Kind)> {
     rows
 }
 
-/// The kind of each status from 100 to 999. A row's first cell has statuses and ranges; "any other 4xx" covers those in
-/// no other row.
+/// Returns the documented kind of each status from 100 to 999. The first cell of a row has statuses and ranges; "any
+/// other 4xx" covers the statuses that are in no other row.
 fn documented() -> Vec<(u16, Kind)> {
     let rows = rows();
     let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
@@ -51,16 +51,16 @@ fn documented() -> Vec<(u16, Kind)> {
             let statuses = other.unwrap_or(statuses);
             is_number(statuses)
                 && other.is_some() == is_other
-                && statuses.split(", ").any(|one| covers(one, status))
+                && statuses.split(", ").any(|range| covers(range, status))
         });
         let kind = found.next().map(|(_, kind)| *kind);
-        assert!(found.next().is_none(), "{status} stands in two rows");
+        assert!(found.next().is_none(), "{status} is in two rows");
         kind
     };
     (100..=999).map(|status| (status, of(status, false).or_else(|| of(status, true)).unwrap())).collect()
 }
 
-/// `404`, `3xx` or `600 to 999`.
+/// True if `404`, `3xx` or `600 to 999` includes this status.
 fn covers(statuses: &str, status: u16) -> bool {
     if let Some(class) = statuses.strip_suffix("xx") {
         return class.parse() == Ok(status / 100);
@@ -69,7 +69,7 @@ fn covers(statuses: &str, status: u16) -> bool {
     (first.parse().unwrap()..=last.parse().unwrap()).contains(&status)
 }
 
-fn kind_of(outcome: Result<(), HandlerError>) -> Kind {
+fn outcome_kind(outcome: Result<(), HandlerError>) -> Kind {
     let Err(error) = outcome else { return Kind::Done };
     match call_outcome(&Policy::default(), &error) {
         CallOutcome::Unavailable | CallOutcome::Refusal(_) | CallOutcome::Later(_) => Kind::NotNow,
@@ -88,19 +88,20 @@ fn status_outcome(status: u16, retry_after: Option<&'static str>) -> Result<(), 
 }
 
 #[test]
-fn every_status_has_the_kind_that_the_documentation_says() {
-    let found: Vec<_> = (100..=999).map(|status| (status, kind_of(status_outcome(status, None)))).collect();
+fn every_status_has_its_documented_kind() {
+    let found: Vec<_> =
+        (100..=999).map(|status| (status, outcome_kind(status_outcome(status, None)))).collect();
     let documented = documented();
     assert_eq!(found.len(), 900);
     for (found, documented) in found.iter().zip(&documented) {
         assert_eq!(found, documented);
     }
     let permanent = found.iter().filter(|(_, kind)| *kind == Kind::Permanent).count();
-    assert_eq!(permanent, 88, "a hundred 4xx but for twelve");
+    assert_eq!(permanent, 88, "all 4xx except twelve");
 }
 
 #[test]
-fn every_error_has_the_kind_that_the_documentation_says() {
+fn every_error_has_its_documented_kind() {
     let mut errors = 0;
     for (names, kind) in rows() {
         for name in names.split(", ").filter_map(|name| name.strip_prefix('`')?.strip_suffix('`')) {
@@ -109,17 +110,17 @@ fn every_error_has_the_kind_that_the_documentation_says() {
                 Kind::Permanent => HandlerError::permanent(name, ""),
                 _ => HandlerError::transient(name, ""),
             };
-            assert_eq!(kind_of(Err(error)), kind, "{name}");
+            assert_eq!(outcome_kind(Err(error)), kind, "{name}");
             errors += 1;
         }
     }
     assert_eq!(errors, 26);
-    assert_eq!(kind_of(Err(HandlerError::transient("OrderNotFound", ""))), Kind::Own);
+    assert_eq!(outcome_kind(Err(HandlerError::transient("OrderNotFound", ""))), Kind::Own);
 }
 
-/// Over the wire, where a client might follow redirects, wait or misinterpret a status.
+/// Tested with real connections, since a client might follow redirects, wait or misinterpret a status.
 #[tokio::test]
-async fn every_class_of_statuses_arrives_as_it_was_sent() {
+async fn every_status_class_arrives_as_sent() {
     // 204 and 304 have no body, and after 101 the connection is no longer HTTP.
     for status in [204, 304, 101] {
         let server = Loopback::start([Answer::new(status, &[], "")]).await;
@@ -128,7 +129,7 @@ async fn every_class_of_statuses_arrives_as_it_was_sent() {
             304 => Kind::NotNow,
             _ => Kind::Own,
         };
-        assert_eq!(kind_of(call(&server, LONG).await), expected, "{status}");
+        assert_eq!(outcome_kind(call(&server, LONG).await), expected, "{status}");
     }
     for status in [200, 201, 202, 206, 299] {
         assert_eq!(answered(status, &[]).await, Ok(()), "{status}");
@@ -158,7 +159,7 @@ fn a_status_with_retry_after_is_never_permanent() {
         let error = status_outcome(status, Some("5")).unwrap_err();
         assert_eq!(error.kind, FailureKind::TransientAfter(Duration::from_secs(5)), "{status}");
         assert_eq!(error.error_type, ErrorType::HttpStatus(status));
-        assert_eq!(kind_of(Err(error)), Kind::NotNow, "{status}");
+        assert_eq!(outcome_kind(Err(error)), Kind::NotNow, "{status}");
         let error = status_outcome(status, Some("soon")).unwrap_err();
         assert_eq!(error.kind == FailureKind::Permanent, is_permanent_status(status));
     }

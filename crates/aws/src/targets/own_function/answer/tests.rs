@@ -10,7 +10,7 @@ fn answered(json: &str) -> Vec<Result<(), HandlerError>> {
     outcomes_per_record(&FunctionResponse::Response(json.to_owned().into()), &IDS)
 }
 
-/// The names of the errors, and `ok`.
+/// The outcomes by name: an error's type, or `ok`.
 fn names(json: &str) -> Vec<String> {
     let name = |outcome: Result<(), HandlerError>| match outcome {
         Ok(()) => "ok".to_owned(),
@@ -44,33 +44,33 @@ fn a_response_without_failures_is_a_success_in_any_form() {
 }
 
 #[test]
-fn a_named_record_has_failed_and_no_other() {
+fn only_records_named_in_the_response_fail() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"b"},{"itemIdentifier":"c","error":{"type":"Db.Busy","details":"7 of 9"}}]}"#;
     assert_eq!(names(failures), ["ok", "BatchItemFailure", "Db.Busy"]);
     let error = answered(failures)[2].clone().unwrap_err();
     assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
 }
 
-/// `redeliver work` may have a message from two receives at once.
+/// `redeliver work` can have the same message from two receives at the same time.
 #[test]
-fn a_record_that_is_in_the_event_twice_has_failed_twice_if_it_is_named() {
+fn a_named_record_fails_each_time_it_is_in_the_event() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"a"}]}"#;
     let outcomes = outcomes_per_record(&FunctionResponse::Response(failures.into()), &["a", "b", "a"]);
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [false, true, false]);
 }
 
-/// `error` is not part of Lambda's format, so a handler may use it for anything.
+/// `error` is not part of Lambda's format, so a handler can use it for anything.
 #[test]
-fn an_error_that_is_none_of_our_words_names_nothing_and_fails_no_other_record() {
+fn an_unrecognised_error_member_is_ignored_and_fails_no_other_record() {
     for error in ["null", "\"busy\"", "[\"Db.Busy\", \"x\"]", "{\"type\": 7}", "{}"] {
         let failures = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"b","error":{error}}}]}}"#);
         assert_eq!(names(&failures), ["ok", "BatchItemFailure", "ok"], "{error}");
     }
 }
 
-/// Its texts are truncated to a kilobyte, so a longer error was not written for people.
+/// The strings of an error are truncated to a kilobyte, so a larger error was not written for people.
 #[test]
-fn an_error_that_is_too_long_to_be_read_names_nothing() {
+fn an_oversized_error_is_ignored() {
     for (bytes, name) in [(ERROR_BYTES_MAX, "Db.Busy"), (ERROR_BYTES_MAX + 1, "BatchItemFailure")] {
         let error = format!(r#"{{"type":"Db.Busy","details":"{}"}}"#, "x".repeat(bytes - 31));
         assert_eq!(error.len(), bytes);
@@ -80,7 +80,7 @@ fn an_error_that_is_too_long_to_be_read_names_nothing() {
 }
 
 #[test]
-fn an_answer_that_cannot_be_understood_fails_all_records_as_with_sqs() {
+fn an_invalid_response_fails_all_records_as_in_lambda() {
     for (answer, details) in [
         ("{", "the handler's answer is not JSON"),
         ("done", "the handler's answer is not JSON"),
@@ -190,7 +190,7 @@ fn an_exceptions_location_is_read_from_each_runtimes_stack_trace() {
 }
 
 #[test]
-fn a_chain_of_causes_is_recorded_in_part() {
+fn a_chain_of_causes_is_cut_to_three() {
     let chain = (0..10).fold("null".to_owned(), |cause, n| {
         format!(r#"{{"errorType":"E{n}","errorMessage":"m{n}","cause":{cause}}}"#)
     });
@@ -198,7 +198,7 @@ fn a_chain_of_causes_is_recorded_in_part() {
 }
 
 #[test]
-fn a_name_that_a_function_gives_is_never_logged() {
+fn an_error_name_from_a_function_is_never_logged() {
     assert_eq!(thrown(r#"{"errorType":"canary"}"#).error_type.loggable_name(), "FromTarget");
     let named = r#"{"batchItemFailures":[{"itemIdentifier":"a","error":{"type":"canary"}}]}"#;
     assert_eq!(answered(named)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
@@ -219,7 +219,7 @@ fn the_response_to_another_services_event_is_passed_on_unchanged() {
 
 /// Messages of Powertools for AWS Lambda (Python) 3.23.
 #[test]
-fn a_batch_processors_exception_is_the_records_own() {
+fn a_batch_processors_exception_is_replaced_by_the_records_own() {
     let frames = "  File \"/opt/python/aws_lambda_powertools/utilities/batch/base.py\", line 562, in _process_record\n    result = self.handler(record=data, lambda_context=self.lambda_context)\n             ^^^^^^^^^^^^\n  File \"/var/task/app.py\", line 8, in charge\n    raise CardDeclined()\n";
     let wrapped = |traceback: &str| {
         let message = format!(
@@ -251,7 +251,7 @@ fn a_batch_processors_exception_is_the_records_own() {
             "ValueError",
             "v\na note",
         ),
-        // The last of a chain, whatever its cause.
+        // The last exception of a chain, regardless of its cause.
         (
             format!(
                 "{TRACEBACK}OSError: gone\n\nThe above exception was the direct cause of the following exception:\n\n{TRACEBACK}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}{frames}ValueError: v\n"
@@ -276,7 +276,7 @@ fn a_batch_processors_exception_is_the_records_own() {
     ] {
         assert_eq!(thrown(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
     }
-    // It does not identify which of several records failed.
+    // The exception does not identify which of several records failed.
     let several = outcomes_per_record(
         &FunctionResponse::Error(wrapped(&format!("{TRACEBACK}{frames}KeyError\n")).into()),
         &IDS,
@@ -287,7 +287,7 @@ fn a_batch_processors_exception_is_the_records_own() {
 const TRACEBACK: &str = "Traceback (most recent call last):\n";
 
 #[test]
-fn an_exception_that_only_carries_another_one_is_that_one() {
+fn an_exception_that_only_wraps_another_is_replaced_by_it() {
     let own = r#"{"errorType":"orders.CardDeclined","errorMessage":"no funds"}"#;
     let other = r#"{"errorType":"Other","errorMessage":"?"}"#;
     for (json, error_type) in [
@@ -314,7 +314,7 @@ fn an_exception_that_only_carries_another_one_is_that_one() {
 
 /// Java's runtime includes a cause only in the message.
 #[test]
-fn a_message_is_a_java_exceptions_cause_only_if_it_is_a_class_and_its_message() {
+fn a_java_message_is_parsed_as_a_cause_only_if_it_is_a_class_and_message() {
     let thrown_by_java = |error_type: &str, message: &str| {
         let frames = [
             "java.base/java.util.concurrent.CompletableFuture.get(CompletableFuture.java:1)",
@@ -359,9 +359,9 @@ fn a_message_is_a_java_exceptions_cause_only_if_it_is_a_class_and_its_message() 
     }
     assert!(
         thrown_by_java(runtime, runtime).1.starts_with("java.lang.RuntimeException (at "),
-        "its message stays"
+        "an exception without a message of its own is kept"
     );
-    assert_eq!(thrown_by_java("orders.Failed", "orders.CardDeclined: x").0, "orders.Failed", "it is its own");
+    assert_eq!(thrown_by_java("orders.Failed", "orders.CardDeclined: x").0, "orders.Failed", "not a wrapper");
     let deep = "java.lang.RuntimeException: ".repeat(100_000);
-    assert_eq!(thrown_by_java(runtime, &deep).0, runtime, "it ends");
+    assert_eq!(thrown_by_java(runtime, &deep).0, runtime, "unwrapping stops");
 }

@@ -14,24 +14,24 @@ const HEIGHT: f64 = 180.0;
 const COLUMN: f64 = 0.82;
 const COLUMN_MAX: f64 = 0.09;
 
-/// The CSS class of an error type.
-pub(super) fn class_of(code: &str) -> &'static str {
+/// Returns the CSS class of an error type.
+pub(super) fn css_class(code: &str) -> &'static str {
     const CLASSES: [&str; 7] = ["s1", "s2", "s3", "s4", "s5", "s6", "s7"];
     let index = DeadLetterReason::ALL.iter().position(|reason| reason.as_str() == code);
     index.and_then(|index| CLASSES.get(index)).unwrap_or(&"s0")
 }
 
-/// Horizontal bars in the colours of error types. They are a table, since the text in an SVG shrinks with the screen.
+/// Renders horizontal bars in the colours of error types, as a table: the text in an SVG would shrink with the screen.
 pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    // A bar of one message remains visible beside one of millions.
+    // The bar of one message stays visible next to a bar of millions.
     let percent = |count| if count > 0 { (100.0 * as_float(count) / as_float(most)).max(0.5) } else { 0.0 };
     html! {
         table class="bars" aria-label=(name) {
             @for (label, count) in rows {
                 tr {
                     th scope="row" { (label) }
-                    td class="bar" { div class=(class_of(label)) style={"width:" (format!("{:.1}", percent(*count))) "%"} {} }
+                    td class="bar" { div class=(css_class(label)) style={"width:" (format!("{:.1}", percent(*count))) "%"} {} }
                     td class="number" { (group_digits(*count)) }
                 } "\n"
             }
@@ -39,7 +39,7 @@ pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
     }
 }
 
-/// Columns over time, stacked by error type, with a legend.
+/// Renders columns over time, stacked by error type, with a legend.
 pub(super) fn render_columns(over_time: &OverTime) -> Markup {
     let OverTime { span_seconds: width, spans } = over_time;
     let Some((first, last)) = spans.first().zip(spans.last()) else {
@@ -71,13 +71,13 @@ pub(super) fn render_columns(over_time: &OverTime) -> Markup {
                 @for (code, count) in &span.by_error_type { "\n" (code) ": " (count) }
             }
             @for (code, below, above) in stacked {
-                (plot.draw_rectangle(class_of(code), (middle - half, as_float(below)), (middle + half, as_float(above))))
+                (plot.draw_rectangle(css_class(code), (middle - half, as_float(below)), (middle + half, as_float(above))))
             }
         } "\n"
     } };
     let codes: BTreeSet<_> = spans.iter().flat_map(|span| span.by_error_type.keys()).collect();
     let legend: Vec<_> =
-        codes.into_iter().map(|code| (LegendKey::Area(class_of(code), ""), code.clone())).collect();
+        codes.into_iter().map(|code| (LegendKey::Area(css_class(code), ""), code.clone())).collect();
     plot.draw_figure("Dead letters over time", "", &drawn, "", &legend).chart
 }
 

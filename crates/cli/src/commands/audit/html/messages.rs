@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{DeadLetterGroup, OTHER};
-use redeliver_operator::dead_letter::{Showing, render_story};
+use redeliver_operator::dead_letter::{ShowOptions, render_story};
 use redeliver_operator::terminal::escape::shorten_text;
 use redeliver_operator::terminal::units::{format_count, group_digits};
 
@@ -14,7 +14,7 @@ use super::{GROUPS_MAX, render_badge};
 use redeliver_operator::audit::AuditReport;
 
 /// Maximum number of messages shown per group.
-const OF_A_GROUP_MAX: usize = 10;
+const PER_GROUP_MAX: usize = 10;
 /// Maximum size of the markup of all shown messages: a page of 5,000 messages stays below one megabyte.
 const SHOWN_BYTES_MAX: usize = 700_000;
 /// Maximum size of the markup held in memory until the end.
@@ -33,18 +33,18 @@ pub(super) struct GroupedMessages {
 }
 
 impl GroupedMessages {
-    pub(super) fn add(&mut self, record: &DeadLetterRecord, showing: &Showing) {
+    pub(super) fn add(&mut self, record: &DeadLetterRecord, show_options: &ShowOptions) {
         let kept = self.groups.get(&record.fingerprint).map_or(0, Vec::len);
-        if kept == OF_A_GROUP_MAX || self.bytes > KEPT_BYTES_MAX {
+        if kept == PER_GROUP_MAX || self.bytes > KEPT_BYTES_MAX {
             return;
         }
-        let markup = render_story(record, showing);
+        let markup = render_story(record, show_options);
         self.bytes += markup.0.len();
         self.groups.entry(record.fingerprint.clone()).or_default().push((record.message.sent_at, markup));
     }
 
-    /// The groups in the order of the table, each with its newest messages first. The first message is expanded, to
-    /// show what the others contain.
+    /// Renders the groups in the order of the table, each with its newest messages first. The first message is
+    /// expanded, to show what the others contain.
     pub(super) fn render_section(mut self, report: &AuditReport) -> Markup {
         let with_a_row = report.groups.iter().filter(|group| group.fingerprint != OTHER).take(GROUPS_MAX);
         let mut groups: Vec<_> = with_a_row
@@ -82,11 +82,11 @@ impl GroupedMessages {
     }
 }
 
-/// The number of messages shown per group: one of each group before the second of any, up to the size limit.
+/// Returns the number of messages shown per group: one of each group before a second one of any, up to the size limit.
 fn count_shown(groups: &[&[MessageMarkup]]) -> Vec<usize> {
     let mut shown = vec![0; groups.len()];
     let mut room = SHOWN_BYTES_MAX;
-    for nth in 0..OF_A_GROUP_MAX {
+    for nth in 0..PER_GROUP_MAX {
         for (shown, messages) in shown.iter_mut().zip(groups) {
             let Some((_, markup)) = messages.get(nth).filter(|_| *shown == nth) else { continue };
             if let Some(rest) = room.checked_sub(markup.0.len()) {
@@ -104,7 +104,7 @@ fn render_heading(group: Option<&DeadLetterGroup>, shown: usize) -> Markup {
             h3 id={"g-" (fingerprint)} { (shorten_text(headline, HEADING_MAX)) " " (render_badge(error_type)) }
             p class="remark" { (group_digits(shown as u64)) " of " (group_digits(*count)) " in this group" }
         } @else {
-            h3 id={"g-" (OTHER)} { "Of other groups" }
+            h3 id={"g-" (OTHER)} { "Other groups" }
         }
     }
 }
@@ -123,13 +123,10 @@ mod tests {
         assert_eq!(count_shown(&[&half, &half, &many]), [1, 1, 0]);
         assert_eq!(count_shown(&[&half, &many]), [1, 3]);
         let mut messages = GroupedMessages::default();
-        for _ in 0..OF_A_GROUP_MAX + 5 {
-            messages.add(&record("NON_RETRYABLE_ERROR", "x", 1), &Showing::default());
+        for _ in 0..PER_GROUP_MAX + 5 {
+            messages.add(&record("NON_RETRYABLE_ERROR", "x", 1), &ShowOptions::default());
         }
-        assert_eq!(
-            messages.groups.into_values().map(|kept| kept.len()).collect::<Vec<_>>(),
-            [OF_A_GROUP_MAX]
-        );
+        assert_eq!(messages.groups.into_values().map(|kept| kept.len()).collect::<Vec<_>>(), [PER_GROUP_MAX]);
     }
 
     #[test]
@@ -137,8 +134,8 @@ mod tests {
         let mut messages = GroupedMessages::default();
         let mut lost = record("NON_RETRYABLE_ERROR", "x", 1);
         lost.fingerprint = "none".to_owned();
-        messages.add(&lost, &Showing::default());
+        messages.add(&lost, &ShowOptions::default());
         let text = messages.render_section(&report(&[record("NON_RETRYABLE_ERROR", "x", 1)])).into_string();
-        assert!(text.contains("<h3 id=\"g-other\">Of other groups</h3><details open>"), "{text}");
+        assert!(text.contains("<h3 id=\"g-other\">Other groups</h3><details open>"), "{text}");
     }
 }

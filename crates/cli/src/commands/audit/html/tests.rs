@@ -9,9 +9,9 @@ use redeliver_operator::audit::AuditTally;
 
 mod chromium;
 
-fn page_of(records: &[DeadLetterRecord], report: &AuditReport, reveal: bool) -> String {
+fn render_page(records: &[DeadLetterRecord], report: &AuditReport, reveal: bool) -> String {
     let mut output = Vec::new();
-    let mut page = HtmlReport::new(Showing { reveal, ..Showing::default() });
+    let mut page = HtmlReport::new(ShowOptions { reveal, ..ShowOptions::default() });
     for record in records {
         page.write_record(record, &mut output).unwrap();
     }
@@ -20,13 +20,13 @@ fn page_of(records: &[DeadLetterRecord], report: &AuditReport, reveal: bool) -> 
 }
 
 fn page(records: &[DeadLetterRecord], reveal: bool) -> String {
-    page_of(records, &report(records), reveal)
+    render_page(records, &report(records), reveal)
 }
 
-/// Hostile text, used in every field that a stranger controls.
+/// Hostile text for every field that an untrusted sender controls.
 const HOSTILE: &str = "</script></pre></details><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">\u{1b}[31m";
 
-fn hostile() -> Vec<DeadLetterRecord> {
+fn hostile_records() -> Vec<DeadLetterRecord> {
     let attribute =
         Attribute { data_type: format!("Binary.{HOSTILE}"), value: AttributeValue::Binary(vec![0; 3]) };
     let mut foreign = received_message(HOSTILE, Attributes::from([(HOSTILE.to_owned(), attribute)]), 2);
@@ -60,7 +60,7 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
         foreign("plain", 3),
     ];
     let report = report(&records);
-    let page = page_of(&records, &report, false);
+    let page = render_page(&records, &report, false);
     assert!(
         page.contains(
             "<h1>3 dead letters</h1><p>in <strong>final-dlq</strong>, read 1970-01-02 00:00:00. All"
@@ -86,7 +86,7 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
 }
 
 #[test]
-fn bodies_and_attributes_but_the_tenant_are_masked_by_default() {
+fn bodies_and_attributes_except_the_tenant_are_masked_by_default() {
     let mut with_attribute = record("NON_RETRYABLE_ERROR", "x", 1);
     for (name, value) in [("email", "secret-address"), ("tenant", "Ärger AG")] {
         with_attribute.message.attributes.insert(name.to_owned(), Attribute::string(value));
@@ -115,7 +115,7 @@ fn a_page_of_5000_messages_has_less_than_a_megabyte() {
 #[test]
 fn untrusted_text_never_becomes_markup() {
     for reveal in [false, true] {
-        let page = page(&hostile(), reveal);
+        let page = page(&hostile_records(), reveal);
         assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("</script"));
         assert_eq!(page.matches("</details>").count(), page.matches("<details").count());
         assert!(!page.chars().any(|character| character.is_control() && character != '\n'), "{page}");
@@ -136,7 +136,7 @@ fn the_audit_page_states_coverage_and_filter() {
     };
     let mut context = context();
     context.filter = Some(".a < 1".to_owned());
-    let page = page_of(&[], &AuditTally::new(context).into_report(coverage, false), false);
+    let page = render_page(&[], &AuditTally::new(context).into_report(coverage, false), false);
     assert!(
         page.contains("<p class=\"warning\">Not everything was read: 1 of about 9 messages; the others"),
         "{page}"

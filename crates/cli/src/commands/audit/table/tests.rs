@@ -22,7 +22,7 @@ fn terminal(columns: usize) -> TextLayout {
 }
 
 #[test]
-fn the_cause_is_whole_in_a_pipe_and_keeps_the_last_error_on_a_terminal() {
+fn a_pipe_shows_the_whole_cause_and_a_terminal_its_last_error() {
     let details = format!(
         "Max retry attempts 5 exceeded; last error HttpStatus.500: {} order 17",
         "the warehouse is closed ".repeat(20)
@@ -47,7 +47,7 @@ fn times_are_relative_and_local_on_a_terminal() {
 }
 
 #[test]
-fn error_types_come_by_count() {
+fn error_types_are_sorted_by_count() {
     let record = |code: &str, number| record(code, "x", number);
     let report = report(&[
         record("INVALID_MESSAGE_FORMAT", 1),
@@ -105,14 +105,14 @@ The oldest has been here for 1d.
 }
 
 #[test]
-fn a_group_is_shown_beside_all_others() {
+fn a_group_is_compared_with_all_others() {
     let [cause, same, other] = [("slow", 1), ("slow", 2), ("no order", 3)]
         .map(|(details, number)| record("NON_RETRYABLE_ERROR", details, number));
     let seconds = [(&cause, 7200), (&same, 7200), (&other, 0)];
     let shown = |compared: &[&redeliver_dead_letters::DeadLetterRecord], layout| {
         let mut tally = CauseTally::new(&cause.fingerprint);
         for (record, seconds) in
-            seconds.iter().filter(|(record, _)| compared.iter().any(|one| std::ptr::eq(*one, *record)))
+            seconds.iter().filter(|(record, _)| compared.iter().any(|other| std::ptr::eq(*other, *record)))
         {
             tally.add_record(&with_sent_seconds((*record).clone(), *seconds));
         }
@@ -139,8 +139,8 @@ fn a_group_is_shown_beside_all_others() {
 }
 
 #[test]
-fn tenants_come_by_count_and_those_that_name_none_last() {
-    let of = |tenant: Option<&str>, number| {
+fn tenants_are_sorted_by_count_with_unnamed_ones_last() {
+    let sent_by = |tenant: Option<&str>, number| {
         let mut record = record("NON_RETRYABLE_ERROR", "x", number);
         if let Some(tenant) = tenant {
             let attribute = redeliver_core::message::Attribute::string(tenant);
@@ -148,14 +148,18 @@ fn tenants_come_by_count_and_those_that_name_none_last() {
         }
         record
     };
-    let report =
-        report(&[of(Some("acme"), 1), of(Some("zeta\u{1b}"), 2), of(Some("zeta\u{1b}"), 3), of(None, 4)]);
+    let report = report(&[
+        sent_by(Some("acme"), 1),
+        sent_by(Some("zeta\u{1b}"), 2),
+        sent_by(Some("zeta\u{1b}"), 3),
+        sent_by(None, 4),
+    ]);
     let text = printed(&report, false);
     let lines: Vec<_> = text.lines().skip_while(|line| *line != "By tenant").skip(1).take(3).collect();
     for (line, name) in lines.iter().zip(["  zeta\\u{1b}", "  acme", "  none named"]) {
         assert!(line.starts_with(name), "{text}");
     }
-    assert!(!text.contains("By function"), "one function says nothing: {text}");
+    assert!(!text.contains("By function"), "a single function is not shown: {text}");
 }
 
 #[test]

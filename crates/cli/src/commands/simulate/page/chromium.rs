@@ -6,7 +6,7 @@ use redeliver_sim::planner::{Forecast, Scenario};
 
 use redeliver_testing::browser::BrowserScratch;
 
-/// A page with several policies and long names.
+/// Renders a page with several policies and long names.
 fn sample_page(policies: usize) -> String {
     let scenario = Scenario { messages: 50, capacity: Some(1), ..Scenario::default() };
     let policy = Policy::from_json(r#"{"max_attempts":20}"#).unwrap();

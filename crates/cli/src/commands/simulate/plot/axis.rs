@@ -8,7 +8,7 @@ use redeliver_operator::terminal::units::as_float;
 /// The colours of the policies.
 pub(super) const POLICY_COLOURS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
 
-/// A time axis, labelled in a unit in which the end has about three digits at most; also returns that unit.
+/// Returns a time axis and its unit. In this unit, the end of the axis has about three digits at most.
 pub(super) fn time_axis(end_seconds: u64) -> (Axis, &'static str) {
     let (unit, seconds) = match end_seconds {
         0..=180 => ("seconds", 1),
@@ -25,12 +25,12 @@ pub(super) fn time_axis(end_seconds: u64) -> (Axis, &'static str) {
 /// Maximum number of columns; each column shows the maximum over its seconds.
 pub(super) const COLUMNS: u64 = 200;
 
-/// The number of seconds per column.
+/// Returns the number of seconds per column.
 pub(super) const fn column_seconds(end_seconds: u64) -> u64 {
     end_seconds.div_ceil(COLUMNS)
 }
 
-/// The outline of the columns up to the end; `largest` returns the maximum over a range of seconds.
+/// Returns the outline of the columns up to the end; `largest` returns the maximum over a range of seconds.
 pub(super) fn column_outline(end_seconds: u64, largest: impl Fn(Range<u64>) -> f64) -> Vec<(f64, f64)> {
     let width = column_seconds(end_seconds);
     let columns = (0..end_seconds.div_ceil(width)).flat_map(|column| {

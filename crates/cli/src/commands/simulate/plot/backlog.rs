@@ -10,7 +10,7 @@ use redeliver_operator::terminal::units::as_float;
 const HEIGHT: f64 = 110.0;
 const WAITING: &str = "s3";
 
-/// A figure for each policy with a bottleneck.
+/// Returns a figure for each policy with a bottleneck.
 pub(super) fn backlog_figures(forecast: &Forecast) -> impl Iterator<Item = Figure> {
     forecast.policies.iter().filter_map(|policy| {
         let bottleneck = policy.outcome.measured.bottleneck.as_ref()?;
@@ -18,10 +18,10 @@ pub(super) fn backlog_figures(forecast: &Forecast) -> impl Iterator<Item = Figur
     })
 }
 
-/// `end` is the end of the load chart's time axis.
+/// Draws the backlog; `end` is the end of the load chart's time axis.
 fn backlog_figure(policy: &str, bottleneck: &Bottleneck, end: u64) -> Figure {
     let (x, unit) = time_axis(end);
-    // The axis labels fit five digits.
+    // Axis labels have room for five digits.
     let (divisor, note) = match bottleneck.backlog_max {
         0..100_000 => (1, "messages waiting in its queue"),
         _ => (1000, "thousands of messages waiting in its queue"),

@@ -11,7 +11,7 @@ const HEIGHT: f64 = 150.0;
 const DOWN: &str = "s5";
 const UP: &str = "s1";
 
-/// One figure per policy, all with the same axes; empty without groups.
+/// Returns one figure per policy, all with the same axes, or nothing if the scenario has no groups.
 pub(super) fn delay_figures(forecast: &Forecast) -> Vec<Figure> {
     let Some(ScenarioGroups { count, down }) = forecast.scenario.groups else { return Vec::new() };
     let by_group = || {

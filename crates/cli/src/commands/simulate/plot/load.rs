@@ -16,7 +16,7 @@ const FAILED: &str = "s5";
 const WITHOUT: &str = "s2";
 const HELD: &str = "s3";
 
-/// One figure per policy and per plain queue, all with the same axes.
+/// Returns one figure per policy and per plain queue, all with the same axes.
 pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
     let policies = &forecast.policies;
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
@@ -81,29 +81,30 @@ pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
         let below = format!("time since the first message, {unit}");
         plot.draw_figure(format!("Load on the target: {name}"), note.clone(), &drawn, &below, &legend)
     };
-    let of_policies = policies
+    let policy_figures = policies
         .iter()
         .zip(own())
         .map(|(policy, load)| figure(&policy.name, load, load_without_breaker(policy)));
-    let of_plain = forecast.plain_sqs.iter().zip(plain());
-    let of_plain = of_plain.map(|(one, load)| figure(&plain_name(one.plain), load, None));
-    of_policies.chain(of_plain).collect()
+    let plain_figures = forecast.plain_sqs.iter().zip(plain());
+    let plain_figures = plain_figures.map(|(sqs, load)| figure(&plain_name(sqs.plain), load, None));
+    policy_figures.chain(plain_figures).collect()
 }
 
-/// The end of the time axis, in seconds since the first message.
+/// Returns the end of the time axis, in seconds since the first message.
 pub(super) fn axis_end(forecast: &Forecast) -> u64 {
     let own = || forecast.outcomes().map(|outcome| &outcome.measured.load);
     let plain = forecast.plain_sqs.iter().map(|plain| &plain.outcome.measured.load);
     let loads = own().chain(forecast.policies.iter().filter_map(load_without_breaker)).chain(plain);
     let bottlenecks = forecast.outcomes().filter_map(|outcome| outcome.measured.bottleneck.as_ref());
-    let last_seconds =
-        loads.map(LoadBySecond::last_second).chain(bottlenecks.map(|one| one.load.last_second()));
+    let last_seconds = loads
+        .map(LoadBySecond::last_second)
+        .chain(bottlenecks.map(|bottleneck| bottleneck.load.last_second()));
     let last = last_seconds.map(|second| second + 1).max().unwrap_or(1);
     own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(last)
 }
 
-/// The periods in which the target is down. If there are more periods than columns, they are merged into one, since
-/// they could not be distinguished.
+/// Returns the periods in which the target is down. More periods than columns could not be distinguished, so they are
+/// merged into one.
 fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     let mut times = forecast.scenario.down_times();
     match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {
@@ -112,8 +113,8 @@ fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     }
 }
 
-/// The earliest second by which the target could have processed everything: it processes the remaining messages at its
-/// capacity after its final recovery, and ends no earlier than the last message arrives.
+/// Returns the earliest second by which the target could have processed all messages: after its final recovery, it
+/// processes the remaining messages at its capacity, but it cannot finish before the last message arrives.
 fn earliest_end(forecast: &Forecast, load: &LoadBySecond) -> Option<u64> {
     let back = forecast.scenario.return_second()?;
     let left = forecast.scenario.messages.saturating_sub(load.succeeded_before(back));

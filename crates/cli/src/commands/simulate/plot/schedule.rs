@@ -17,7 +17,7 @@ pub(super) fn schedule_figure(forecast: &Forecast) -> Figure {
     let (x, unit) = time_axis(end.map(|attempt| attempt.latest_seconds).max().unwrap_or(0));
     let rows = as_float(drawn.max(1) as u64);
     let marks = (1..=drawn as u64).map(|number| (as_float(number), number.to_string())).collect();
-    // Thinner bands if there are many policies, so that the picture fits on a screen.
+    // Bands are thinner if there are many policies, so that the picture fits on a screen.
     let height = rows * (12.0 + 6.0 * as_float(policies.len() as u64));
     let plot = Plot {
         x: Axis { has_lines: true, ..x },
@@ -48,6 +48,6 @@ pub(super) fn schedule_figure(forecast: &Forecast) -> Figure {
         .collect();
     legend.push((LegendKey::Tick("ink"), "median; earliest to latest".to_owned()));
     let which = if longest > drawn { format!("first {drawn} ") } else { String::new() };
-    let title = format!("When the {which}attempts of one message come");
+    let title = format!("When the {which}attempts of one message are made");
     plot.draw_figure(title, "if all fail", &bands, &format!("time since the first failure, {unit}"), &legend)
 }

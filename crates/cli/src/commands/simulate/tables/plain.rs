@@ -1,23 +1,23 @@
-//! Compares plain SQS with the policies, and shows when it is enough.
+//! Compares plain SQS with the policies, and shows when plain SQS is enough.
 
 use std::cmp::Ordering;
 
 use redeliver_sim::planner::{DelayPercentiles, Forecast, ForecastOutcome, PlainForecast, PolicyForecast};
 
 use super::super::arguments::plain_name;
-use super::best_first;
-use super::section::{Section, drain_time, format_dollars, rounded_span};
+use super::rank_policies;
+use super::section::{Section, format_dollars, format_drain_time, rounded_span};
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
 
-/// One row per policy and per plain queue; `None` without a plain queue.
+/// Returns a table with one row per policy and per plain queue, or `None` without a plain queue.
 pub(super) fn plain_section(forecast: &Forecast) -> Option<Section> {
     let policies =
         forecast.policies.iter().map(|policy| outcome_row(escape_line(&policy.name), &policy.outcome));
     let plain = forecast.plain_sqs.iter().map(|plain| outcome_row(plain_name(plain.plain), &plain.outcome));
     let rows = policies.chain(plain).collect();
-    let columns = ["", "dead", "wasted", "done after", "dollars a million", "median", "p90", "p99"];
-    let best = *best_first(forecast).first()?;
+    let columns = ["", "dead", "wasted", "done after", "dollars per million", "median", "p90", "p99"];
+    let best = *rank_policies(forecast).first()?;
     let sentences: Vec<_> = forecast.plain_sqs.iter().map(|plain| describe_plain(best, plain)).collect();
     (!sentences.is_empty()).then(|| Section {
         title: "Plain SQS with the same messages and target, measured".to_owned(),
@@ -33,7 +33,7 @@ fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
     let delays = measured.delay_seconds.map(|DelayPercentiles { p50, p90, p99, .. }| [p50, p90, p99]);
     let delays = delays.map_or([(); 3].map(|()| "–".to_owned()), |each| each.map(rounded_span));
     let [dead, wasted] = [measured.dead_lettered.values().sum(), measured.wasted.total()].map(group_digits);
-    let done = drain_time(measured);
+    let done = format_drain_time(measured);
     let price = format_dollars(outcome.per_million.total_dollars);
     [name, dead, wasted, done, price].into_iter().chain(delays).collect()
 }
@@ -43,18 +43,18 @@ fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
     let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed());
     let (name, policy, sent) = (plain_name(plain.plain), escape_line(&policy.name), other.measured.sent);
-    let of_all = format!("{} of {}", group_digits(lost), format_count(sent, "message"));
+    let share = format!("{} of {}", group_digits(lost), format_count(sent, "message"));
     let result = match lost.cmp(&kept) {
         Ordering::Greater => {
             let kept = group_digits(kept);
             return format!(
-                "{name} is not enough here: it does not process {of_all}; {policy} does not process {kept}."
+                "{name} is not enough here: it does not process {share}; {policy} does not process {kept}."
             );
         }
         _ if lost == 0 => format!("{name} is enough here: it loses nothing,"),
-        Ordering::Equal => format!("{name} loses as many here, {of_all}: it"),
+        Ordering::Equal => format!("{name} loses as many here, {share}: it"),
         Ordering::Less => {
-            format!("{name} loses fewer here, {of_all}, and {policy} {}: it", group_digits(kept))
+            format!("{name} loses fewer here, {share}, and {policy} {}: it", group_digits(kept))
         }
     };
     let price = other.per_million.total_dollars - own.per_million.total_dollars;
@@ -69,9 +69,9 @@ fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     };
     let wasted = [own, other].map(|outcome| outcome.measured.wasted.total());
     let wasted = difference(wasted, group_digits, ["more", "fewer", "as many"]);
-    let wasted = format!("wastes {wasted} calls of the target");
+    let wasted = format!("wastes {wasted} calls to the target");
     let costs = format!("{result} costs {price} per million than {policy}");
-    // An earlier death of the last message is not an advantage.
+    // If the last message dies earlier, that is not an advantage.
     if [own, other].iter().any(|outcome| outcome.measured.processed == 0) {
         return format!("{costs} and {wasted}.");
     }
@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
 
-    /// The table for twenty retries within twenty minutes and for two plain queues, in an outage of this length.
+    /// Builds the table for twenty retries in twenty minutes and for two plain queues, in an outage of this length.
     fn table(outage: u64, over: u64) -> Section {
         let policy = r#"{"max_attempts":20,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         let [outage, over] = [outage, over].map(Duration::from_secs);
@@ -120,17 +120,17 @@ mod tests {
         assert_eq!(
             note(60, 60),
             [
-                "SQS 3m,2 is enough here: it loses nothing, costs $0.56 less per million than retries, wastes as many calls of the \
-                 target, and is done 1m 58s later.",
-                "SQS 12h,100 is enough here: it loses nothing, costs $0.55 less per million than retries, wastes as many calls of \
-                 the target, and is done 11h 58m 58s later."
+                "SQS 3m,2 is enough here: it loses nothing, costs $0.56 less per million than retries, wastes as many \
+                 calls to the target, and is done 1m 58s later.",
+                "SQS 12h,100 is enough here: it loses nothing, costs $0.55 less per million than retries, wastes as \
+                 many calls to the target, and is done 11h 58m 58s later."
             ]
         );
     }
 
     #[test]
     fn plain_sqs_that_loses_more_is_not_enough() {
-        let [few, many] = &note(900, 900)[..] else { panic!("a sentence each") };
+        let [few, many] = &note(900, 900)[..] else { panic!("expected one sentence per queue") };
         assert_eq!(
             few,
             "SQS 3m,2 is not enough here: it does not process 49 of 60 messages; retries does not process 0."
@@ -138,7 +138,7 @@ mod tests {
         assert!(many.starts_with("SQS 12h,100 is enough here: it loses nothing, costs "), "{many}");
     }
 
-    /// A team would otherwise choose a queue that loses everything because it finishes sooner.
+    /// Otherwise, a team might choose a queue that loses everything because it finishes sooner.
     #[test]
     fn plain_sqs_that_loses_as_many_is_not_enough_and_is_never_done() {
         let table = table(7200, 60);
@@ -147,8 +147,8 @@ mod tests {
         assert_eq!(
             note.lines().next(),
             Some(
-                "SQS 3m,2 loses as many here, 60 of 60 messages: it costs $46.81 less per million than retries and wastes 1,140 \
-                 fewer calls of the target."
+                "SQS 3m,2 loses as many here, 60 of 60 messages: it costs $46.81 less per million than retries and \
+                 wastes 1,140 fewer calls to the target."
             )
         );
     }

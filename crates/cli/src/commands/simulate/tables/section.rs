@@ -22,14 +22,14 @@ pub(in crate::commands::simulate) struct Section {
 }
 
 impl Section {
-    /// The CSS class of a name column after the first.
-    pub(in crate::commands::simulate) fn class_of(&self, column: usize) -> Option<&'static str> {
+    /// Returns the CSS class of a name column after the first.
+    pub(in crate::commands::simulate) fn css_class(&self, column: usize) -> Option<&'static str> {
         (0 < column && column < self.names).then_some("name")
     }
 }
 
-/// Several values per policy, one column per value. With several policies, each has its own row; a policy without
-/// values has none.
+/// Builds a table with several values per policy, one column per value. Each policy has its own row, except policies
+/// without values.
 pub(super) fn side_by_side<Name: ToString>(
     forecast: &Forecast,
     title: &str,
@@ -45,15 +45,15 @@ pub(super) fn side_by_side<Name: ToString>(
     };
     let rows = rows.flat_map(|(name, values)| {
         let name = name.to_string();
-        let of_policies = forecast.policies.iter().zip(values).filter(|(_, values)| !values.is_empty());
-        of_policies.map(|(policy, values)| row(&name, policy, values)).collect::<Vec<_>>()
+        let with_values = forecast.policies.iter().zip(values).filter(|(_, values)| !values.is_empty());
+        with_values.map(|(policy, values)| row(&name, policy, values)).collect::<Vec<_>>()
     });
     let rows = rows.collect();
     let columns = once(first).chain(policy).chain(names.iter().copied()).map(str::to_owned).collect();
     Section { title: title.to_owned(), names: if is_alone { 1 } else { 2 }, columns, rows, note: None }
 }
 
-/// One column per policy.
+/// Builds a table with one column per policy.
 pub(super) fn by_policy(
     title: impl Into<String>,
     first: &str,
@@ -73,7 +73,7 @@ pub(super) fn policy_row(
     once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
 }
 
-/// A probability in percent with one decimal. 0 % and 100 % appear only for exactly 0 and 1.
+/// Formats a probability in percent with one decimal. 0 % and 100 % appear only for exactly 0 and 1.
 pub(super) fn format_percent(share: f64) -> String {
     match share * 100.0 {
         _ if share <= CERTAIN => "0 %".to_owned(),
@@ -96,8 +96,8 @@ pub(super) fn rounded_span(seconds: f64) -> String {
     format_span(round_whole(seconds))
 }
 
-/// The time to drain. Without any processed message there is none, regardless of when the last message died.
-pub(super) fn drain_time(measured: &Measurements) -> String {
+/// Formats the time to drain, or a dash if no message was processed, regardless of when the last message died.
+pub(super) fn format_drain_time(measured: &Measurements) -> String {
     if measured.processed == 0 { "–".to_owned() } else { format_span(measured.drain_seconds) }
 }
 
@@ -105,8 +105,8 @@ fn round_whole(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
-/// The names of the rows measured from the target's recovery, if it was down.
-pub(super) const fn after_the_return(forecast: &Forecast) -> [&'static str; 3] {
+/// Returns the names of the rows measured from the target's recovery, if it was down.
+pub(super) const fn recovery_row_names(forecast: &Forecast) -> [&'static str; 3] {
     match forecast.scenario.fault {
         TargetFault::Outage(_) | TargetFault::Flap(_) => [
             "busiest second after the return",
@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_chance_is_0_or_100_percent_only_if_it_is_certain() {
+    fn only_certain_probabilities_are_0_or_100_percent() {
         let shown = [0.0, 1e-12, 0.0004, 0.5, 0.999_49, 0.9999, 1.0].map(format_percent);
         assert_eq!(shown, ["0 %", "0 %", "< 0.1 %", "50.0 %", "99.9 %", "> 99.9 %", "100 %"]);
     }

@@ -23,8 +23,8 @@ fn split_columns(section: &Section) -> Vec<Vec<usize>> {
         cells.chain([section.columns[column].chars().count()]).max().unwrap_or(0) + 2
     };
     let names: Vec<_> = (0..section.names).collect();
-    let of_names: usize = names.iter().copied().map(width).sum();
-    let (mut parts, mut taken) = (vec![names.clone()], of_names);
+    let names_width: usize = names.iter().copied().map(width).sum();
+    let (mut parts, mut taken) = (vec![names.clone()], names_width);
     for column in section.names..section.columns.len() {
         let last =
             parts.last_mut().filter(|part| part.len() == names.len() || taken + width(column) <= WIDTH);
@@ -32,7 +32,7 @@ fn split_columns(section: &Section) -> Vec<Vec<usize>> {
             Some(part) => part.push(column),
             None => {
                 parts.push(names.iter().copied().chain([column]).collect());
-                taken = of_names;
+                taken = names_width;
             }
         }
         taken += width(column);
@@ -41,10 +41,10 @@ fn split_columns(section: &Section) -> Vec<Vec<usize>> {
 }
 
 fn render_part(section: &Section, columns: &[usize]) -> String {
-    let of = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
-    let header = of(&section.columns);
+    let select = |cells: &[String]| columns.iter().map(|column| cells[*column].clone()).collect::<Vec<_>>();
+    let header = select(&section.columns);
     let header: Vec<_> = header.iter().map(String::as_str).collect();
-    format_table(&header, section.rows.iter().map(|row| of(row)), section.names..columns.len())
+    format_table(&header, section.rows.iter().map(|row| select(row)), section.names..columns.len())
 }
 
 #[cfg(test)]

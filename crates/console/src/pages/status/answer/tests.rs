@@ -23,7 +23,7 @@ const QUIET: Facts<'_> = Facts {
     is_blind: false,
 };
 
-/// The line, with its links in Markdown.
+/// Renders the line, with its links in Markdown.
 fn line(facts: Facts<'_>) -> String {
     let StatusLine { parts, is_bad } = build_status_line(&Facts { now: now(), ..facts });
     let words: Vec<_> = parts
@@ -39,7 +39,7 @@ fn line(facts: Facts<'_>) -> String {
 }
 
 #[test]
-fn blocked_groups_are_counted_and_the_first_has_its_time() {
+fn blocked_groups_are_counted_with_the_time_of_the_first() {
     let blocked = |count| line(Facts { blocked: Some((count, "2026-11-28T00:00:00.000Z")), ..QUIET });
     assert_eq!(blocked(1), "[1 group](#blocked) is blocked since 2026-11-28T00:00:00.000Z.");
     assert_eq!(blocked(2), "[2 groups](#blocked) are blocked, the first one since 2026-11-28T00:00:00.000Z.");
@@ -57,7 +57,7 @@ fn the_status_line_is_quiet_or_names_the_unknown() {
     assert_eq!(line(Facts { target: None, held: None, ..QUIET }), "All quiet.");
     assert_eq!(
         line(Facts { is_blind: true, ..QUIET }),
-        "All quiet by SQS's counts; CloudWatch is unavailable."
+        "All quiet according to SQS's counts; CloudWatch is unavailable."
     );
     let unknown = Facts { target: Some(TargetStatus::Unknown), ..QUIET };
     assert_eq!(line(unknown), "Could not determine whether the target is down.");
@@ -69,43 +69,46 @@ fn the_status_line_is_quiet_or_names_the_unknown() {
 
 #[test]
 fn a_hold_over_an_hour_is_shown_and_a_shorter_one_only_in_an_outage() {
-    let of = |target, seconds| line(Facts { target, longest_hold_seconds: Some(seconds), ..QUIET });
-    assert_eq!(of(QUIET.target, 3600), "All quiet.");
-    assert_eq!(of(QUIET.target, 4320), "The longest hold of a message is 1h 12m.");
-    let in_outage = of(down(40, 0), 1800);
+    let shown = |target, seconds| line(Facts { target, longest_hold_seconds: Some(seconds), ..QUIET });
+    assert_eq!(shown(QUIET.target, 3600), "All quiet.");
+    assert_eq!(shown(QUIET.target, 4320), "The longest hold of a message is 1h 12m.");
+    let in_outage = shown(down(40, 0), 1800);
     assert!(in_outage.ends_with(" none lost. The longest hold of a message is 30m."), "{in_outage}");
 }
 
 #[test]
-fn an_outage_older_than_its_metrics_is_marked_as_or_longer() {
-    let of = |days: i64, minutes: i64| {
+fn an_outage_at_the_start_of_its_metrics_may_be_longer() {
+    let shown = |days: i64, minutes: i64| {
         let since = now() - TimeDelta::days(days) - TimeDelta::minutes(minutes);
         let seconds = (now() - since).num_seconds();
         let outage = OngoingOutage { since, or_longer: true, seconds, last_sign: now() };
         line(Facts { target: Some(TargetStatus::Down(outage)), held: Some(0), ..QUIET })
     };
-    assert_eq!(of(0, 10), "The target has been down since 14:12 or longer: no message is held.");
-    assert_eq!(of(14, 0), "The target has been down for more than 14 days: no message is held.");
+    assert_eq!(shown(0, 10), "The target has been down since 14:12 or longer: no message is held.");
+    assert_eq!(shown(14, 0), "The target has been down for more than 14 days: no message is held.");
 }
 
 #[test]
-fn a_target_that_is_down_comes_first_with_its_held_messages() {
-    let of = |target, held| line(Facts { target, held, ..QUIET });
+fn an_outage_is_the_first_sentence_and_counts_held_messages() {
+    let shown = |target, held| line(Facts { target, held, ..QUIET });
     assert_eq!(
-        of(down(20, 5), Some(12_300)),
+        shown(down(20, 5), Some(12_300)),
         "The target has been down since about 14:02: [about 12,300 messages](#queue-0) held, none lost."
     );
     assert_eq!(
-        of(down(20, 5), Some(1)),
+        shown(down(20, 5), Some(1)),
         "The target has been down since about 14:02: [about 1 message](#queue-0) held, none lost."
     );
-    assert_eq!(of(down(20, 5), Some(0)), "The target has been down since about 14:02: no message is held.");
     assert_eq!(
-        of(down(900, 0), None),
+        shown(down(20, 5), Some(0)),
+        "The target has been down since about 14:02: no message is held."
+    );
+    assert_eq!(
+        shown(down(900, 0), None),
         "The target has been down since about 2026-11-22 23:22; the number of held messages is unknown."
     );
     assert_eq!(
-        of(down(20_200, 0), Some(3)),
+        shown(down(20_200, 0), Some(3)),
         "The target has been down for more than 14 days: [about 3 messages](#queue-0) held, none lost."
     );
 }
@@ -123,13 +126,13 @@ fn a_target_without_a_recent_sign_of_its_outage_may_be_up_again() {
 fn a_pause_shows_the_waiting_messages() {
     assert_eq!(
         line(Facts { paused: Some(12), ..QUIET }),
-        "[Paused](pause): [about 12 messages](#queue-0) to be received."
+        "[Paused](pause): [about 12 messages](#queue-0) waiting."
     );
 }
 
 #[test]
 fn dead_letters_show_their_new_causes_after_a_reading() {
-    let of = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
+    let shown = |dead_letters, reading| line(Facts { dead_letters: Some(dead_letters), reading, ..QUIET });
     let reading = |new_causes| {
         let [taken_at, last_refresh] = [17, 200].map(|minutes| now() - TimeDelta::minutes(minutes));
         let last_refresh = Some(last_refresh);
@@ -145,26 +148,26 @@ fn dead_letters_show_their_new_causes_after_a_reading() {
     let returned = |new_causes, returned_causes| {
         reading(new_causes).map(|reading| LastReading { returned_causes, ..reading })
     };
-    assert_eq!(of(2060, None), "[2,060 dead letters](letters).");
-    assert_eq!(of(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
+    assert_eq!(shown(2060, None), "[2,060 dead letters](letters).");
+    assert_eq!(shown(1, reading(0)), "[1 dead letter](letters), no new cause at 14:05.");
     assert_eq!(
-        of(2060, reading(3)),
+        shown(2060, reading(3)),
         "[2,060 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02."
     );
     assert_eq!(
-        of(2060, returned(3, 1)),
+        shown(2060, returned(3, 1)),
         "[2,060 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02, [1 cause](letters) came back."
     );
     assert_eq!(
-        of(2060, returned(0, 2)),
+        shown(2060, returned(0, 2)),
         "[2,060 dead letters](letters), no new cause at 14:05, [2 causes](letters) came back."
     );
-    assert_eq!(of(0, reading(3)), "All quiet.");
+    assert_eq!(shown(0, reading(3)), "All quiet.");
 }
 
 #[test]
 fn dead_letters_after_the_reading_are_counted_without_causes() {
-    let of = |dead_letters, new_causes, last_refresh| {
+    let shown = |dead_letters, new_causes, last_refresh| {
         let taken_at = now() - TimeDelta::minutes(17);
         let reading = LastReading {
             taken_at,
@@ -178,28 +181,28 @@ fn dead_letters_after_the_reading_are_counted_without_causes() {
     };
     let earlier = Some(now() - TimeDelta::minutes(200));
     assert_eq!(
-        of(22, 0, earlier),
+        shown(22, 0, earlier),
         "[22 dead letters](letters), 7 more since the refresh at 14:05: [refresh](letters)."
     );
     assert_eq!(
-        of(22, 3, earlier),
-        "[22 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02, 7 more since the refresh at 14:05: \
-         [refresh](letters)."
+        shown(22, 3, earlier),
+        "[22 dead letters](letters), [3 causes new](letters?new=last-refresh) since 11:02, 7 more since the refresh at \
+         14:05: [refresh](letters)."
     );
     assert_eq!(
-        of(15, 0, None),
-        "[15 dead letters](letters), first read at 14:05: new causes show from the next refresh on."
+        shown(15, 0, None),
+        "[15 dead letters](letters), first read at 14:05: new causes are shown from the next refresh on."
     );
     assert_eq!(
-        of(16, 0, None),
+        shown(16, 0, None),
         "[16 dead letters](letters), 1 more since the refresh at 14:05: [refresh](letters)."
     );
-    assert_eq!(of(14, 0, earlier), "[14 dead letters](letters), no new cause at 14:05.");
+    assert_eq!(shown(14, 0, earlier), "[14 dead letters](letters), no new cause at 14:05.");
 }
 
 #[test]
 fn expiring_letters_come_from_the_reading_or_else_from_cloudwatch() {
-    let of = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
+    let shown = |oldest_ends_in_seconds, deleted_soon: Option<Option<(u64, i64)>>| {
         let read = |deleted_soon: Option<(u64, i64)>| LastReading {
             taken_at: now(),
             count: 41,
@@ -212,16 +215,16 @@ fn expiring_letters_come_from_the_reading_or_else_from_cloudwatch() {
         line(Facts { dead_letters: Some(41), oldest_ends_in_seconds, reading, ..QUIET })
     };
     assert_eq!(
-        of(Some(93_784), None),
+        shown(Some(93_784), None),
         "[41 dead letters](letters). SQS deletes [the oldest of them](letters) in 1d 2h."
     );
     assert_eq!(
-        of(Some(93_784), Some(Some((40, 3600)))),
+        shown(Some(93_784), Some(Some((40, 3600)))),
         "[41 dead letters](letters), no new cause at 14:22. SQS deletes [40 of them soon, the first](letters) in 1h."
     );
-    assert_eq!(of(Some(1), Some(None)), "[41 dead letters](letters), no new cause at 14:22.");
+    assert_eq!(shown(Some(1), Some(None)), "[41 dead letters](letters), no new cause at 14:22.");
     assert_eq!(
-        of(Some(-5), None),
+        shown(Some(-5), None),
         "[41 dead letters](letters). SQS deletes [the oldest of them](letters) at any moment."
     );
 }

@@ -1,4 +1,4 @@
-//! A re-send changes only redeliver's metadata members. Checked on generated bodies against a model of each piece.
+//! A re-send changes only redeliver's metadata members. The test compares generated bodies with a model of each piece.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -6,7 +6,7 @@ use proptest::sample::{select, subsequence};
 use super::*;
 use crate::message::metadata::{HELD_SECONDS_MAX, Holds, OUR_MEMBERS, REDRIVES_MAX};
 
-/// One member of `metadata` as written: white space, name, colon, value, white space.
+/// A member of `metadata` as written: white space, name, colon, value, white space.
 #[derive(Clone, Debug)]
 struct Piece {
     /// The name in [`OUR_MEMBERS`], if the member is ours.
@@ -18,20 +18,20 @@ struct Piece {
 
 impl Piece {
     fn text(&self) -> String {
-        self.with(&self.value)
+        self.text_with(&self.value)
     }
 
-    fn with(&self, value: &str) -> String {
+    fn text_with(&self, value: &str) -> String {
         format!("{}{value}{}", self.before_value, self.after_value)
     }
 }
 
-fn space() -> impl Strategy<Value = String> {
+fn any_space() -> impl Strategy<Value = String> {
     "[ \t\r\n]{0,3}"
 }
 
-fn piece(ours: Option<&'static str>, name: String, value: String) -> impl Strategy<Value = Piece> {
-    (space(), space(), space(), space()).prop_map(move |(a, b, c, d)| Piece {
+fn any_piece(ours: Option<&'static str>, name: String, value: String) -> impl Strategy<Value = Piece> {
+    (any_space(), any_space(), any_space(), any_space()).prop_map(move |(a, b, c, d)| Piece {
         ours,
         before_value: format!("{a}\"{name}\"{b}:{c}"),
         value: value.clone(),
@@ -39,7 +39,7 @@ fn piece(ours: Option<&'static str>, name: String, value: String) -> impl Strate
     })
 }
 
-/// Names that are not ours but look similar, all different.
+/// Distinct names that look similar to ours.
 const FOREIGN_NAMES: [&str; 12] = [
     "",
     "trace",
@@ -55,7 +55,7 @@ const FOREIGN_NAMES: [&str; 12] = [
     "😀",
 ];
 
-/// Values that a parser of numbers and text would change.
+/// Values that would change if a parser of numbers and text rewrote them.
 const FOREIGN_VALUES: [&str; 14] = [
     "1e400",
     "-0.0",
@@ -80,17 +80,17 @@ fn foreign_value() -> impl Strategy<Value = String> {
     ]
 }
 
-fn foreign(names: usize) -> impl Strategy<Value = Vec<Piece>> {
+fn foreign_members(names: usize) -> impl Strategy<Value = Vec<Piece>> {
     subsequence(FOREIGN_NAMES.to_vec(), 0..=names).prop_flat_map(|names| {
         names
             .into_iter()
-            .map(|name| foreign_value().prop_flat_map(move |value| piece(None, name.to_owned(), value)))
+            .map(|name| foreign_value().prop_flat_map(move |value| any_piece(None, name.to_owned(), value)))
             .collect::<Vec<_>>()
     })
 }
 
-/// The name, plain or with its first letter escaped.
-fn name(plain: &'static str) -> impl Strategy<Value = String> {
+/// Generates the name as is, or with its first letter escaped.
+fn any_name(plain: &'static str) -> impl Strategy<Value = String> {
     let escaped = format!("\\u{:04x}{}", u32::from(plain.as_bytes()[0]), &plain[1..]);
     select(vec![plain.to_owned(), escaped])
 }
@@ -110,30 +110,31 @@ fn valid_value(name: &str) -> &'static [&'static str] {
     }
 }
 
-fn ours() -> impl Strategy<Value = Vec<Piece>> {
+fn our_members() -> impl Strategy<Value = Vec<Piece>> {
     subsequence(OUR_MEMBERS.to_vec(), 0..=OUR_MEMBERS.len()).prop_flat_map(|names| {
         names
             .into_iter()
             .map(|ours| {
-                (name(ours), select(valid_value(ours)))
-                    .prop_flat_map(move |(name, value)| piece(Some(ours), name, value.to_owned()))
+                (any_name(ours), select(valid_value(ours)))
+                    .prop_flat_map(move |(name, value)| any_piece(Some(ours), name, value.to_owned()))
             })
             .collect::<Vec<_>>()
     })
 }
 
-/// The text before and after the members of `metadata`, and those members.
-fn body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
-    let message_id = name("message_id").prop_flat_map(|name| piece(None, name, format!("\"{ID}\"")));
-    let metadata = (message_id, foreign(4), ours())
+/// Generates the members of `metadata`, and the text before and after them.
+fn any_body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
+    let message_id = any_name("message_id").prop_flat_map(|name| any_piece(None, name, format!("\"{ID}\"")));
+    let metadata = (message_id, foreign_members(4), our_members())
         .prop_map(|(id, foreign, ours)| [vec![id], foreign, ours].concat())
         .prop_shuffle();
-    let data = (name("data"), foreign(3)).prop_flat_map(|(name, members)| {
+    let data = (any_name("data"), foreign_members(3)).prop_flat_map(|(name, members)| {
         let members: Vec<_> = members.iter().map(Piece::text).collect();
-        piece(None, name, format!("{{{}}}", members.join(",")))
+        any_piece(None, name, format!("{{{}}}", members.join(",")))
     });
-    let top = (data, foreign(3)).prop_map(|(data, foreign)| [vec![data], foreign].concat()).prop_shuffle();
-    (top, any::<prop::sample::Index>(), name("metadata"), metadata, space(), space()).prop_map(
+    let top =
+        (data, foreign_members(3)).prop_map(|(data, foreign)| [vec![data], foreign].concat()).prop_shuffle();
+    (top, any::<prop::sample::Index>(), any_name("metadata"), metadata, any_space(), any_space()).prop_map(
         |(top, place, name, metadata, left, right)| {
             let place = place.index(top.len() + 1);
             let top: Vec<_> = top.iter().map(Piece::text).collect();
@@ -148,7 +149,7 @@ fn body() -> impl Strategy<Value = (String, Vec<Piece>, String)> {
     )
 }
 
-fn joined(before: &str, pieces: &[String], after: &str) -> String {
+fn join_pieces(before: &str, pieces: &[String], after: &str) -> String {
     format!("{before}{}{after}", pieces.join(","))
 }
 
@@ -183,24 +184,24 @@ fn any_retry() -> impl Strategy<Value = RetryMetadata> {
 
 proptest! {
     #[test]
-    fn a_resend_keeps_every_byte_but_its_metadata_members((before, pieces, after) in body(), retry in any_retry()) {
+    fn a_resend_changes_only_its_metadata_members((before, pieces, after) in any_body(), retry in any_retry()) {
         let texts: Vec<_> = pieces.iter().map(Piece::text).collect();
-        let received = joined(&before, &texts, &after);
+        let received = join_pieces(&before, &texts, &after);
         let schema = MessageSchema::default();
         let envelope = schema.parse_envelope(&received).map_err(|error| TestCaseError::fail(format!("{error}: {received}")))?;
 
         let resent = envelope.with_retry_metadata(&retry);
 
-        let again = schema.parse_envelope(&resent).map_err(|error| TestCaseError::fail(format!("{error}: {resent}")))?;
-        prop_assert_eq!(again.metadata.retry_attempt, retry.retry_attempt);
-        prop_assert_eq!(again.metadata.first_sent_time, Some(retry.first_sent_time));
-        prop_assert_eq!(&again.metadata.retry_history, &retry.retry_history);
-        prop_assert_eq!(again.metadata.snooze_count, retry.snooze_count);
-        prop_assert_eq!(again.metadata.redrive_generation, retry.redrive_generation);
-        prop_assert_eq!(again.metadata.holds, Holds::from_members(retry.held_since, retry.outage_failures.try_into().unwrap(), retry.held_seconds));
-        prop_assert_eq!(again.metadata.redrive_count, retry.redrive_count);
-        prop_assert_eq!(again.metadata.redrive_count_at_answer, retry.redrive_count_at_answer);
-        prop_assert_eq!(again.metadata.message_id_text.as_str(), ID);
+        let reparsed = schema.parse_envelope(&resent).map_err(|error| TestCaseError::fail(format!("{error}: {resent}")))?;
+        prop_assert_eq!(reparsed.metadata.retry_attempt, retry.retry_attempt);
+        prop_assert_eq!(reparsed.metadata.first_sent_time, Some(retry.first_sent_time));
+        prop_assert_eq!(&reparsed.metadata.retry_history, &retry.retry_history);
+        prop_assert_eq!(reparsed.metadata.snooze_count, retry.snooze_count);
+        prop_assert_eq!(reparsed.metadata.redrive_generation, retry.redrive_generation);
+        prop_assert_eq!(reparsed.metadata.holds, Holds::from_members(retry.held_since, retry.outage_failures.try_into().unwrap(), retry.held_seconds));
+        prop_assert_eq!(reparsed.metadata.redrive_count, retry.redrive_count);
+        prop_assert_eq!(reparsed.metadata.redrive_count_at_answer, retry.redrive_count_at_answer);
+        prop_assert_eq!(reparsed.metadata.message_id_text.as_str(), ID);
 
         let mut new = retry.json_members();
         let mut expected = Vec::new();
@@ -209,12 +210,12 @@ proptest! {
                 None => expected.push(piece.text()),
                 Some(ours) => {
                     let (_, value) = new.iter_mut().find(|(name, _)| *name == ours).unwrap();
-                    expected.extend(value.take().map(|value| piece.with(&value)));
+                    expected.extend(value.take().map(|value| piece.text_with(&value)));
                 }
             }
         }
         expected.extend(new.iter().filter_map(|(name, value)| Some(format!("\"{name}\":{}", value.as_ref()?))));
-        prop_assert_eq!(&resent, &joined(&before, &expected, &after));
-        prop_assert_eq!(&again.with_retry_metadata(&retry), &resent, "setting the same again changes nothing");
+        prop_assert_eq!(&resent, &join_pieces(&before, &expected, &after));
+        prop_assert_eq!(&reparsed.with_retry_metadata(&retry), &resent, "setting the same again changes nothing");
     }
 }

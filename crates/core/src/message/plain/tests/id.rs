@@ -11,9 +11,9 @@ fn sources(attribute: Option<&str>, pointer: Option<&str>) -> IdSources {
     }
 }
 
-/// The UUID and the key of the id.
+/// Returns the UUID and the key of a message's id.
 fn id(sources: &IdSources, body: &str, attributes: &Attributes) -> PlainMessageId {
-    sources.find_id(body, attributes, FIRST)
+    sources.find_id(body, attributes, FIRST_SQS_ID)
 }
 
 fn id_from_text(text: &str) -> PlainMessageId {
@@ -22,7 +22,7 @@ fn id_from_text(text: &str) -> PlainMessageId {
 }
 
 #[test]
-fn the_first_source_that_has_an_id_counts() {
+fn the_first_source_that_has_an_id_wins() {
     let all = sources(Some("OrderId"), Some("/order/id"));
     let event = r#"{"specversion":"1.0","id":"e1","source":"/shop","order":{"id":"o-17"}}"#;
     let attributes = Attributes::from([("OrderId".to_owned(), Attribute::string("a-17"))]);
@@ -32,29 +32,32 @@ fn the_first_source_that_has_an_id_counts() {
     assert_eq!(key(&sources(None, Some("/wrong")), event, &attributes).unwrap(), "/shop e1");
     assert_eq!(key(&sources(None, None), event, &attributes).unwrap(), "/shop e1");
     let none = id(&all, r#"{"order":{}}"#, &Attributes::new());
-    assert_eq!((none.text.as_str(), none.key), (FIRST, None));
+    assert_eq!((none.text.as_str(), none.key), (FIRST_SQS_ID, None));
     // `Redeliver` takes precedence over all of them.
-    let named =
-        with_redeliver(r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","idempotency_key":"first"}"#);
+    let with_id = attributes_with_redeliver(
+        r#"{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","idempotency_key":"first"}"#,
+    );
     let with_all = MessageSchema::default().with_plain(PlainMessages { id: all, body: None });
-    let read =
-        with_all.read_message(event, &[named, attributes].into_iter().flatten().collect(), FIRST).unwrap();
+    let read = with_all
+        .read_message(event, &[with_id, attributes].into_iter().flatten().collect(), FIRST_SQS_ID)
+        .unwrap();
     let Parsed::Plain(plain) = read else { panic!() };
     assert_eq!(plain.metadata().message_id_text, "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01");
     assert_eq!(plain.form(), BodyForm::Plain { idempotency_key: Some("first".to_owned()) });
 }
 
 #[test]
-fn an_attribute_with_an_id_is_text_and_not_empty() {
-    let by_attribute = sources(Some("Id"), None);
-    let key =
-        |attribute: Attribute| id(&by_attribute, "x", &Attributes::from([("Id".to_owned(), attribute)])).key;
-    let of = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
+fn an_id_attribute_must_be_non_empty_text() {
+    let attribute_sources = sources(Some("Id"), None);
+    let key = |attribute: Attribute| {
+        id(&attribute_sources, "x", &Attributes::from([("Id".to_owned(), attribute)])).key
+    };
+    let attribute = |data_type: &str, value| Attribute { data_type: data_type.to_owned(), value };
     use crate::message::AttributeValue::{Binary, Text};
-    assert_eq!(key(of("Number", Text("0017".to_owned()))).unwrap(), "0017");
-    assert_eq!(key(of("String.label", Text("a".to_owned()))).unwrap(), "a");
-    assert_eq!(key(of("Binary", Binary(b"a".to_vec()))), None);
-    assert_eq!(key(of("String", Text(String::new()))), None);
+    assert_eq!(key(attribute("Number", Text("0017".to_owned()))).unwrap(), "0017");
+    assert_eq!(key(attribute("String.label", Text("a".to_owned()))).unwrap(), "a");
+    assert_eq!(key(attribute("Binary", Binary(b"a".to_vec()))), None);
+    assert_eq!(key(attribute("String", Text(String::new()))), None);
 }
 
 #[test]
@@ -93,7 +96,7 @@ fn a_pointer_finds_strings_and_numbers() {
         assert_eq!(key("/id", &format!(r#" {{"id":{value}}} "#)).as_deref(), found, "{value}");
     }
     let empty = id(&sources(None, Some("/id")), r#"{"id":""}"#, &Attributes::new());
-    assert_eq!(empty.text, FIRST, "an empty text is not an id");
+    assert_eq!(empty.text, FIRST_SQS_ID, "an empty string is not an id");
     assert_eq!(key("/id", "not JSON"), None);
     assert_eq!(key("/id", r#"{"id":1} {}"#), None);
 }
@@ -120,10 +123,10 @@ fn invalid_id_attribute_is_refused() {
 }
 
 #[test]
-fn a_cloud_event_is_known_by_three_strings() {
+fn a_cloud_event_is_recognized_by_three_strings() {
     let key = |body: &str| id(&IdSources::default(), body, &Attributes::new()).key;
     assert_eq!(key(r#" {"specversion":"1.0","source":"urn:a","id":"1"}"#).unwrap(), "urn:a 1");
-    for not_one in [
+    for not_an_event in [
         r#"{"source":"urn:a","id":"1"}"#,
         r#"{"specversion":1,"source":"urn:a","id":"1"}"#,
         r#"{"specversion":"1.0","source":"","id":"1"}"#,
@@ -131,7 +134,7 @@ fn a_cloud_event_is_known_by_three_strings() {
         r#"{"specversion":"1.0","source":"urn:a","id":1}"#,
         r#"[{"specversion":"1.0","source":"urn:a","id":"1"}]"#,
     ] {
-        assert_eq!(key(not_one), None, "{not_one}");
+        assert_eq!(key(not_an_event), None, "{not_an_event}");
     }
 }
 

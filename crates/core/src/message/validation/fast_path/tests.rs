@@ -8,26 +8,26 @@ use crate::message::validation::{RULED_MEMBERS, readable_metadata, validate_body
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 
-/// The results of the fast path and of the schema for this body.
-fn both_ways(body: &str) -> (Option<Metadata>, Option<Metadata>) {
+/// Returns the results of the fast path and of the schema for this body.
+fn parse_both_ways(body: &str) -> (Option<Metadata>, Option<Metadata>) {
     let skimmed = skim_body(body).unwrap();
     (parse_metadata(&skimmed), validate_body(&skimmed, Vec::new()).ok())
 }
 
-fn with_metadata(members: &str) -> String {
+fn body_with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{{members}}},"data":{{}}}}"#)
 }
 
-/// The fast path reads everything that redeliver writes; this matters only for speed.
+/// The fast path reads everything that redeliver writes. This matters only for speed.
 #[test]
 fn fast_path_reads_metadata_written_by_redeliver() {
     let entry = r#"{"attempt":0,"failed_at":"2026-07-25T17:20:00.000000Z","error_type":"HttpStatus.503","error_details":"\"é\"\n"}"#;
-    let body = with_metadata(&format!(
+    let body = body_with_metadata(&format!(
         r#""message_id":{ID},"own":{{}},"retry_attempt":1000,"next_retry_time":"2026-07-25T17:20:00.000000Z",
            "first_sent_time":"2026-07-25T17:20:00.25Z","retry_history":[{entry}, {entry}],"snooze_count":100,
            "redrive_generation":100,"max_attempts":0,"expires_at":"2026-07-25T17:20:00Z""#
     ));
-    let (plain, by_schema) = both_ways(&body);
+    let (plain, by_schema) = parse_both_ways(&body);
     assert!(plain.is_some());
     assert_eq!(plain, by_schema);
 }
@@ -37,7 +37,7 @@ fn fast_path_leaves_doubtful_metadata_to_the_schema() {
     for name in RULED_MEMBERS {
         for wrong in ["null", "true", "{}", "\"\"", "-1", "1210501", "1.0", "0e0", "\"2026-07-25\""] {
             let id = if name == "message_id" { String::new() } else { format!(r#""message_id":{ID},"#) };
-            let body = with_metadata(&format!(r#"{id}"{name}":{wrong}"#));
+            let body = body_with_metadata(&format!(r#"{id}"{name}":{wrong}"#));
             assert_eq!(parse_metadata(&skim_body(&body).unwrap()), None, "{name} {wrong}");
         }
     }
@@ -45,25 +45,27 @@ fn fast_path_leaves_doubtful_metadata_to_the_schema() {
         let entry = format!(
             r#"{{"attempt":0,"failed_at":"2026-07-25T17:20:00Z","error_type":"{error_type}","error_details":"{details}"}}"#
         );
-        with_metadata(&format!(r#""message_id":{ID},"retry_history":[{entry}]"#))
+        body_with_metadata(&format!(r#""message_id":{ID},"retry_history":[{entry}]"#))
     };
     assert!(parse_metadata(&skim_body(&with_entry(&"é".repeat(128), &"é".repeat(256))).unwrap()).is_some());
     for body in [
         with_entry(&"é".repeat(129), ""),
         with_entry("", &"é".repeat(257)),
-        with_metadata(&format!(r#""message_id":{ID},"expires_at":"2026-07-25T17:20:60Z""#)),
+        body_with_metadata(&format!(r#""message_id":{ID},"expires_at":"2026-07-25T17:20:60Z""#)),
     ] {
         assert_eq!(parse_metadata(&skim_body(&body).unwrap()), None, "{body}");
     }
-    for body in
-        ["{}".to_owned(), with_metadata(""), format!(r#"{{"metadata":{{"message_id":{ID}}},"data":[]}}"#)]
-    {
+    for body in [
+        "{}".to_owned(),
+        body_with_metadata(""),
+        format!(r#"{{"metadata":{{"message_id":{ID}}},"data":[]}}"#),
+    ] {
         assert_eq!(parse_metadata(&skim_body(&body).unwrap()), None, "{body}");
     }
 }
 
-/// Texts of JSON values that are valid or nearly valid for some member.
-fn value() -> impl Strategy<Value = String> {
+/// Generates JSON values that are valid or nearly valid for some member.
+fn any_value() -> impl Strategy<Value = String> {
     let number = prop_oneof![
         (-2..1100_i32).prop_map(|number| number.to_string()),
         select(vec![
@@ -122,11 +124,11 @@ fn value() -> impl Strategy<Value = String> {
     prop_oneof![3 => number, 4 => time, 2 => id, 3 => text, 1 => other]
 }
 
-/// A value that is valid for this member, most of the time.
-fn value_of(name: &'static str) -> BoxedStrategy<String> {
+/// Generates a value that is usually valid for this member.
+fn value_for_member(name: &'static str) -> BoxedStrategy<String> {
     let right = match name {
         "message_id" => Just(ID.to_owned()).boxed(),
-        "retry_history" => prop::collection::vec(entry(), 0..7)
+        "retry_history" => prop::collection::vec(any_entry(), 0..7)
             .prop_map(|entries| format!("[{}]", entries.join(", ")))
             .boxed(),
         "max_attempts" | "retry_attempt" | "snooze_count" | "redrive_generation" | "attempt" => {
@@ -140,36 +142,40 @@ fn value_of(name: &'static str) -> BoxedStrategy<String> {
             })
             .boxed(),
     };
-    prop_oneof![7 => right, 2 => value()].boxed()
+    prop_oneof![7 => right, 2 => any_value()].boxed()
 }
 
-/// An entry of the history with its members in any order; one may be missing, unknown or duplicated.
-fn entry() -> impl Strategy<Value = String> {
+/// Generates an entry of the history with its members in any order. A member may be missing, unknown or duplicated.
+fn any_entry() -> impl Strategy<Value = String> {
     const NAMES: [&str; 4] = ["attempt", "failed_at", "error_type", "error_details"];
-    let values = NAMES.map(|name| value_of_entry(name).prop_map(move |value| format!("\"{name}\":{value}")));
-    let whole = values.prop_map(|members| members.to_vec()).prop_shuffle();
-    let odd =
-        (whole.clone(), 0..5_usize, select(vec!["", "\"extra\":1", "\"attempt\":0", "\"\\u0061ttempt\":0"]))
-            .prop_map(|(mut members, left_out, added)| {
-                if left_out < members.len() {
-                    members.remove(left_out);
-                }
-                if !added.is_empty() {
-                    members.push(added.to_owned());
-                }
-                members
-            });
-    let object = prop_oneof![5 => whole, 1 => odd].prop_map(|members| format!("{{{}}}", members.join(",")));
+    let values = NAMES.map(|name| value_for_entry(name).prop_map(move |value| format!("\"{name}\":{value}")));
+    let complete = values.prop_map(|members| members.to_vec()).prop_shuffle();
+    let irregular = (
+        complete.clone(),
+        0..5_usize,
+        select(vec!["", "\"extra\":1", "\"attempt\":0", "\"\\u0061ttempt\":0"]),
+    )
+        .prop_map(|(mut members, left_out, added)| {
+            if left_out < members.len() {
+                members.remove(left_out);
+            }
+            if !added.is_empty() {
+                members.push(added.to_owned());
+            }
+            members
+        });
+    let object =
+        prop_oneof![5 => complete, 1 => irregular].prop_map(|members| format!("{{{}}}", members.join(",")));
     let array = Just(r#"[0,"2026-07-25T17:20:00Z","T","D"]"#.to_owned());
-    prop_oneof![12 => object, 1 => array, 1 => value()]
+    prop_oneof![12 => object, 1 => array, 1 => any_value()]
 }
 
-/// Like [`value_of`], which uses entries of the history itself.
-fn value_of_entry(name: &'static str) -> BoxedStrategy<String> {
-    prop_oneof![12 => value_of(name), 1 => value()].boxed()
+/// Like [`value_for_member`], which itself uses entries of the history.
+fn value_for_entry(name: &'static str) -> BoxedStrategy<String> {
+    prop_oneof![12 => value_for_member(name), 1 => any_value()].boxed()
 }
 
-fn metadata() -> impl Strategy<Value = String> {
+fn any_metadata() -> impl Strategy<Value = String> {
     let names: Vec<&'static str> =
         RULED_MEMBERS.iter().copied().filter(|name| *name != "message_id").collect();
     let others = prop::sample::subsequence(names, 0..=5);
@@ -181,7 +187,7 @@ fn metadata() -> impl Strategy<Value = String> {
             .into_iter()
             .map(|name| {
                 let escaped = format!("\\u{:04x}{}", name.as_bytes()[0], &name[1..]);
-                (value_of(name), prop::bool::weighted(0.1), select(vec!["", " ", "\n"])).prop_map(
+                (value_for_member(name), prop::bool::weighted(0.1), select(vec!["", " ", "\n"])).prop_map(
                     move |(value, is_escaped, space)| {
                         let name = if is_escaped { &escaped } else { name };
                         format!("{space}\"{name}\"{space}:{space}{value}{space}")
@@ -197,9 +203,9 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
     #[test]
-    fn fast_path_agrees_with_the_schema_on_any_metadata(members in metadata()) {
-        let body = with_metadata(&members);
-        let (plain, by_schema) = both_ways(&body);
+    fn fast_path_agrees_with_the_schema_on_any_metadata(members in any_metadata()) {
+        let body = body_with_metadata(&members);
+        let (plain, by_schema) = parse_both_ways(&body);
         if plain.is_some() {
             prop_assert_eq!(&plain, &by_schema, "{}", body);
         }
@@ -209,9 +215,9 @@ proptest! {
     }
 
     #[test]
-    fn fast_path_reads_times_like_the_schema(time in value()) {
-        let body = with_metadata(&format!(r#""message_id":{ID},"expires_at":{time}"#));
-        let (plain, by_schema) = both_ways(&body);
+    fn fast_path_reads_times_like_the_schema(time in any_value()) {
+        let body = body_with_metadata(&format!(r#""message_id":{ID},"expires_at":{time}"#));
+        let (plain, by_schema) = parse_both_ways(&body);
         if plain.is_some() {
             prop_assert_eq!(&plain, &by_schema, "{}", body);
         }

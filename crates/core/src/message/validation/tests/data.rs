@@ -4,7 +4,7 @@ use redeliver_json_schema::SchemaError;
 
 use super::*;
 
-fn found(schema: &str, data: &str) -> Vec<Violation> {
+fn find_violations(schema: &str, data: &str) -> Vec<Violation> {
     let schema = MessageSchema::new(Some(DataSchema::new(schema).unwrap()));
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{data}}}"#);
     match schema.parse_envelope(&body) {
@@ -14,24 +14,24 @@ fn found(schema: &str, data: &str) -> Vec<Violation> {
     }
 }
 
-fn culprits(schema: &str, data: &str) -> Vec<String> {
-    found(schema, data).into_iter().map(|violation| violation.pointer).collect()
+fn violation_pointers(schema: &str, data: &str) -> Vec<String> {
+    find_violations(schema, data).into_iter().map(|violation| violation.pointer).collect()
 }
 
 #[test]
-fn violations_of_the_data_schema_are_named_under_data() {
+fn violations_of_the_data_schema_are_reported_under_data() {
     let schema = r#"{"type":"object","required":["id"],"additionalProperties":false,
         "properties":{"id":{"type":"string"},"a/b~c":{"type":"array","items":{"minimum":1}}}}"#;
-    assert!(culprits(schema, r#"{"id":"x"}"#).is_empty());
-    assert_eq!(culprits(schema, "{}"), ["/data/id"]);
-    assert_eq!(culprits(schema, r#"{"id":5}"#), ["/data/id"]);
-    assert_eq!(culprits(schema, r#"{"id":"x","y/z":1}"#), ["/data/y~1z"]);
-    assert_eq!(culprits(schema, r#"{"id":"x","a/b~c":[1,0]}"#), ["/data/a~1b~0c/1"]);
-    assert_eq!(found(schema, "{}")[0].to_string(), "/data/id is missing");
+    assert!(violation_pointers(schema, r#"{"id":"x"}"#).is_empty());
+    assert_eq!(violation_pointers(schema, "{}"), ["/data/id"]);
+    assert_eq!(violation_pointers(schema, r#"{"id":5}"#), ["/data/id"]);
+    assert_eq!(violation_pointers(schema, r#"{"id":"x","y/z":1}"#), ["/data/y~1z"]);
+    assert_eq!(violation_pointers(schema, r#"{"id":"x","a/b~c":[1,0]}"#), ["/data/a~1b~0c/1"]);
+    assert_eq!(find_violations(schema, "{}")[0].to_string(), "/data/id is missing");
 }
 
 #[test]
-fn data_and_message_violations_are_named_together() {
+fn data_and_message_violations_are_reported_together() {
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["id"]}"#).unwrap()));
     let invalid = schema.parse_envelope(r#"{"metadata":{},"data":{}}"#).unwrap_err();
     assert_eq!(invalid.to_string(), "/metadata/message_id is missing; /data/id is missing");
@@ -91,7 +91,7 @@ fn a_violation_never_shows_the_value() {
         let schema = format!(r#"{{"properties":{{"v":{{{rule}}}}},"$defs":{{"b":{{"type":"boolean"}}}}}}"#);
         let mut broken = 0;
         for data in canaries {
-            for violation in found(&schema, data) {
+            for violation in find_violations(&schema, data) {
                 broken += 1;
                 let text = violation.to_string();
                 assert!(!text.contains("canary") && !text.contains("4242"), "{rule} on {data}: {text}");
@@ -105,7 +105,7 @@ fn a_violation_never_shows_the_value() {
 }
 
 #[test]
-fn a_violation_of_an_older_draft_never_shows_the_value_either() {
+fn a_violation_in_an_older_draft_never_shows_the_value() {
     let canaries = [
         r#"{"v":"canary {"}"#,
         r#"{"v":"Y2FuYXJ5/w=="}"#,
@@ -130,7 +130,7 @@ fn a_violation_of_an_older_draft_never_shows_the_value_either() {
             r#"{{"$schema":"http://json-schema.org/draft-07/schema#","properties":{{"v":{{{rule}}}}}}}"#
         );
         let mut broken = 0;
-        for violation in canaries.iter().flat_map(|data| found(&schema, data)) {
+        for violation in canaries.iter().flat_map(|data| find_violations(&schema, data)) {
             broken += 1;
             let text = format!("{violation} {violation:?}");
             assert!(!text.contains("canary") && !text.contains("4242") && !text.contains("Y2Fu"), "{text}");
@@ -140,21 +140,21 @@ fn a_violation_of_an_older_draft_never_shows_the_value_either() {
 }
 
 #[test]
-fn the_name_of_a_member_stands_in_the_pointer_and_not_in_the_rule() {
+fn a_members_name_is_in_the_pointer_but_not_in_the_rule() {
     for (rule, expected) in [
         (r#""maxLength":3"#, "has a name that is longer than 3 characters"),
         (r#""pattern":"^x""#, "has a name that does not match \"^x\""),
         (r#""enum":["a"]"#, "has a name that is not one of \"a\""),
     ] {
         let schema = format!(r#"{{"propertyNames":{{{rule}}}}}"#);
-        let violations = found(&schema, r#"{"can/ary":1}"#);
+        let violations = find_violations(&schema, r#"{"can/ary":1}"#);
         assert_eq!(violations, [Violation::new("/data/can~1ary", expected)]);
     }
 }
 
 #[test]
-fn a_schema_of_false_refuses_without_the_value() {
-    let violations = found("false", r#"{"v":"canary"}"#);
+fn a_false_schema_refuses_without_showing_the_value() {
+    let violations = find_violations("false", r#"{"v":"canary"}"#);
     assert_eq!(violations.len(), 1);
     assert_eq!(violations[0].pointer, "/data");
     assert!(!violations[0].rule.contains("canary"));
@@ -190,12 +190,12 @@ fn local_references_are_followed() {
     let schema = r##"{"$id":"https://example.com/order.json","properties":{"a":{"$ref":"#/$defs/positive"},
         "b":{"$ref":"positive.json"},"c":{"$ref":"#named"}},
         "$defs":{"positive":{"$id":"positive.json","minimum":1},"named":{"$anchor":"named","minimum":1}}}"##;
-    assert_eq!(culprits(schema, r#"{"a":1,"b":1,"c":1}"#), [""; 0]);
-    assert_eq!(culprits(schema, r#"{"a":0,"b":0,"c":0}"#), ["/data/a", "/data/b", "/data/c"]);
+    assert_eq!(violation_pointers(schema, r#"{"a":1,"b":1,"c":1}"#), [""; 0]);
+    assert_eq!(violation_pointers(schema, r#"{"a":0,"b":0,"c":0}"#), ["/data/a", "/data/b", "/data/c"]);
 }
 
 #[test]
-fn a_reference_that_leads_nowhere_is_refused() {
+fn a_dangling_reference_is_refused() {
     let error = DataSchema::new(r##"{"$ref":"#/$defs/absent"}"##);
     assert!(matches!(error, Err(DataSchemaError(SchemaError::NotASchema(_)))), "{error:?}");
 }
@@ -210,32 +210,32 @@ fn invalid_data_schema_is_refused() {
 }
 
 #[test]
-fn big_numbers_are_validated_as_they_are() {
+fn big_numbers_are_validated_exactly() {
     let integer = r#"{"properties":{"n":{"type":"integer"}}}"#;
     for whole in ["12345678901234567890", "123456789012345678901234567890", "1e400", "-1e400"] {
-        assert_eq!(culprits(integer, &format!(r#"{{"n":{whole}}}"#)), [""; 0], "{whole}");
+        assert_eq!(violation_pointers(integer, &format!(r#"{{"n":{whole}}}"#)), [""; 0], "{whole}");
     }
-    assert_eq!(culprits(integer, r#"{"n":12345678901234567890.5}"#), ["/data/n"]);
+    assert_eq!(violation_pointers(integer, r#"{"n":12345678901234567890.5}"#), ["/data/n"]);
     let maximum = r#"{"properties":{"n":{"maximum":12345678901234567890}}}"#;
-    assert_eq!(culprits(maximum, r#"{"n":12345678901234567890}"#), [""; 0]);
-    assert_eq!(culprits(maximum, r#"{"n":12345678901234567891}"#), ["/data/n"]);
-    assert_eq!(culprits(maximum, r#"{"n":1e400}"#), ["/data/n"]);
+    assert_eq!(violation_pointers(maximum, r#"{"n":12345678901234567890}"#), [""; 0]);
+    assert_eq!(violation_pointers(maximum, r#"{"n":12345678901234567891}"#), ["/data/n"]);
+    assert_eq!(violation_pointers(maximum, r#"{"n":1e400}"#), ["/data/n"]);
     let multiple = r#"{"properties":{"n":{"multipleOf":3}}}"#;
-    assert_eq!(culprits(multiple, r#"{"n":12345678901234567890}"#), [""; 0]);
-    assert_eq!(culprits(multiple, r#"{"n":12345678901234567891}"#), ["/data/n"]);
+    assert_eq!(violation_pointers(multiple, r#"{"n":12345678901234567890}"#), [""; 0]);
+    assert_eq!(violation_pointers(multiple, r#"{"n":12345678901234567891}"#), ["/data/n"]);
 }
 
 #[test]
 fn data_nested_to_the_limit_is_validated() {
     let deep = format!(r#"{{"n":{}{}}}"#, "[".repeat(126), "]".repeat(126));
-    assert_eq!(culprits(r#"{"required":["n"]}"#, &deep), [""; 0]);
-    assert_eq!(culprits(r#"{"required":["m"]}"#, &deep), ["/data/m"]);
+    assert_eq!(violation_pointers(r#"{"required":["n"]}"#, &deep), [""; 0]);
+    assert_eq!(violation_pointers(r#"{"required":["m"]}"#, &deep), ["/data/m"]);
 }
 
 #[test]
 fn a_lone_surrogate_cannot_be_checked_against_a_schema() {
     assert_eq!(
-        found("{}", r#"{"s":"\ud800"}"#),
+        find_violations("{}", r#"{"s":"\ud800"}"#),
         [Violation::new("/data", "has a lone surrogate in a string, so no schema can check it")]
     );
 }
@@ -244,7 +244,7 @@ fn a_lone_surrogate_cannot_be_checked_against_a_schema() {
 fn long_decimals_and_far_exponents_are_checked_exactly() {
     let schema = r#"{"properties":{"n":{"items":{"multipleOf":0.01}}}}"#;
     let broken = |number: &str, count: usize| {
-        found(schema, &format!(r#"{{"n":[{}]}}"#, vec![number; count].join(",")))
+        find_violations(schema, &format!(r#"{{"n":[{}]}}"#, vec![number; count].join(",")))
     };
     let hundredths = format!("{}.25", "7".repeat(990));
     for right in [hundredths.as_str(), "1e400", "-1e+9999", "1e1000000", "1e99999999999999999999"] {
@@ -258,27 +258,27 @@ fn long_decimals_and_far_exponents_are_checked_exactly() {
 }
 
 #[test]
-fn a_document_with_too_much_to_check_is_refused_alone() {
+fn a_document_too_large_to_check_has_a_single_violation() {
     let list = |part: &str, count: usize| format!(r#"{{"n":[{}]}}"#, vec![part; count].join(" ,\n"));
-    // The document and its list are values, too; an empty array or object counts as one value.
+    // The document and its list count as values. An empty array or object counts as one value.
     for part in ["0", "{}", r#""[,\",""#, "[ ]", "true", "-1e-9"] {
-        assert_eq!(found("{}", &list(part, 99_998)), [], "{part}");
+        assert_eq!(find_violations("{}", &list(part, 99_998)), [], "{part}");
         let rule = "has more than 100000 values, too much to check against a schema";
-        assert_eq!(found("{}", &list(part, 99_999)), [Violation::new("/data", rule)], "{part}");
+        assert_eq!(find_violations("{}", &list(part, 99_999)), [Violation::new("/data", rule)], "{part}");
     }
-    assert_eq!(found("{}", &list(r#"{"a":[]}"#, 33_332)), []);
-    assert_eq!(found("{}", &list(r#"{"a":[0]}"#, 33_333)).len(), 1);
+    assert_eq!(find_violations("{}", &list(r#"{"a":[]}"#, 33_332)), []);
+    assert_eq!(find_violations("{}", &list(r#"{"a":[0]}"#, 33_333)).len(), 1);
     let number = |length: usize| format!(r#"{{"n":[1, -{}, 2]}}"#, "7".repeat(length - 1));
-    assert_eq!(found("{}", &number(1000)), []);
+    assert_eq!(find_violations("{}", &number(1000)), []);
     let rule = "has a number of more than 1000 characters, too much to check against a schema";
-    assert_eq!(found("{}", &number(1001)), [Violation::new("/data", rule)]);
-    assert_eq!(found("{}", &format!(r#"{{"n":"{}"}}"#, "7".repeat(1001))), [], "a text");
+    assert_eq!(find_violations("{}", &number(1001)), [Violation::new("/data", rule)]);
+    assert_eq!(find_violations("{}", &format!(r#"{{"n":"{}"}}"#, "7".repeat(1001))), [], "a string");
     let without_schema = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{}}}"#, number(1001));
     assert!(MessageSchema::default().parse_envelope(&without_schema).is_ok());
 }
 
 #[test]
-fn a_pattern_that_may_backtrack_is_refused_with_its_place() {
+fn a_pattern_that_may_backtrack_is_refused_with_its_location() {
     for pattern in ["^(?!x-)", "^(?=.*a)", r"^(a|b)\\1$"] {
         let refused = DataSchema::new(&format!(r#"{{"items":{{"pattern":"{pattern}"}}}}"#)).unwrap_err();
         assert!(refused.to_string().contains("/items/pattern: "), "{refused}");
@@ -286,9 +286,9 @@ fn a_pattern_that_may_backtrack_is_refused_with_its_place() {
     }
 }
 
-/// Ten nested schemas at each level, on the smallest stack of any function.
+/// Ten nested schemas at each level, on a stack as small as the smallest of any function.
 #[test]
-fn a_deep_document_overflows_no_stack() {
+fn a_deep_document_does_not_overflow_the_stack() {
     let check = || {
         let level = (0..9).fold(r##""items":{"$ref":"#/$defs/n"}"##.to_owned(), |inner, _| {
             format!(r#""anyOf":[{{{inner}}}]"#)
@@ -296,21 +296,21 @@ fn a_deep_document_overflows_no_stack() {
         let schema =
             format!(r##"{{"properties":{{"n":{{"$ref":"#/$defs/n"}}}},"$defs":{{"n":{{{level}}}}}}}"##);
         let deep = |inner: &str| format!(r#"{{"n":{}{inner}{}}}"#, "[".repeat(125), "]".repeat(125));
-        assert_eq!(found(&schema, &deep("")), []);
+        assert_eq!(find_violations(&schema, &deep("")), []);
         let wrong = schema.replace(r#""items""#, r#""type":"array","items""#);
-        assert_eq!(found(&wrong, &deep("0")).len(), 1);
+        assert_eq!(find_violations(&wrong, &deep("0")).len(), 1);
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(check).unwrap().join().unwrap();
 }
 
 #[test]
-fn a_hostile_message_is_described_by_a_hundred_violations_at_most() {
+fn a_hostile_message_has_at_most_a_hundred_violations() {
     let schema = r#"{"properties":{"n":{"items":{"type":"string"}}}}"#;
     let many = vec!["0"; 10_000].join(",");
-    assert_eq!(found(schema, &format!(r#"{{"n":[{many}]}}"#)).len(), 100);
+    assert_eq!(find_violations(schema, &format!(r#"{{"n":[{many}]}}"#)).len(), 100);
     let names: Vec<_> = (0..1000).map(|name| format!("\"{name}\":0")).collect();
     assert_eq!(
-        found(
+        find_violations(
             r#"{"properties":{"x":true},"additionalProperties":false}"#,
             &format!("{{{}}}", names.join(","))
         )
@@ -321,9 +321,9 @@ fn a_hostile_message_is_described_by_a_hundred_violations_at_most() {
 
 #[test]
 fn names_in_pointers_are_escaped() {
-    assert_eq!(culprits(r#"{"required":["a/b~c"]}"#, "{}"), ["/data/a~1b~0c"]);
+    assert_eq!(violation_pointers(r#"{"required":["a/b~c"]}"#, "{}"), ["/data/a~1b~0c"]);
     assert_eq!(
-        culprits(r#"{"properties":{"x":true},"additionalProperties":false}"#, r#"{"a/b~c":1}"#),
+        violation_pointers(r#"{"properties":{"x":true},"additionalProperties":false}"#, r#"{"a/b~c":1}"#),
         ["/data/a~1b~0c"]
     );
 }
@@ -336,25 +336,29 @@ fn data_object_with_a_name_reserved_by_serde_json_is_an_object() {
         "$serde_json::private::RawValue",
         "\\u0024serde_json::private::Number",
     ] {
-        assert_eq!(culprits(schema, &format!(r#"{{"v":{{"{name}":"1"}}}}"#)), [""; 0], "{name}");
-        assert_eq!(culprits(schema, &format!(r#"{{"n":{{"{name}":"1"}}}}"#)), ["/data/n"], "{name}");
+        assert_eq!(violation_pointers(schema, &format!(r#"{{"v":{{"{name}":"1"}}}}"#)), [""; 0], "{name}");
         assert_eq!(
-            culprits(schema, &format!(r#"{{"v":{{"{name}":[{{"é":1e400}}, null]}}}}"#)),
+            violation_pointers(schema, &format!(r#"{{"n":{{"{name}":"1"}}}}"#)),
+            ["/data/n"],
+            "{name}"
+        );
+        assert_eq!(
+            violation_pointers(schema, &format!(r#"{{"v":{{"{name}":[{{"é":1e400}}, null]}}}}"#)),
             [""; 0],
             "{name}"
         );
     }
     let three = r#"{"const":{"$serde_json::private::Number":"3"}}"#;
     assert_eq!(
-        culprits(three, r#"{"$serde_json::private::Number":"3"}"#),
+        violation_pointers(three, r#"{"$serde_json::private::Number":"3"}"#),
         [""; 0],
-        "so is one in the schema"
+        "the same in the schema"
     );
-    assert_eq!(culprits(three, "3"), ["/data"]);
-    // The slow path must give the same result for everything else.
+    assert_eq!(violation_pointers(three, "3"), ["/data"]);
+    // The slow path must return the same result for everything else.
     let all = r#"{"\u0024":[1e400,"\u00e9\ud83d\ude00",{"a":1,"a":2}],"":{},"e":[],"t":true,"n":null}"#;
     let expected = r#"{"const":{"$":[1e400,"é😀",{"a":2}],"":{},"e":[],"t":true,"n":null}}"#;
-    assert_eq!(culprits(expected, all), [""; 0]);
-    assert_eq!(culprits("{}", r#"{"\u0024":"\ud800"}"#), ["/data"]);
-    assert_eq!(culprits("{}", r#"{"\u0024":1,"\ud800":1}"#), ["/data"]);
+    assert_eq!(violation_pointers(expected, all), [""; 0]);
+    assert_eq!(violation_pointers("{}", r#"{"\u0024":"\ud800"}"#), ["/data"]);
+    assert_eq!(violation_pointers("{}", r#"{"\u0024":1,"\ud800":1}"#), ["/data"]);
 }

@@ -8,7 +8,7 @@ use super::*;
 
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
-/// A UUID with something added, replaced or doubled: line ends, digits of other alphabets, anything.
+/// Generates a UUID with something added, replaced or doubled: line ends, digits of other alphabets, anything.
 fn almost_a_uuid() -> impl Strategy<Value = String> {
     let intruder = prop_oneof![
         Just("\r\nX-Evil: 1".to_owned()),
@@ -23,9 +23,10 @@ fn almost_a_uuid() -> impl Strategy<Value = String> {
 }
 
 fn is_uuid(text: &str) -> bool {
-    let hyphen = |index| matches!(index, 8 | 13 | 18 | 23);
-    let fits =
-        |(index, byte): (usize, u8)| if hyphen(index) { byte == b'-' } else { byte.is_ascii_hexdigit() };
+    let is_hyphen_place = |index| matches!(index, 8 | 13 | 18 | 23);
+    let fits = |(index, byte): (usize, u8)| {
+        if is_hyphen_place(index) { byte == b'-' } else { byte.is_ascii_hexdigit() }
+    };
     text.len() == 36 && text.bytes().enumerate().all(fits)
 }
 

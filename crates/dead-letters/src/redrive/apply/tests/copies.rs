@@ -8,7 +8,7 @@ use super::*;
 use redeliver_testing::altered::FullQueue;
 
 /// Injects a fault into each request or entry of one queue.
-fn fail(world: &World, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
+fn fail_entries(world: &World, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
     let queue = Some(queue.arn().to_owned());
     let rule =
         FaultRule { action, queue, scope: FaultScope::Entry, when: FaultTrigger::Chance(1.0), injection };
@@ -16,14 +16,14 @@ fn fail(world: &World, queue: &EmbeddedQueue, action: SqsAction, injection: Inje
 }
 
 impl World {
-    fn healthy(&self) {
+    fn clear_faults(&self) {
         self.sqs.set_faults(FaultPlan::new(3));
     }
 
-    /// Runs the redrive to its end; also returns the end of each round, in milliseconds since the first one.
-    fn timed(&self, source: &(impl QueueSender + QueueDepth)) -> (RedriveReport, Vec<i64>) {
+    /// Runs the redrive to its end, and also returns the end of each round, in milliseconds since the first one.
+    fn apply_with_times(&self, source: &(impl QueueSender + QueueDepth)) -> (RedriveReport, Vec<i64>) {
         let rounds = Mutex::new(Vec::new());
-        let plan = everything();
+        let plan = unfiltered_plan();
         let RedriveJob { dlq, clock, can_come_back, limits, interrupted, .. } = self.redrive(&plan);
         let progress = |progress| {
             if matches!(progress, RedriveProgress::Sent(_)) {
@@ -52,9 +52,9 @@ fn unanswered_sends_count_as_possible_copies_and_refused_ones_do_not() {
     for (injection, copies) in
         [(Injection::LostRequest, 5), (Injection::LostAnswer, 5), (Injection::Sender, 0)]
     {
-        let world = World::new((0..5).map(dead).collect());
-        fail(&world, &world.source, SqsAction::SendMessageBatch, injection);
-        let first = world.apply(&everything()).unwrap();
+        let world = World::new((0..5).map(dead_letter).collect());
+        fail_entries(&world, &world.source, SqsAction::SendMessageBatch, injection);
+        let first = world.apply(&unfiltered_plan()).unwrap();
         // Delivery itself retries a send without a response.
         assert_eq!(
             (first.sent, first.staying_count(), first.possible_copies),
@@ -62,8 +62,8 @@ fn unanswered_sends_count_as_possible_copies_and_refused_ones_do_not() {
             "{injection:?}"
         );
         assert_eq!(world.depths().0, 5);
-        world.healthy();
-        let second = world.apply(&everything()).unwrap();
+        world.clear_faults();
+        let second = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!((second.sent, second.possible_copies), (5, copies), "{injection:?}");
         assert_eq!(world.depths().0, 0);
     }
@@ -72,42 +72,42 @@ fn unanswered_sends_count_as_possible_copies_and_refused_ones_do_not() {
 #[test]
 fn a_sent_message_that_stays_in_the_dlq_is_not_sent_again() {
     for injection in [Injection::Sender, Injection::Throttled, Injection::LostRequest] {
-        let world = World::new((0..10).map(dead).collect());
-        fail(&world, &world.dlq, SqsAction::DeleteMessageBatch, injection);
-        let reported = |report: RedriveReport| (report.sent, report.deleted_only, report.possible_copies);
-        assert_eq!(reported(world.apply(&everything()).unwrap()), (10, 0, 0), "{injection:?}");
-        assert_eq!(reported(world.apply(&everything()).unwrap()), (0, 0, 0), "{injection:?}");
+        let world = World::new((0..10).map(dead_letter).collect());
+        fail_entries(&world, &world.dlq, SqsAction::DeleteMessageBatch, injection);
+        let sent_counts = |report: RedriveReport| (report.sent, report.deleted_only, report.possible_copies);
+        assert_eq!(sent_counts(world.apply(&unfiltered_plan()).unwrap()), (10, 0, 0), "{injection:?}");
+        assert_eq!(sent_counts(world.apply(&unfiltered_plan()).unwrap()), (0, 0, 0), "{injection:?}");
         assert_eq!(world.depths(), (10, 10));
-        world.healthy();
-        assert_eq!(reported(world.apply(&everything()).unwrap()), (0, 10, 0), "{injection:?}");
+        world.clear_faults();
+        assert_eq!(sent_counts(world.apply(&unfiltered_plan()).unwrap()), (0, 10, 0), "{injection:?}");
         assert_eq!(world.depths(), (0, 10));
     }
 }
 
 #[test]
 fn rounds_start_a_second_apart_despite_slow_or_refused_sends() {
-    let mut world = World::new((0..40).map(dead).collect());
+    let mut world = World::new((0..40).map(dead_letter).collect());
     world.limits.rate = Some(10);
-    let slow = slow(&world.source, &world.clock);
-    let (report, rounds) = world.timed(&slow);
+    let slow = slow_queue(&world.source, &world.clock);
+    let (report, rounds) = world.apply_with_times(&slow);
     assert_eq!((report.sent, rounds), (40, vec![0, 1000, 2000, 3000]));
 
-    let mut world = World::new((0..40).map(dead).collect());
+    let mut world = World::new((0..40).map(dead_letter).collect());
     world.limits.rate = Some(10);
-    fail(&world, &world.source, SqsAction::SendMessageBatch, Injection::Sender);
-    let (report, rounds) = world.timed(&world.source);
+    fail_entries(&world, &world.source, SqsAction::SendMessageBatch, Injection::Sender);
+    let (report, rounds) = world.apply_with_times(&world.source);
     assert_eq!((report.sent, report.staying_count(), rounds), (0, 40, vec![0, 1000, 2000, 3000]));
 }
 
 #[test]
 fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
     for sent_before in [false, true] {
-        let world = World::new((0..30).map(dead).collect());
+        let world = World::new((0..30).map(dead_letter).collect());
         if sent_before {
-            fail(&world, &world.dlq, SqsAction::DeleteMessageBatch, Injection::Sender);
+            fail_entries(&world, &world.dlq, SqsAction::DeleteMessageBatch, Injection::Sender);
             // Two requests: the first deletions are rejected while the second request is sent.
-            assert_eq!(world.apply(&everything()).unwrap().sent, 20);
-            world.healthy();
+            assert_eq!(world.apply(&unfiltered_plan()).unwrap().sent, 20);
+            world.clear_faults();
         }
         // Hidden for two seconds; a pass that finds no more messages ends after its last wait of one second.
         world.clock.block_on(async {
@@ -118,7 +118,7 @@ fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
             }
             world.clock.sleep(Duration::from_millis(800)).await;
         });
-        let report = world.apply(&everything()).unwrap();
+        let report = world.apply(&unfiltered_plan()).unwrap();
         let expected = if sent_before { (10, 20) } else { (30, 0) };
         assert_eq!((report.sent, report.deleted_only), expected);
         assert!(report.is_covered());
@@ -128,11 +128,11 @@ fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
 
 #[test]
 fn a_redrive_at_the_in_flight_limit_continues_pass_by_pass() {
-    let world = World::new((0..100).map(dead).collect());
+    let world = World::new((0..100).map(dead_letter).collect());
     let full =
         FullQueue { queue: &world.dlq, in_flight_max: 30, code: "OverLimit", receives: AtomicU32::new(0) };
     let dlq = AlteredQueue(full);
-    let plan = everything();
+    let plan = unfiltered_plan();
     let RedriveJob { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
         world.redrive(&plan);
     let redrive = RedriveJob { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
@@ -143,26 +143,26 @@ fn a_redrive_at_the_in_flight_limit_continues_pass_by_pass() {
 
 #[test]
 fn a_dead_letter_that_reappears_before_its_send_is_sent_once() {
-    let mut world = World::new((0..160).map(dead).collect());
+    let mut world = World::new((0..160).map(dead_letter).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     // No message can be hidden beyond the initial two minutes.
-    fail(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
-    let report = world.apply(&everything()).unwrap();
+    fail_entries(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.deleted_only, report.possible_copies), (160, 0, 0), "{report:?}");
     assert_eq!(
         (world.depths(), RedriveEnding::from_report(&report, u64::MAX)),
         ((0, 160), RedriveEnding::Done),
-        "what was sent is gone"
+        "sent messages are gone"
     );
 }
 
 #[test]
 fn a_message_that_another_program_redrove_is_not_sent() {
-    let mut world = World::new((0..160).map(dead).collect());
+    let mut world = World::new((0..160).map(dead_letter).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     // No message can be hidden beyond the initial two minutes; then the console redrives all visible messages.
-    fail(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
-    let plan = everything();
+    fail_entries(&world, &world.dlq, SqsAction::ChangeMessageVisibilityBatch, Injection::Sender);
+    let plan = unfiltered_plan();
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());
     let console = async {
         world.clock.sleep(Duration::from_secs(125)).await;
@@ -179,6 +179,6 @@ fn a_message_that_another_program_redrove_is_not_sent() {
     };
     let (report, taken) =
         world.clock.block_on(async { futures_util::join!(redrive.apply(&mut journal), console) });
-    assert!(taken > 0, "it shows nothing");
+    assert!(taken > 0, "the test proves nothing");
     assert_eq!((report.unwrap().sent + taken, world.depths().0), (160, 0), "{taken} were taken");
 }

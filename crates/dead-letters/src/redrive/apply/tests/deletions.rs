@@ -1,4 +1,4 @@
-//! Messages sent but still in the DLQ, which the next tool would send again.
+//! Messages that were sent but are still in the DLQ: the next tool would send them again.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use futures_util::join;
 use redeliver_testing::altered::Alteration;
 
 use super::*;
-use crate::{HIDDEN, NotDeleted};
+use crate::{INITIAL_VISIBILITY_TIMEOUT, NotDeleted};
 
 impl World {
-    fn delete_fails(&self, when: FaultTrigger, injection: Injection) {
+    fn fail_deletions(&self, when: FaultTrigger, injection: Injection) {
         let (action, scope) = (SqsAction::DeleteMessageBatch, FaultScope::Entry);
         self.sqs.set_faults(FaultPlan::new(3).with_rule(FaultRule {
             action,
@@ -21,7 +21,7 @@ impl World {
     }
 }
 
-/// The numbers of messages sent, only deleted, and not deleted, and the ending.
+/// Returns the numbers of messages sent, only deleted, and not deleted, and the ending.
 fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveEnding) {
     (
         report.sent,
@@ -32,92 +32,99 @@ fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveEnding) {
 }
 
 #[test]
-fn a_redrive_without_the_right_to_delete_stops_after_few_sends() {
-    let world = World::new((0..200).map(dead).collect());
-    world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
-    let first = world.apply(&everything()).unwrap();
+fn a_redrive_without_permission_to_delete_stops_after_few_sends() {
+    let world = World::new((0..200).map(dead_letter).collect());
+    world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
+    let first = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!(summarize(&first), (20, 0, Some(20), RedriveEnding::NotDeleted));
-    assert_eq!(first.watched, None, "a run that does not continue is not watched");
+    assert_eq!(first.pilot_result, None, "a run that does not continue is not watched");
     assert_eq!(
-        summarize(&world.apply(&everything()).unwrap()),
+        summarize(&world.apply(&unfiltered_plan()).unwrap()),
         (0, 0, Some(20), RedriveEnding::NotDeleted),
         "and the next run sends none"
     );
     assert_eq!(world.depths(), (200, 20));
     world.sqs.set_faults(FaultPlan::new(3));
-    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (180, 20, Some(0), RedriveEnding::Done));
+    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (180, 20, Some(0), RedriveEnding::Done));
     assert_eq!(world.depths(), (0, 200));
 }
 
 #[test]
 fn undeleted_messages_of_earlier_runs_are_counted() {
-    let mut world = World::new((0..200).map(dead).collect());
+    let mut world = World::new((0..200).map(dead_letter).collect());
     world.limits.max = 200;
     world.limits.watch = Duration::ZERO;
-    world.delete_fails(FaultTrigger::Numbers((1..=200).filter(|n| n % 10 > 0).collect()), Injection::Sender);
+    world
+        .fail_deletions(FaultTrigger::Numbers((1..=200).filter(|n| n % 10 > 0).collect()), Injection::Sender);
     assert_eq!(
-        summarize(&world.apply(&everything()).unwrap()),
+        summarize(&world.apply(&unfiltered_plan()).unwrap()),
         (200, 0, Some(180), RedriveEnding::NotDeleted)
     );
-    world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
-    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (0, 0, Some(180), RedriveEnding::NotDeleted));
+    world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
+    assert_eq!(
+        summarize(&world.apply(&unfiltered_plan()).unwrap()),
+        (0, 0, Some(180), RedriveEnding::NotDeleted)
+    );
 }
 
 #[test]
 fn a_single_failed_deletion_is_repeated_in_the_same_run() {
-    let world = World::new((0..30).map(dead).collect());
-    world.delete_fails(FaultTrigger::Numbers(vec![2, 5]), Injection::Sender);
-    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (30, 2, Some(0), RedriveEnding::Done));
+    let world = World::new((0..30).map(dead_letter).collect());
+    world.fail_deletions(FaultTrigger::Numbers(vec![2, 5]), Injection::Sender);
+    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (30, 2, Some(0), RedriveEnding::Done));
     assert_eq!(world.depths(), (0, 30));
 }
 
 #[test]
 fn scattered_failed_deletions_do_not_end_a_redrive() {
-    let world = World::new((0..200).map(dead).collect());
-    world.delete_fails(FaultTrigger::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
-    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (200, 20, Some(0), RedriveEnding::Done));
+    let world = World::new((0..200).map(dead_letter).collect());
+    world.fail_deletions(FaultTrigger::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
+    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (200, 20, Some(0), RedriveEnding::Done));
     assert_eq!(world.depths(), (0, 200));
 }
 
 #[test]
 fn a_sent_message_that_another_program_holds_is_not_deleted() {
-    let world = World::new(vec![dead(1)]);
-    world.delete_fails(FaultTrigger::Chance(1.0), Injection::Sender);
-    assert_eq!(summarize(&world.apply(&everything()).unwrap()), (1, 0, Some(1), RedriveEnding::NotDeleted));
+    let world = World::new(vec![dead_letter(1)]);
+    world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
+    assert_eq!(
+        summarize(&world.apply(&unfiltered_plan()).unwrap()),
+        (1, 0, Some(1), RedriveEnding::NotDeleted)
+    );
     world.sqs.set_faults(FaultPlan::new(3));
     let request =
         Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     let held = world.clock.block_on(world.dlq.receive(request)).unwrap();
     assert_eq!(
-        RedriveEnding::from_report(&world.apply(&everything()).unwrap(), u64::MAX),
+        RedriveEnding::from_report(&world.apply(&unfiltered_plan()).unwrap(), u64::MAX),
         RedriveEnding::NotSeen
     );
     assert_eq!(world.journal().not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
 }
 
-const LATE: Duration = Duration::from_millis(16_500);
+const RESPONSE_DELAY: Duration = Duration::from_millis(16_500);
 
 /// A queue that executes requests immediately, but responds late.
-struct Late<'a> {
+struct LateResponses<'a> {
     queue: &'a EmbeddedQueue,
     clock: &'a VirtualClock,
 }
 
-impl Alteration for Late<'_> {
+impl Alteration for LateResponses<'_> {
     fn inner_queue(&self) -> &EmbeddedQueue {
         self.queue
     }
 
     async fn run_request<T: Send>(&self, request: impl Future<Output = T> + Send) -> T {
         let answer = request.await;
-        self.clock.sleep(LATE).await;
+        self.clock.sleep(RESPONSE_DELAY).await;
         answer
     }
 }
 
 #[test]
 fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
-    let mut world = World::new((0..106).map(dead).collect());
+    let mut world = World::new((0..106).map(dead_letter).collect());
     // One message per second, and none can be hidden beyond the initial two minutes: the last two are sent before these
     // expire, and the responses arrive half a second or more later.
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
@@ -127,21 +134,21 @@ fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
         FaultTrigger::Chance(1.0),
         Injection::Throttled,
     );
-    let source = AlteredQueue(Late { queue: &world.source, clock: &world.clock });
-    let plan = everything();
+    let source = AlteredQueue(LateResponses { queue: &world.source, clock: &world.clock });
+    let plan = unfiltered_plan();
     let RedriveJob { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } =
         world.redrive(&plan);
     let redrive =
         RedriveJob { dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
     let somebody_else = async {
-        clock.sleep(LATE + HIDDEN + Duration::from_millis(200)).await;
+        clock.sleep(RESPONSE_DELAY + INITIAL_VISIBILITY_TIMEOUT + Duration::from_millis(200)).await;
         let request =
             Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
         world.dlq.receive(request).await.unwrap()
     };
     let mut journal = world.journal();
     let (report, held) = clock.block_on(async { join!(redrive.apply(&mut journal), somebody_else) });
-    assert_eq!((held.len(), world.depths()), (2, (2, 106)), "SQS says that all are deleted");
+    assert_eq!((held.len(), world.depths()), (2, (2, 106)), "SQS reports all of them as deleted");
     let report = report.unwrap();
     assert_eq!(summarize(&report), (106, 0, Some(2), RedriveEnding::NotDeleted));
     assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));

@@ -7,38 +7,39 @@ use super::*;
 
 #[test]
 fn an_edit_keeps_the_original_body_in_the_journal() {
-    let world = World::new(vec![dead(1)]);
-    let plan = RedrivePlan { edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()), ..everything() };
+    let world = World::new(vec![dead_letter(1)]);
+    let plan =
+        RedrivePlan { edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()), ..unfiltered_plan() };
     let report = world.apply(&plan).unwrap();
     assert_eq!((report.sent, report.edited), (1, 1));
     let [message] = world.take(&world.source).try_into().unwrap();
     assert!(message.body.ends_with(r#""data":{"n":1, "x":1.50,"fixed":true}}"#), "{}", message.body);
     let journal = std::fs::read_to_string(&world.journal).unwrap();
     let intent: Value = serde_json::from_str(journal.lines().nth(2).unwrap()).unwrap();
-    assert_eq!(intent["intent"]["original_body"], dead(1).body.as_str());
+    assert_eq!(intent["intent"]["original_body"], dead_letter(1).body.as_str());
 }
 
-/// An edit after which an API that deduplicates by id must treat the message as a new one.
-fn edited_under_a_new_id() -> RedrivePlan {
+/// Returns an edit after which an API that deduplicates by id must treat the message as a new one.
+fn new_id_plan() -> RedrivePlan {
     RedrivePlan {
         edit: Some(BodyEdit::new(".body.data.fixed = true").unwrap()),
         new_id: true,
-        ..everything()
+        ..unfiltered_plan()
     }
 }
 
 #[test]
 fn an_edited_message_gets_a_new_id_and_both_are_reported() {
-    let world = World::new(vec![dead(1)]);
-    let planned = world.clock.block_on(world.redrive(&edited_under_a_new_id()).dry_run()).unwrap();
-    let report = world.apply(&edited_under_a_new_id()).unwrap();
+    let world = World::new(vec![dead_letter(1)]);
+    let planned = world.clock.block_on(world.redrive(&new_id_plan()).dry_run()).unwrap();
+    let report = world.apply(&new_id_plan()).unwrap();
     let [message] = world.take(&world.source).try_into().unwrap();
     // SHA-256 of the old id, generation 1 and the edited message, as a UUID of version 8.
     let new_id = "13073b62-e742-8fcf-ad8f-78775534ec5e";
     let body = format!(
         r#"{{"metadata":{{"message_id":"{new_id}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50,"fixed":true}}}}"#
     );
-    assert_eq!(message.body, body, "and every other byte as it came");
+    assert_eq!(message.body, body, "and every other byte is unchanged");
     for report in [planned, report] {
         let reported = serde_json::json!({ "count": 1, "examples": [{ "old": id(1), "new": new_id }] });
         assert_eq!(report.to_json()["new_ids"], reported);
@@ -58,25 +59,25 @@ fn count_sent(sent: &Cell<u64>, progress: RedriveProgress) {
 
 #[test]
 fn a_message_that_fails_again_is_recognized_by_its_new_id() {
-    let world = World::new(vec![dead(1)]);
-    let (mut journal, plan) = (world.journal(), edited_under_a_new_id());
+    let world = World::new(vec![dead_letter(1)]);
+    let (mut journal, plan) = (world.journal(), new_id_plan());
     // After a completed run, the message would have been forgotten, and could be sent back once more.
     let sent = Cell::new(0);
     let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
     let interrupted = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(interrupted.apply(&mut journal)).unwrap();
-    assert_eq!((report.sent, report.early), (1, Some(EarlyEnd::Interrupted)));
+    assert_eq!((report.sent, report.early_end), (1, Some(EarlyEnd::Interrupted)));
     let [message] = world.take(&world.source).try_into().unwrap();
     let sent = DeadLetterRecord::new(message).metadata.unwrap();
     assert!(journal.came_back(&sent.message_id_text, sent.generation()));
-    assert!(!journal.came_back(&id(1), sent.generation()), "the old one is another message's now");
+    assert!(!journal.came_back(&id(1), sent.generation()), "the old id now belongs to another message");
 }
 
 #[test]
 fn a_message_unchanged_by_the_edit_keeps_its_id() {
-    let world = World::new(vec![dead(1), dead(2)]);
+    let world = World::new(vec![dead_letter(1), dead_letter(2)]);
     let edit = "if .body.data.n == 1 then .body.data.fixed = true else . end";
-    let plan = RedrivePlan { edit: Some(BodyEdit::new(edit).unwrap()), new_id: true, ..everything() };
+    let plan = RedrivePlan { edit: Some(BodyEdit::new(edit).unwrap()), new_id: true, ..unfiltered_plan() };
     let report = world.apply(&plan).unwrap();
     assert_eq!((report.sent, report.edited, report.new_ids), (2, 1, 1));
     let kept = world.take(&world.source).into_iter().filter(|message| message.body.contains(&id(2)));
@@ -88,9 +89,9 @@ fn copies_and_resumed_runs_derive_the_same_new_id() {
     const MESSAGES: usize = 3;
     let mut copies_seen = 0;
     for polls in 1.. {
-        let world = World::new((0..MESSAGES).map(dead).collect());
-        let died = world.dies(&edited_under_a_new_id(), polls);
-        world.apply(&edited_under_a_new_id()).unwrap();
+        let world = World::new((0..MESSAGES).map(dead_letter).collect());
+        let died = world.dies_after_polls(&new_id_plan(), polls);
+        world.apply(&new_id_plan()).unwrap();
         let sent = world.take(&world.source);
         let ids: BTreeSet<_> = sent
             .iter()
@@ -104,11 +105,11 @@ fn copies_and_resumed_runs_derive_the_same_new_id() {
             break;
         }
     }
-    assert!(copies_seen > 0, "no death made a copy: it shows nothing");
+    assert!(copies_seen > 0, "no death created a copy: the test proves nothing");
 }
 
-/// The n-th message of a producer without valid ids.
-fn without_an_id(n: usize) -> Content {
+/// Returns the n-th message of a producer without valid ids.
+fn letter_without_id(n: usize) -> Content {
     let attributes = Attributes::from([
         ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),
         ("ErrorDetails".to_owned(), Attribute::string("/metadata/message_id does not match")),
@@ -117,17 +118,17 @@ fn without_an_id(n: usize) -> Content {
     Content { body, attributes, ..Content::default() }
 }
 
-/// An edit that assigns each message an id that differs per run, like an edit that uses the current time.
-fn repaired_in(run: usize) -> RedrivePlan {
+/// Returns an edit that assigns each message an id that differs per run, like an edit that uses the current time.
+fn repair_plan(run: usize) -> RedrivePlan {
     let edit =
         format!(r#".body.metadata.message_id = "0000000\(.body.data.n)-0000-4000-8000-00000000000{run}""#);
-    RedrivePlan { edit: Some(BodyEdit::new(&edit).unwrap()), ..everything() }
+    RedrivePlan { edit: Some(BodyEdit::new(&edit).unwrap()), ..unfiltered_plan() }
 }
 
 #[test]
 fn the_journal_has_the_old_and_the_new_id_of_an_edited_message() {
-    let world = World::new(vec![without_an_id(1)]);
-    let (mut journal, plan) = (world.journal(), repaired_in(1));
+    let world = World::new(vec![letter_without_id(1)]);
+    let (mut journal, plan) = (world.journal(), repair_plan(1));
     let sent = Cell::new(0);
     let (interrupted, progress) = (|| sent.get() > 0, |progress| count_sent(&sent, progress));
     let run = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
@@ -139,8 +140,8 @@ fn the_journal_has_the_old_and_the_new_id_of_an_edited_message() {
     let intent: Value = serde_json::from_str(text.lines().nth(2).unwrap()).unwrap();
     assert_eq!(intent["intent"]["message_id"], new_id);
     assert_eq!(intent["intent"]["old_message_id"], "order-1");
-    assert_eq!(intent["intent"]["original_body"], without_an_id(1).body.as_str());
-    assert!(journal.came_back(new_id, 1), "its failures that come back count");
+    assert_eq!(intent["intent"]["original_body"], letter_without_id(1).body.as_str());
+    assert!(journal.came_back(new_id, 1), "its later failures count");
 }
 
 #[test]
@@ -148,9 +149,9 @@ fn a_resumed_redrive_sends_no_message_under_a_second_id() {
     const MESSAGES: usize = 3;
     let (mut copies, mut left) = (0, 0);
     for polls in 1.. {
-        let world = World::new((0..MESSAGES).map(without_an_id).collect());
-        let died = world.dies(&repaired_in(1), polls);
-        let report = world.apply(&repaired_in(2)).unwrap();
+        let world = World::new((0..MESSAGES).map(letter_without_id).collect());
+        let died = world.dies_after_polls(&repair_plan(1), polls);
+        let report = world.apply(&repair_plan(2)).unwrap();
         let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for message in world.take(&world.source) {
             copies += 1;
@@ -163,22 +164,25 @@ fn a_resumed_redrive_sends_no_message_under_a_second_id() {
         assert!(ids.len() as u64 + report.staying_count() >= MESSAGES as u64, "something is lost");
         left += report.staying_count();
         // The same edit continues where the run ended.
-        let again = world.apply(&repaired_in(1)).unwrap();
-        assert_eq!((again.staying_count(), world.depths().0), (0, 0), "killed after {polls} polls");
+        let second = world.apply(&repair_plan(1)).unwrap();
+        assert_eq!((second.staying_count(), world.depths().0), (0, 0), "killed after {polls} polls");
         if !died {
             break;
         }
     }
-    assert!(left > 0 && copies > 0, "no death left a message that may have been sent: it shows nothing");
+    assert!(
+        left > 0 && copies > 0,
+        "no death left a message that may have been sent: the test proves nothing"
+    );
 }
 
 /// Two copies of each plain message, whose final records differ in everything that SQS assigns.
 #[test]
 fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
     const MESSAGES: usize = 6;
-    let plain = |n: usize| {
+    let plain_letter = |n: usize| {
         let body = format!(r#"{{"order":{n}}}"#);
-        let mut content = dead(n);
+        let mut content = dead_letter(n);
         let redeliver = format!(r#"{{"message_id":"{}","retry_attempt":5}}"#, id(n));
         content.attributes.insert("Redeliver".to_owned(), Attribute::string(redeliver));
         Content { body, ..content }
@@ -186,12 +190,12 @@ fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
     let plan = RedrivePlan {
         edit: Some(BodyEdit::new(".body.fixed = true").unwrap()),
         new_id: true,
-        ..everything()
+        ..unfiltered_plan()
     };
     let mut deaths = 0;
     for polls in (1..).step_by(2) {
-        let world = World::new((0..MESSAGES).chain(0..MESSAGES).map(plain).collect());
-        let died = world.dies(&plan, polls);
+        let world = World::new((0..MESSAGES).chain(0..MESSAGES).map(plain_letter).collect());
+        let died = world.dies_after_polls(&plan, polls);
         world.apply(&plan).unwrap();
         let mut ids = BTreeMap::<String, BTreeSet<String>>::new();
         for message in world.take(&world.source) {
@@ -207,5 +211,5 @@ fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
         }
         deaths += 1;
     }
-    assert!(deaths > 10, "it died {deaths} times only");
+    assert!(deaths > 10, "it died only {deaths} times");
 }

@@ -8,7 +8,7 @@ use crate::ReaderError;
 
 #[test]
 fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
-    let world = World::new((0..400).map(dead).collect());
+    let world = World::new((0..400).map(dead_letter).collect());
     // The credentials expire during the first pass.
     world.fail(
         SqsAction::ReceiveMessage,
@@ -16,16 +16,19 @@ fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
         FaultTrigger::Numbers((12..=5000).collect()),
         Injection::Sender,
     );
-    let report = world.apply(&everything()).unwrap();
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert!(report.sent > 0, "{report:?}");
-    assert!(matches!(&report.early, Some(EarlyEnd::Failed(error)) if error.contains("dlq")), "{report:?}");
+    assert!(
+        matches!(&report.early_end, Some(EarlyEnd::Failed(error)) if error.contains("dlq")),
+        "{report:?}"
+    );
     assert_eq!(
         (RedriveEnding::from_report(&report, u64::MAX), report.to_json()["complete"].as_bool()),
         (RedriveEnding::Failed, Some(false))
     );
     world.sqs.set_faults(FaultPlan::new(3));
     world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
-    let rest = world.apply(&everything()).unwrap();
+    let rest = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!(
         (report.sent + rest.sent, RedriveEnding::from_report(&rest, u64::MAX)),
         (400, RedriveEnding::Done),
@@ -36,15 +39,15 @@ fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
 
 #[test]
 fn a_redrive_that_fails_before_its_first_send_is_an_error() {
-    let world = World::new((0..3).map(dead).collect());
+    let world = World::new((0..3).map(dead_letter).collect());
     world.fail(SqsAction::ReceiveMessage, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
-    assert!(world.apply(&everything()).unwrap_err().is::<ReaderError>());
+    assert!(world.apply(&unfiltered_plan()).unwrap_err().is::<ReaderError>());
 }
 
 #[test]
 fn a_redrive_without_the_right_to_send_stops_after_a_hundred_tries() {
     for count in [100, 500] {
-        let mut world = World::new((0..count).map(dead).collect());
+        let mut world = World::new((0..count).map(dead_letter).collect());
         world.limits.watch = Duration::ZERO;
         world.fail(
             SqsAction::SendMessageBatch,
@@ -52,13 +55,13 @@ fn a_redrive_without_the_right_to_send_stops_after_a_hundred_tries() {
             FaultTrigger::Chance(1.0),
             Injection::Sender,
         );
-        let report = world.apply(&everything()).unwrap();
+        let report = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!((report.sent, report.staying_count()), (0, 100), "{report:?}");
         assert_eq!(
             (RedriveEnding::from_report(&report, u64::MAX), &report.to_json()["complete"]),
             (RedriveEnding::Failed, &false.into())
         );
-        let Some(EarlyEnd::Failed(why)) = report.early else { panic!("{report:?}") };
+        let Some(EarlyEnd::Failed(why)) = report.early_end else { panic!("{report:?}") };
         assert!(why.starts_with("100 sends in a row failed, the last one with "), "{why}");
         assert_eq!(world.depths(), (count as u64, 0));
     }
@@ -66,12 +69,12 @@ fn a_redrive_without_the_right_to_send_stops_after_a_hundred_tries() {
 
 #[test]
 fn scattered_refused_sends_do_not_end_a_redrive() {
-    let mut world = World::new((0..300).map(dead).collect());
+    let mut world = World::new((0..300).map(dead_letter).collect());
     world.limits.watch = Duration::ZERO;
     let refused = FaultTrigger::Numbers((1..=300).filter(|number| number % 50 != 0).collect());
     world.fail(SqsAction::SendMessageBatch, FaultScope::Entry, refused, Injection::Sender);
-    let report = world.apply(&everything()).unwrap();
-    assert_eq!((report.sent, report.early, world.depths()), (6, None, (294, 6)));
+    let report = world.apply(&unfiltered_plan()).unwrap();
+    assert_eq!((report.sent, report.early_end, world.depths()), (6, None, (294, 6)));
 }
 
 /// Moves the position to the maximum file size, so that each write fails as on a full disk.
@@ -89,9 +92,9 @@ fn fill_the_disk(mut file: &File) {
 
 #[test]
 fn without_a_journal_entry_no_message_is_sent_or_deleted() {
-    let mut world = World::new((0..150).map(dead).collect());
+    let mut world = World::new((0..150).map(dead_letter).collect());
     world.limits.watch = Duration::ZERO;
-    let plan = everything();
+    let plan = unfiltered_plan();
     {
         let mut journal = world.journal();
         let file = journal.file();
@@ -103,7 +106,7 @@ fn without_a_journal_entry_no_message_is_sent_or_deleted() {
         let redrive = RedriveJob { progress: &progress, ..world.redrive(&plan) };
         let report = world.clock.block_on(redrive.apply(&mut journal)).unwrap();
         assert!(
-            matches!(&report.early, Some(EarlyEnd::Failed(error)) if error.contains("the journal")),
+            matches!(&report.early_end, Some(EarlyEnd::Failed(error)) if error.contains("the journal")),
             "{report:?}"
         );
         assert_eq!((report.sent, world.depths()), (10, (150, 10)));

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use super::*;
 use crate::{ArchivedMessage, FileQueue};
 
-/// A file with these dead letters in archive format, and one invalid line.
-fn file(messages: &[Content]) -> FileQueue {
+/// Creates a file with these dead letters in archive format, and one invalid line.
+fn file_queue(messages: &[Content]) -> FileQueue {
     let world = World::new(messages.to_vec());
     let mut file = tempfile::tempfile().unwrap();
     for message in world.take(&world.dlq) {
@@ -17,7 +17,7 @@ fn file(messages: &[Content]) -> FileQueue {
     FileQueue::open(file, "dead.jsonl", "file:/dead.jsonl", Timestamp::UNIX_EPOCH).unwrap()
 }
 
-fn from_file<'a>(
+fn redrive_file<'a>(
     file: &'a FileQueue,
     world: &'a World,
     plan: &'a RedrivePlan,
@@ -30,12 +30,12 @@ fn from_file<'a>(
 #[test]
 fn repeated_redrives_of_a_file_send_each_message_once() {
     let world = World::new(Vec::new());
-    let messages: Vec<_> = (0..120).map(dead).collect();
-    let plan = everything();
+    let messages: Vec<_> = (0..120).map(dead_letter).collect();
+    let plan = unfiltered_plan();
     for (run, sent) in [(1, 120), (2, 0)] {
-        let file = file(&messages);
+        let file = file_queue(&messages);
         let report =
-            world.clock.block_on(from_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
+            world.clock.block_on(redrive_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
         assert_eq!((report.sent, report.deleted_only), (sent, 120 - sent), "run {run}");
         assert_eq!((report.not_deleted, report.possible_copies, report.staying_count()), (0, 0, 0));
         assert_eq!(report.coverage.unwrap().unreadable, 1);
@@ -47,15 +47,15 @@ fn repeated_redrives_of_a_file_send_each_message_once() {
 #[test]
 fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
     let world = World::new(Vec::new());
-    let messages = [dead(0), dead(1)];
-    let plan = everything();
-    let first = file(&messages);
-    world.clock.block_on(from_file(&first, &world, &plan).apply(&mut world.journal())).unwrap();
+    let messages = [dead_letter(0), dead_letter(1)];
+    let plan = unfiltered_plan();
+    let first = file_queue(&messages);
+    world.clock.block_on(redrive_file(&first, &world, &plan).apply(&mut world.journal())).unwrap();
     let ids = [id(1), "absent".to_owned()];
-    let selecting = RedrivePlan { pick: Pick::new(None, ids.to_vec(), None), ..everything() };
-    let second = file(&messages);
+    let selecting = RedrivePlan { pick: Pick::new(None, ids.to_vec(), None), ..unfiltered_plan() };
+    let second = file_queue(&messages);
     let report =
-        world.clock.block_on(from_file(&second, &world, &selecting).apply(&mut world.journal())).unwrap();
+        world.clock.block_on(redrive_file(&second, &world, &selecting).apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.deleted_only), (0, 2));
     assert_eq!(selecting.pick.describe_missing(), ["no message with the id absent was found"]);
 }
@@ -64,47 +64,49 @@ fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
 #[test]
 fn a_later_generation_in_a_file_does_not_count_as_come_back() {
     let world = World::new(Vec::new());
-    let mut messages: Vec<_> = (0..120).map(dead).collect();
-    messages.push(dead_in_generation(0, r#""redrive_generation":1,"#));
-    let file = file(&messages);
-    let plan = everything();
-    let report = world.clock.block_on(from_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, report.came_back_count(), report.early), (121, 0, None));
+    let mut messages: Vec<_> = (0..120).map(dead_letter).collect();
+    messages.push(dead_letter_in_generation(0, r#""redrive_generation":1,"#));
+    let file = file_queue(&messages);
+    let plan = unfiltered_plan();
+    let report =
+        world.clock.block_on(redrive_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.came_back_count(), report.early_end), (121, 0, None));
 }
 
 #[test]
 fn an_interrupted_redrive_of_a_file_is_finished_by_the_next_run() {
     let world = World::new(Vec::new());
-    let messages: Vec<_> = (0..250).map(dead).collect();
-    let plan = everything();
+    let messages: Vec<_> = (0..250).map(dead_letter).collect();
+    let plan = unfiltered_plan();
     let is_under_way = Cell::new(false);
     let interrupted = || is_under_way.get();
     let progress = |progress| is_under_way.set(is_under_way.get() || progress == RedriveProgress::Sent(100));
-    let first = file(&messages);
+    let first = file_queue(&messages);
     let run =
-        RedriveJob { interrupted: &interrupted, progress: &progress, ..from_file(&first, &world, &plan) };
+        RedriveJob { interrupted: &interrupted, progress: &progress, ..redrive_file(&first, &world, &plan) };
     let report = world.clock.block_on(run.apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, report.early), (100, Some(EarlyEnd::Interrupted)));
-    let second = file(&messages);
-    let report = world.clock.block_on(from_file(&second, &world, &plan).apply(&mut world.journal())).unwrap();
+    assert_eq!((report.sent, report.early_end), (100, Some(EarlyEnd::Interrupted)));
+    let second = file_queue(&messages);
+    let report =
+        world.clock.block_on(redrive_file(&second, &world, &plan).apply(&mut world.journal())).unwrap();
     assert_eq!((report.sent, report.deleted_only, world.depths().1), (150, 100, 250));
 }
 
 #[test]
 fn a_redrive_into_a_file_writes_one_body_per_line() {
     let world = World::new(Vec::new());
-    let bare = |body: &str| Content { body: body.to_owned(), ..Content::default() };
+    let bare_content = |body: &str| Content { body: body.to_owned(), ..Content::default() };
     let body = format!("{{\"metadata\":{{\"message_id\":\"{}\"}},\r\n \"data\":{{\"n\":1.50}}}}", id(1));
     let (dead_letter, broken) =
-        (dead(2), format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}"#, id(3)));
-    let file = file(&[bare(&body), dead_letter, bare(&broken)]);
+        (dead_letter(2), format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{}}"#, id(3)));
+    let file = file_queue(&[bare_content(&body), dead_letter, bare_content(&broken)]);
     let edit = BodyEdit::new(r#"if .body | type == "string" then .body = .body + "}" else . end"#).unwrap();
-    let plan = RedrivePlan { edit: Some(edit), into_lines: true, ..everything() };
+    let plan = RedrivePlan { edit: Some(edit), into_lines: true, ..unfiltered_plan() };
     for _ in 0..2 {
         let mut output = Vec::new();
-        let planned = world.clock.block_on(from_file(&file, &world, &plan).dry_run()).unwrap();
+        let planned = world.clock.block_on(redrive_file(&file, &world, &plan).dry_run()).unwrap();
         let report =
-            world.clock.block_on(from_file(&file, &world, &plan).write_lines(None, &mut output)).unwrap();
+            world.clock.block_on(redrive_file(&file, &world, &plan).write_lines(None, &mut output)).unwrap();
         assert_eq!((planned.planned, report.sent, report.edited, report.staying_count()), (2, 2, 1, 1));
         let why = "a line of a file has no place for its attributes or its message group: send it to a queue with --to";
         assert_eq!(report.to_json()["staying"][0]["reason"], why);
@@ -125,31 +127,34 @@ fn a_redrive_into_a_file_writes_one_body_per_line() {
 #[test]
 fn a_message_with_a_group_is_not_written_as_a_line() {
     let world = World::new(Vec::new());
-    let grouped =
-        Content { attributes: Attributes::new(), message_group_id: Some("tenant-1".to_owned()), ..dead(1) };
-    let (file, plan) = (file(&[grouped]), RedrivePlan { into_lines: true, ..everything() });
+    let grouped = Content {
+        attributes: Attributes::new(),
+        message_group_id: Some("tenant-1".to_owned()),
+        ..dead_letter(1)
+    };
+    let (file, plan) = (file_queue(&[grouped]), RedrivePlan { into_lines: true, ..unfiltered_plan() });
     let mut output = Vec::new();
     let report =
-        world.clock.block_on(from_file(&file, &world, &plan).write_lines(None, &mut output)).unwrap();
+        world.clock.block_on(redrive_file(&file, &world, &plan).write_lines(None, &mut output)).unwrap();
     assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
 }
 
-/// The same filter that `audit` and `purge` reject.
+/// `audit` and `purge` reject the same filter.
 #[test]
 fn a_filter_that_fails_on_every_message_ends_the_redrive_at_once() {
-    let world = World::new((0..3).map(dead).collect());
-    let file = file(&[dead(0), dead(1)]);
+    let world = World::new((0..3).map(dead_letter).collect());
+    let file = file_queue(&[dead_letter(0), dead_letter(1)]);
     let plan = || RedrivePlan {
         pick: Pick::with_filter(Filter::for_dead_letters(".error_type + 1 > 0").unwrap()),
         into_lines: true,
-        ..everything()
+        ..unfiltered_plan()
     };
     let (planned, applied, written) = (plan(), plan(), plan());
     let mut output = Vec::new();
     let outcomes = [
         world.clock.block_on(world.redrive(&planned).dry_run()),
         world.apply(&applied),
-        world.clock.block_on(from_file(&file, &world, &written).write_lines(None, &mut output)),
+        world.clock.block_on(redrive_file(&file, &world, &written).write_lines(None, &mut output)),
     ];
     for outcome in outcomes {
         let error = outcome.unwrap_err().to_string();

@@ -3,27 +3,27 @@
 use std::cell::Cell;
 use std::collections::BTreeSet;
 
-use super::runs::{count, lines};
+use super::runs::{count_entries, journal_lines};
 use super::*;
 
 const MESSAGES: u64 = 300;
 
-/// Without a pilot, so that all messages are sent immediately.
+/// Creates a redrive without a pilot, so that all messages are sent immediately.
 fn world() -> World {
-    let mut world = World::new((0..MESSAGES as usize).map(dead).collect());
+    let mut world = World::new((0..MESSAGES as usize).map(dead_letter).collect());
     world.limits.watch = Duration::ZERO;
     world
 }
 
 impl World {
-    /// Both queues take ten milliseconds per response.
+    /// Runs the redrive on queues that take ten milliseconds per response.
     fn apply_slowly(
         &self,
         interrupted: &dyn Fn() -> bool,
         progress: &dyn Fn(RedriveProgress),
     ) -> RedriveReport {
-        let plan = everything();
-        let (dlq, source) = (slow(&self.dlq, &self.clock), slow(&self.source, &self.clock));
+        let plan = unfiltered_plan();
+        let (dlq, source) = (slow_queue(&self.dlq, &self.clock), slow_queue(&self.source, &self.clock));
         let RedriveJob { clock, can_come_back, limits, .. } = self.redrive(&plan);
         let redrive = RedriveJob {
             dlq: &dlq,
@@ -38,11 +38,12 @@ impl World {
         clock.block_on(redrive.apply(&mut self.journal())).unwrap()
     }
 
-    /// The numbers of dead letters with an intent but no outcome in the journal, and of those sent but not yet deleted.
-    fn under_way(&self) -> (u64, u64) {
-        let lines = lines(self);
-        let (intents, sent) = (count(&lines, "intent"), count(&lines, "sent"));
-        (intents - sent - count(&lines, "not_sent"), sent - count(&lines, "deleted"))
+    /// Returns the numbers of dead letters with an intent but no outcome in the journal, and of those sent but not yet
+    /// deleted.
+    fn count_in_progress(&self) -> (u64, u64) {
+        let lines = journal_lines(self);
+        let (intents, sent) = (count_entries(&lines, "intent"), count_entries(&lines, "sent"));
+        (intents - sent - count_entries(&lines, "not_sent"), sent - count_entries(&lines, "deleted"))
     }
 }
 
@@ -51,11 +52,11 @@ fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
     let (mut deaths, mut most, mut copies_seen) = (0, 0, 0);
     for polls in (1..).step_by(7) {
         let world = world();
-        let died = world.dies(&everything(), polls);
-        let (intended, in_both) = world.under_way();
+        let died = world.dies_after_polls(&unfiltered_plan(), polls);
+        let (intended, in_both) = world.count_in_progress();
         assert!(intended <= 100 && intended + in_both <= 160, "{polls}: {intended} {in_both}");
         most = most.max(intended);
-        let report = world.apply(&everything()).unwrap();
+        let report = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!(world.depths().0, 0, "{polls}: {report:?}");
         let sent = world.take(&world.source);
         let ids: BTreeSet<_> = sent.iter().map(|message| message.body.split('"').nth(5).unwrap()).collect();
@@ -70,7 +71,7 @@ fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
         deaths += 1;
     }
     assert_eq!(most, 100);
-    assert!(deaths > 20 && copies_seen > 0, "{deaths} deaths, {copies_seen} copies: it shows nothing");
+    assert!(deaths > 20 && copies_seen > 0, "{deaths} deaths, {copies_seen} copies: the test proves nothing");
 }
 
 #[test]
@@ -84,8 +85,8 @@ fn a_refused_request_keeps_only_its_own_ten_messages() {
     );
     let report = world.apply_slowly(&|| false, &|_| {});
     assert_eq!((report.sent, report.staying_count(), world.depths()), (290, 10, (10, 290)));
-    assert_eq!(world.under_way(), (0, 0));
-    let next = world.apply(&everything()).unwrap();
+    assert_eq!(world.count_in_progress(), (0, 0));
+    let next = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((next.sent, next.possible_copies, world.depths()), (10, 0, (0, 300)));
 }
 
@@ -100,7 +101,7 @@ fn the_maximum_of_a_redrive_is_never_exceeded_although_sends_fail() {
 }
 
 #[test]
-fn an_interrupt_waits_only_for_requests_under_way() {
+fn an_interrupt_waits_only_for_requests_in_progress() {
     let world = world();
     let is_interrupted = Cell::new(None);
     let progress = |progress| {
@@ -109,26 +110,26 @@ fn an_interrupt_waits_only_for_requests_under_way() {
         }
     };
     let report = world.apply_slowly(&|| is_interrupted.get().is_some(), &progress);
-    assert_eq!((report.sent, report.early), (140, Some(EarlyEnd::Interrupted)));
-    assert_eq!((world.depths(), world.under_way()), ((160, 140), (0, 0)));
+    assert_eq!((report.sent, report.early_end), (140, Some(EarlyEnd::Interrupted)));
+    assert_eq!((world.depths(), world.count_in_progress()), ((160, 140), (0, 0)));
 }
 
 #[test]
-fn requests_under_way_when_the_dlq_fails_are_finished_and_journaled() {
+fn requests_in_progress_when_the_dlq_fails_are_finished_and_journaled() {
     let world = world();
     let expired = FaultTrigger::Numbers((12..=5000).collect());
     world.fail(SqsAction::ReceiveMessage, FaultScope::Request, expired, Injection::Sender);
     let report = world.apply_slowly(&|| false, &|_| {});
-    assert!(matches!(report.early, Some(EarlyEnd::Failed(_))), "{report:?}");
-    assert_eq!((report.sent, world.depths(), world.under_way()), (100, (200, 100), (0, 0)));
+    assert!(matches!(report.early_end, Some(EarlyEnd::Failed(_))), "{report:?}");
+    assert_eq!((report.sent, world.depths(), world.count_in_progress()), (100, (200, 100), (0, 0)));
 }
 
 #[test]
 fn a_redrive_of_three_hundred_messages_runs_requests_in_parallel() {
     let world = world();
-    let begun = world.clock.now();
-    let last = Cell::new(begun);
+    let started = world.clock.now();
+    let last = Cell::new(started);
     let report = world.apply_slowly(&|| false, &|_| last.set(world.clock.now()));
     assert_eq!(report.sent, 300);
-    assert_eq!((last.get() - begun).num_milliseconds(), 70);
+    assert_eq!((last.get() - started).num_milliseconds(), 70);
 }

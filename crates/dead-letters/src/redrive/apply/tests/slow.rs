@@ -11,18 +11,18 @@ use super::*;
 
 /// A queue whose responses take a while to read, and are lost if not read within half a minute, like the AWS SDK client
 /// with messages of 250 KB.
-struct Impatient<'a> {
+struct ExpiringResponses<'a> {
     queue: &'a EmbeddedQueue,
     clock: &'a VirtualClock,
 }
 
-impl QueueSender for Impatient<'_> {
+impl QueueSender for ExpiringResponses<'_> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
         self.queue.send_batch(batch).await
     }
 }
 
-impl VisibilityControl for Impatient<'_> {
+impl VisibilityControl for ExpiringResponses<'_> {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -31,18 +31,18 @@ impl VisibilityControl for Impatient<'_> {
     }
 }
 
-impl QueueDepth for Impatient<'_> {
+impl QueueDepth for ExpiringResponses<'_> {
     async fn depth(&self) -> Result<Depth, EntryError> {
         self.queue.depth().await
     }
 }
 
-impl Queue for Impatient<'_> {
+impl Queue for ExpiringResponses<'_> {
     async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
-        let asked = self.clock.now();
+        let requested_at = self.clock.now();
         let messages = self.queue.receive(request).await?;
         self.clock.sleep(Duration::from_millis(50)).await;
-        if self.clock.now() - asked > chrono::TimeDelta::seconds(30) {
+        if self.clock.now() - requested_at > chrono::TimeDelta::seconds(30) {
             return Err(EntryError { fault: Fault::NoAnswer, code: "Timeout".to_owned() });
         }
         Ok(messages)
@@ -66,11 +66,11 @@ impl Queue for Impatient<'_> {
 }
 
 #[test]
-fn a_redrive_at_one_message_per_second_ends_in_a_single_run() {
-    let mut world = World::new((0..300).map(dead).collect());
+fn a_redrive_at_one_message_per_second_finishes_in_one_run() {
+    let mut world = World::new((0..300).map(dead_letter).collect());
     world.limits.rate = Some(1);
-    let dlq = Impatient { queue: &world.dlq, clock: &world.clock };
-    let plan = everything();
+    let dlq = ExpiringResponses { queue: &world.dlq, clock: &world.clock };
+    let plan = unfiltered_plan();
     let RedriveJob { source, clock, plan, can_come_back, limits, interrupted, progress, .. } =
         world.redrive(&plan);
     let redrive = RedriveJob { dlq: &dlq, source, clock, plan, can_come_back, limits, interrupted, progress };
@@ -84,16 +84,16 @@ fn a_redrive_at_one_message_per_second_ends_in_a_single_run() {
 
 #[test]
 fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
-    let mut world = World::new((0..300).map(dead).collect());
+    let mut world = World::new((0..300).map(dead_letter).collect());
     world.limits.rate = Some(1);
-    let plan = everything();
+    let plan = unfiltered_plan();
     {
         let (redrive, mut journal) = (world.redrive(&plan), world.journal());
         let killed = world.clock.sleep(Duration::from_secs(240));
         world.clock.block_on(async {
             let Either::Right(_) = select(Box::pin(redrive.apply(&mut journal)), Box::pin(killed)).await
             else {
-                panic!("it was to be slow");
+                panic!("it should be slow");
             };
         });
     }
@@ -104,10 +104,10 @@ fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
     assert_eq!(depth.in_flight, 0, "{depth:?}");
 }
 
-/// Otherwise the run would last for hours, as long as the other program.
+/// If it kept waiting, the run would last as long as the other program, possibly for hours.
 #[test]
 fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
-    let mut world = World::new((0..161).map(dead).collect());
+    let mut world = World::new((0..161).map(dead_letter).collect());
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     world.fail(
         SqsAction::ChangeMessageVisibilityBatch,
@@ -117,16 +117,16 @@ fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
     );
     let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     assert_eq!(world.clock.block_on(world.dlq.receive(request)).unwrap().len(), 1);
-    let report = world.apply(&everything()).unwrap();
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, RedriveEnding::from_report(&report, u64::MAX)), (160, RedriveEnding::NotSeen));
 }
 
 #[test]
 fn large_messages_are_sent_one_after_another() {
-    let large = |n| Content { body: dead(n).body + &" ".repeat(900_000), ..dead(n) };
-    let mut world = World::new((0..30).map(large).collect());
+    let large_letter = |n| Content { body: dead_letter(n).body + &" ".repeat(900_000), ..dead_letter(n) };
+    let mut world = World::new((0..30).map(large_letter).collect());
     world.limits.watch = Duration::ZERO;
-    let plan = everything();
+    let plan = unfiltered_plan();
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());
     let too_long = world.clock.sleep(Duration::from_secs(600));
     let ended = world.clock.block_on(select(Box::pin(redrive.apply(&mut journal)), Box::pin(too_long)));

@@ -1,15 +1,16 @@
-//! A run accounts for its own messages and for all that it had to send.
+//! Redrives that stop early, whose messages return to the DLQ, or whose maximum is zero.
 
 use futures_util::future::{Either, select};
 
 use super::*;
 
 impl World {
-    /// Runs the redrive while the source queue's messages are repeatedly passed to this function.
+    /// Runs the redrive. Until it ends, passes every batch that arrives in the source queue to `on_messages`, then
+    /// deletes the batch.
     pub(super) fn apply_while(
         &self,
         plan: &RedrivePlan,
-        mut treated: impl AsyncFnMut(Vec<ReceivedMessage>),
+        mut on_messages: impl AsyncFnMut(Vec<ReceivedMessage>),
     ) -> RedriveReport {
         let (redrive, mut journal) = (self.redrive(plan), self.journal());
         let consumer = async {
@@ -21,7 +22,7 @@ impl World {
                 {
                     let handles: Vec<_> =
                         messages.iter().map(|message| message.receipt_handle.clone()).collect();
-                    treated(messages).await;
+                    on_messages(messages).await;
                     self.source.delete_batch(&handles).await;
                 }
             }
@@ -29,18 +30,23 @@ impl World {
         self.clock.block_on(async {
             match select(pin!(redrive.apply(&mut journal)), pin!(consumer)).await {
                 Either::Left((report, _)) => report.unwrap(),
-                Either::Right(_) => unreachable!("it never ends"),
+                Either::Right(_) => unreachable!("the consumer never ends"),
             }
         })
     }
 
     /// Sends the messages' bodies to a queue with a delay.
-    pub(super) async fn again(&self, queue: &EmbeddedQueue, messages: Vec<ReceivedMessage>, delay: u64) {
-        let delay = redeliver_core::limits::DelaySeconds::new(delay).unwrap();
-        let again = messages.into_iter().map(|message| {
+    pub(super) async fn resend(
+        &self,
+        queue: &EmbeddedQueue,
+        messages: Vec<ReceivedMessage>,
+        delay_seconds: u64,
+    ) {
+        let delay = redeliver_core::limits::DelaySeconds::new(delay_seconds).unwrap();
+        let outgoing = messages.into_iter().map(|message| {
             OutgoingMessage::new(Content { body: message.body, delay, ..Content::default() }).unwrap()
         });
-        for batch in pack_batches(&again.collect::<Vec<_>>()) {
+        for batch in pack_batches(&outgoing.collect::<Vec<_>>()) {
             queue.send_batch(batch).await;
         }
     }
@@ -48,9 +54,9 @@ impl World {
 
 #[test]
 fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
-    let world = World::new((0..60).map(dead).collect());
-    let plan = everything();
-    let first = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
+    let world = World::new((0..60).map(dead_letter).collect());
+    let plan = unfiltered_plan();
+    let first = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!(
         (first.sent, first.came_back_count(), RedriveEnding::from_report(&first, u64::MAX)),
         (50, 50, RedriveEnding::Stopped)
@@ -67,18 +73,18 @@ fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
 
 #[test]
 fn a_redrive_with_returned_messages_does_not_end_as_done() {
-    let mut world = World::new((0..60).map(dead).collect());
+    let mut world = World::new((0..60).map(dead_letter).collect());
     world.limits.stop_after_failures_percent = 100;
-    let plan = everything();
-    let report = world.apply_while(&plan, async |messages| world.again(&world.dlq, messages, 0).await);
+    let plan = unfiltered_plan();
+    let report = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!((report.sent, report.came_back_count() >= 50), (60, true));
     assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Left, "{report:?}");
 }
 
 #[test]
 fn a_redrive_with_a_maximum_of_zero_sends_nothing() {
-    let mut world = World::new((0..3).map(dead).collect());
+    let mut world = World::new((0..3).map(dead_letter).collect());
     world.limits.max = 0;
-    assert_eq!(world.apply(&everything()).unwrap().sent, 0);
+    assert_eq!(world.apply(&unfiltered_plan()).unwrap().sent, 0);
     assert_eq!(world.depths(), (3, 0));
 }

@@ -3,14 +3,14 @@
 use super::*;
 
 impl World {
-    fn sends_fail(&self, when: FaultTrigger, injection: Injection) {
+    fn fail_sends(&self, when: FaultTrigger, injection: Injection) {
         let (action, queue) = (SqsAction::SendMessageBatch, Some(self.source.arn().to_owned()));
         let rule = FaultRule { action, queue, scope: FaultScope::Entry, when, injection };
         self.sqs.set_faults(FaultPlan::new(3).with_rule(rule));
     }
 
-    /// The number of messages in the source queue that repeat an id.
-    fn copies(&self) -> u64 {
+    /// Returns the number of messages in the source queue that repeat an id.
+    fn count_copies(&self) -> u64 {
         let sent = self.take(&self.source);
         let ids: std::collections::BTreeSet<_> =
             sent.iter().map(|message| message.body.split('"').nth(5).unwrap().to_owned()).collect();
@@ -20,24 +20,24 @@ impl World {
 
 #[test]
 fn a_repeated_send_without_an_answer_is_a_possible_copy() {
-    let world = World::new((0..10).map(dead).collect());
-    world.sends_fail(FaultTrigger::Numbers((1..=5).collect()), Injection::LostAnswer);
-    let report = world.apply(&everything()).unwrap();
+    let world = World::new((0..10).map(dead_letter).collect());
+    world.fail_sends(FaultTrigger::Numbers((1..=5).collect()), Injection::LostAnswer);
+    let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.possible_copies), (10, 5));
-    assert_eq!((world.depths(), world.copies()), ((0, 15), 5));
+    assert_eq!((world.depths(), world.count_copies()), ((0, 15), 5));
 }
 
 #[test]
-fn a_redrive_killed_without_answers_reports_every_possible_copy() {
+fn a_redrive_killed_with_lost_responses_reports_possible_copies() {
     const MESSAGES: usize = 12;
     let (mut deaths, mut copies_seen) = (0, 0);
     for polls in 1.. {
-        let world = World::new((0..MESSAGES).map(dead).collect());
-        world.sends_fail(FaultTrigger::Chance(0.3), Injection::LostAnswer);
+        let world = World::new((0..MESSAGES).map(dead_letter).collect());
+        world.fail_sends(FaultTrigger::Chance(0.3), Injection::LostAnswer);
         let first = {
-            let plan = everything();
+            let plan = unfiltered_plan();
             let mut journal = world.journal();
-            let slow = slow(&world.source, &world.clock);
+            let slow = slow_queue(&world.source, &world.clock);
             let RedriveJob { dlq, clock, plan, can_come_back, limits, interrupted, progress, .. } =
                 world.redrive(&plan);
             let redrive =
@@ -47,11 +47,11 @@ fn a_redrive_killed_without_answers_reports_every_possible_copy() {
         };
         world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
         world.sqs.set_faults(FaultPlan::new(3));
-        let second = world.apply(&everything()).unwrap();
+        let second = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!(world.depths().0, 0, "killed after {polls} polls");
         let died = first.is_none();
         let output_text = first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
-        let copies = world.copies();
+        let copies = world.count_copies();
         assert!(
             copies <= output_text,
             "killed after {polls} polls: {copies} copies, {output_text} were reported"
@@ -62,5 +62,5 @@ fn a_redrive_killed_without_answers_reports_every_possible_copy() {
         }
         deaths += 1;
     }
-    assert!(deaths > 10 && copies_seen > 0, "{deaths} deaths, {copies_seen} copies: it shows nothing");
+    assert!(deaths > 10 && copies_seen > 0, "{deaths} deaths, {copies_seen} copies: the test proves nothing");
 }

@@ -8,7 +8,8 @@ use redeliver_core::ports::{Queue as _, RedriveSettings as RedrivePolicy};
 
 use super::*;
 
-/// Such a message has only its SQS message id. A run that did not recognize it would redrive it in an endless loop.
+/// Foreign messages have only their SQS message ids. A run that did not recognize them would redrive them in an endless
+/// loop.
 #[test]
 fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
     let letter = |n: usize| Content { body: format!("order {n}"), ..Content::default() };
@@ -21,7 +22,7 @@ fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
     };
     world.source = world.clock.block_on(world.sqs.create_queue("moving", &settings)).unwrap();
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
-    let plan = RedrivePlan { schema, ..everything() };
+    let plan = RedrivePlan { schema, ..unfiltered_plan() };
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());
     let failing_reader = async {
         loop {
@@ -42,10 +43,10 @@ fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
 
 #[test]
 fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
-    let world = World::new((0..500).map(dead).collect());
-    let plan = everything();
+    let world = World::new((0..500).map(dead_letter).collect());
+    let plan = unfiltered_plan();
     // The default policy: five re-sends with delays of up to 900 s before a message is dead-lettered again.
-    let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
+    let report = world.apply_while(&plan, async |messages| world.resend(&world.source, messages, 900).await);
     assert_eq!(
         (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
         (50, RedriveEnding::Stopped),
@@ -56,19 +57,19 @@ fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
 
 #[test]
 fn the_last_check_of_a_pilot_is_made_after_a_late_one() {
-    let mut world = World::new((0..500).map(dead).collect());
+    let mut world = World::new((0..500).map(dead_letter).collect());
     // The check at 10 s takes a second.
     world.limits.watch = Duration::from_millis(10_500);
-    let plan = everything();
-    let report = world.apply_while(&plan, async |messages| world.again(&world.source, messages, 900).await);
-    assert_eq!((report.sent, report.early, world.depths()), (50, Some(EarlyEnd::Stopped), (450, 50)));
-    assert_eq!(report.watched.map(|watched| (watched.seconds, watched.waiting)), Some((10, Some(50))));
+    let plan = unfiltered_plan();
+    let report = world.apply_while(&plan, async |messages| world.resend(&world.source, messages, 900).await);
+    assert_eq!((report.sent, report.early_end, world.depths()), (50, Some(EarlyEnd::Stopped), (450, 50)));
+    assert_eq!(report.pilot_result.map(|watched| (watched.seconds, watched.waiting)), Some((10, Some(50))));
 }
 
 #[test]
 fn a_successful_pilot_does_not_stop_a_redrive() {
-    let world = World::new((0..500).map(dead).collect());
-    let plan = everything();
+    let world = World::new((0..500).map(dead_letter).collect());
+    let plan = unfiltered_plan();
     let report = world.apply_while(&plan, async |_| ());
     assert_eq!(
         (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
@@ -79,15 +80,15 @@ fn a_successful_pilot_does_not_stop_a_redrive() {
 
 #[test]
 fn the_report_has_the_result_of_the_pilot() {
-    let world = World::new((0..100).map(dead).collect());
-    let plan = everything();
+    let world = World::new((0..100).map(dead_letter).collect());
+    let plan = unfiltered_plan();
     // Of the first ten messages, one is given up and three wait for a retry; the rest succeeds.
     let mut taken = 0;
     let report = world.apply_while(&plan, async |mut messages| {
         taken += messages.len();
         if taken == messages.len() {
-            world.again(&world.dlq, vec![messages.remove(0)], 0).await;
-            world.again(&world.source, messages.drain(..3).collect(), 900).await;
+            world.resend(&world.dlq, vec![messages.remove(0)], 0).await;
+            world.resend(&world.source, messages.drain(..3).collect(), 900).await;
         }
     });
     let reported = serde_json::json!({ "seconds": 90, "sent": 50, "came_back": 1, "waiting": 3 });
@@ -98,9 +99,9 @@ fn the_report_has_the_result_of_the_pilot() {
 #[test]
 fn a_pilot_is_watched_for_the_configured_time_and_not_for_zero() {
     for (seconds, waited) in [(0, 0), (5, 5), (90, 90), (900, 900)] {
-        let mut world = World::new((0..100).map(dead).collect());
+        let mut world = World::new((0..100).map(dead_letter).collect());
         world.limits.watch = Duration::from_secs(seconds);
-        let plan = everything();
+        let plan = unfiltered_plan();
         let sent = std::cell::RefCell::new(Vec::new());
         let progress = |progress| {
             if let RedriveProgress::Sent(count @ (50 | 100)) = progress {
@@ -113,14 +114,14 @@ fn a_pilot_is_watched_for_the_configured_time_and_not_for_zero() {
         // Reading the DLQ takes at most two seconds: the last long polls return nothing.
         let waits = waited..=waited + 4 + 2 * i64::from(seconds > 15);
         assert!(waits.contains(&(second - first).num_seconds()), "{seconds}: {}", second - first);
-        assert_eq!(report.watched.map(|watched| watched.seconds), (seconds > 0).then_some(seconds));
+        assert_eq!(report.pilot_result.map(|watched| watched.seconds), (seconds > 0).then_some(seconds));
     }
 }
 
 #[test]
 fn an_interrupt_ends_the_watch_of_a_pilot_within_a_second() {
-    let world = World::new((0..100).map(dead).collect());
-    let plan = everything();
+    let world = World::new((0..100).map(dead_letter).collect());
+    let plan = unfiltered_plan();
     let began = std::cell::Cell::new(None);
     let interrupted =
         || began.get().is_some_and(|began| world.clock.now() >= began + Duration::from_secs(20));
@@ -141,10 +142,10 @@ fn an_interrupt_ends_the_watch_of_a_pilot_within_a_second() {
 
 #[test]
 fn messages_delayed_before_the_pilot_are_not_its_failures() {
-    let world = World::new((0..500).map(dead).collect());
+    let world = World::new((0..500).map(dead_letter).collect());
     let delay = DelaySeconds::new(900).unwrap();
-    world.put(&world.source, (600..640).map(|n| Content { delay, ..dead(n) }).collect());
-    let plan = everything();
+    world.put(&world.source, (600..640).map(|n| Content { delay, ..dead_letter(n) }).collect());
+    let plan = unfiltered_plan();
     let report = world.apply_while(&plan, async |_| ());
     assert_eq!(
         (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
@@ -155,14 +156,14 @@ fn messages_delayed_before_the_pilot_are_not_its_failures() {
 
 #[test]
 fn delayed_messages_count_only_at_the_end_of_the_pilot() {
-    let world = World::new((0..500).map(dead).collect());
-    let plan = everything();
+    let world = World::new((0..500).map(dead_letter).collect());
+    let plan = unfiltered_plan();
     // More than 20 % wait at the first check, after 15 seconds, and succeed by the end of the watch.
     let mut retried = 0;
     let report = world.apply_while(&plan, async |messages| {
         if retried < 20 {
             retried += messages.len();
-            world.again(&world.source, messages, 30).await;
+            world.resend(&world.source, messages, 30).await;
         }
     });
     assert_eq!(
@@ -174,8 +175,8 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
 
 #[test]
 fn a_decided_pilot_is_not_watched_any_longer() {
-    // Of the 50: the number that returns, after how many seconds, and the allowed percentage; then the second at which
-    // the run knew, and the number sent.
+    // Of the 50 messages: the number that returns, the seconds until then, and the allowed percentage; then the second
+    // at which the run knew, and the number of sent messages.
     for (back, after, percent, known_after, sent) in [
         (50, 0, 20, 5, 50),
         (50, 7, 20, 10, 50),
@@ -185,23 +186,27 @@ fn a_decided_pilot_is_not_watched_any_longer() {
         // Any number of failures is allowed; all have returned, so nothing is left to wait for.
         (50, 0, 100, 5, 100),
     ] {
-        let mut world = World::new((0..100).map(dead).collect());
+        let mut world = World::new((0..100).map(dead_letter).collect());
         world.limits.stop_after_failures_percent = percent;
         let mut left = back;
-        let plan = everything();
+        let plan = unfiltered_plan();
         let report = world.apply_while(&plan, async |messages| {
             let failed: Vec<_> = messages.into_iter().take(left).collect();
             left -= failed.len();
-            world.again(&world.dlq, failed, after).await;
+            world.resend(&world.dlq, failed, after).await;
         });
-        let watched = report.watched.map(|watched| (watched.seconds, watched.came_back));
+        let watched = report.pilot_result.map(|watched| (watched.seconds, watched.came_back));
         assert_eq!(
             (watched, report.sent),
             (Some((known_after, back as u64)), sent),
             "{back} after {after} s"
         );
         let stopped = sent == 50;
-        assert_eq!(report.early == Some(EarlyEnd::Stopped), stopped, "{back} after {after} s: {report:?}");
+        assert_eq!(
+            report.early_end == Some(EarlyEnd::Stopped),
+            stopped,
+            "{back} after {after} s: {report:?}"
+        );
         let died: Vec<_> = report.died_again.iter().map(|died| (died.count, died.examples.len())).collect();
         assert_eq!(died, [(back as u64, 3)], "each is counted once, however often it was seen");
         assert_eq!(report.died_again[0].headline, "No error is recorded");

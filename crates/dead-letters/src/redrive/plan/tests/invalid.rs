@@ -4,9 +4,9 @@ use redeliver_testing::dead_letters::annotated_record;
 
 use super::*;
 
-const NEW: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
+const NEW_ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
 
-fn found_invalid(body: &str, code: &str) -> DeadLetterRecord {
+fn invalid_record(body: &str, code: &str) -> DeadLetterRecord {
     let attributes = Attributes::from([
         ("tenant".to_owned(), Attribute::string("t1")),
         ("ErrorType".to_owned(), Attribute::string(code)),
@@ -25,7 +25,7 @@ fn send_back(plan: &RedrivePlan, record: &DeadLetterRecord) -> SendBack {
 #[test]
 fn an_edit_turns_a_body_that_is_not_json_into_a_message() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"n":1.50}}"#);
-    let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
+    let record = invalid_record(&body, "INVALID_MESSAGE_FORMAT");
     let repaired = send_back(&plan(r#".body = .body + "}""#), &record);
     assert_eq!(
         repaired.message.content().body,
@@ -44,45 +44,48 @@ fn an_edit_turns_a_body_that_is_not_json_into_a_message() {
 
 #[test]
 fn an_invalid_id_is_replaced_and_both_ids_are_reported() {
-    let record = found_invalid(
+    let record = invalid_record(
         r#"{"metadata":{"message_id":"order-5"}, "data":{"n":1.50}}"#,
         "INVALID_MESSAGE_SCHEMA",
     );
-    let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
+    let edit = format!(r#".body.metadata.message_id = "{NEW_ID}""#);
     for new_id in [false, true] {
         let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &record);
         assert_eq!(
             repaired.message.content().body,
-            format!(r#"{{"metadata":{{"message_id":"{NEW}","redrive_generation":1}}, "data":{{"n":1.50}}}}"#)
+            format!(
+                r#"{{"metadata":{{"message_id":"{NEW_ID}","redrive_generation":1}}, "data":{{"n":1.50}}}}"#
+            )
         );
         assert_eq!(
             (repaired.message_id.as_str(), repaired.old_message_id.as_deref()),
-            (NEW, Some("order-5"))
+            (NEW_ID, Some("order-5"))
         );
     }
-    let nameless = found_invalid(r#"{"metadata":{},"data":{"n":1}}"#, "INVALID_MESSAGE_SCHEMA");
+    let nameless = invalid_record(r#"{"metadata":{},"data":{"n":1}}"#, "INVALID_MESSAGE_SCHEMA");
     for new_id in [false, true] {
         let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &nameless);
-        assert_eq!((repaired.message_id.as_str(), repaired.old_message_id), (NEW, None), "{new_id}");
+        assert_eq!((repaired.message_id.as_str(), repaired.old_message_id), (NEW_ID, None), "{new_id}");
     }
     // The SQS message id, which an edit finds in the document, is a UUID on SQS.
-    let sqs_id = DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW.to_owned(), ..record.message });
-    assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW);
+    let sqs_id =
+        DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW_ID.to_owned(), ..record.message });
+    assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW_ID);
 }
 
-/// Found invalid by the message-processor, the only function with the schema for `data`.
+/// The message was found invalid by the message-processor, the only function with the schema for `data`.
 #[test]
 fn a_message_refused_by_the_users_schema_may_change_its_id() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
+    let edit = plan(&format!(r#".body.metadata.message_id = "{NEW_ID}""#));
     for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
-        assert_eq!(send_back(&edit, &found_invalid(&body, reason.as_str())).message_id, NEW);
+        assert_eq!(send_back(&edit, &invalid_record(&body, reason.as_str())).message_id, NEW_ID);
         // The trace header of a message with full attributes.
         let trace_header = Some(GivenUp::from_code(reason).in_trace_header(None));
         let full = ReceivedMessage { trace_header, ..received_message(&body, Attributes::new(), 1) };
-        assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW, "{reason:?}");
+        assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW_ID, "{reason:?}");
     }
-    let exhausted = found_invalid(&body, DeadLetterReason::RetryAttemptExceeded.as_str());
+    let exhausted = invalid_record(&body, DeadLetterReason::RetryAttemptExceeded.as_str());
     assert!(matches!(edit.decide(&exhausted).unwrap(), RedriveDecision::Stays(StayReason::EditRefused(_))));
 }
 
@@ -90,7 +93,7 @@ fn a_message_refused_by_the_users_schema_may_change_its_id() {
 #[test]
 fn the_generation_of_the_final_record_counts_for_the_limit() {
     let body = r#"{"metadata":{"message_id":"order-5"},"data":{}}"#;
-    let given_up_in = |generation: u32| {
+    let record_in_generation = |generation: u32| {
         let mut message = annotated_record(body, "INVALID_MESSAGE_SCHEMA", "it is wrong", 1);
         let document = message.attributes["DeadLetter"].text().unwrap();
         let document = document
@@ -98,16 +101,16 @@ fn the_generation_of_the_final_record_counts_for_the_limit() {
         message.attributes.insert("DeadLetter".to_owned(), Attribute::string(document));
         DeadLetterRecord::new(message)
     };
-    let edit = plan(&format!(r#".body.metadata.message_id = "{NEW}""#));
-    let repaired = send_back(&edit, &given_up_in(2));
+    let edit = plan(&format!(r#".body.metadata.message_id = "{NEW_ID}""#));
+    let repaired = send_back(&edit, &record_in_generation(2));
     assert!(repaired.message.content().body.contains(r#""redrive_generation":3"#));
-    assert_eq!(repaired.generation, 3, "the journal knows it by that if it comes back");
-    assert_eq!(edit.decide(&given_up_in(3)).unwrap(), RedriveDecision::Stays(StayReason::Parked(3)));
+    assert_eq!(repaired.generation, 3, "the journal recognizes it by that generation if it returns");
+    assert_eq!(edit.decide(&record_in_generation(3)).unwrap(), RedriveDecision::Stays(StayReason::Parked(3)));
 }
 
 #[test]
 fn an_edit_can_repair_invalid_metadata_and_resets_its_budget() {
-    let record = found_invalid(
+    let record = invalid_record(
         &format!(
             r#"{{"metadata":{{"message_id":"{ID}","retry_attempt":"two","retry_history":7}},"data":{{}}}}"#
         ),
@@ -123,47 +126,47 @@ fn an_edit_can_repair_invalid_metadata_and_resets_its_budget() {
 
 #[test]
 fn an_unreadable_message_without_a_verdict_counts_as_invalid() {
-    let raw = |body: &str| DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
-    let edit = format!(r#".body.metadata.message_id = "{NEW}""#);
-    let no_id = raw(r#"{"metadata":{},"data":{}}"#);
-    assert_eq!(send_back(&plan(&edit), &no_id).message_id, NEW);
+    let unannotated_record = |body: &str| DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
+    let edit = format!(r#".body.metadata.message_id = "{NEW_ID}""#);
+    let no_id = unannotated_record(r#"{"metadata":{},"data":{}}"#);
+    assert_eq!(send_back(&plan(&edit), &no_id).message_id, NEW_ID);
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
-    let why = "it changes /metadata/message_id, which stays as it is".to_owned();
+    let why = "it changes /metadata/message_id, which cannot be changed".to_owned();
     assert_eq!(
-        plan(&edit).decide(&raw(&body)).unwrap(),
+        plan(&edit).decide(&unannotated_record(&body)).unwrap(),
         RedriveDecision::Stays(StayReason::EditRefused(why.clone()))
     );
-    // A schema that only this command has cannot show that the message-processor did not call the message.
+    // A schema that only this command has does not prove that the message-processor never called the target.
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["order"]}"#).unwrap()));
-    let verdict = RedrivePlan { schema, ..plan(&edit) }.decide(&raw(&body)).unwrap();
+    let verdict = RedrivePlan { schema, ..plan(&edit) }.decide(&unannotated_record(&body)).unwrap();
     assert_eq!(verdict, RedriveDecision::Stays(StayReason::EditRefused(why)));
 }
 
 #[test]
 fn the_result_of_an_edit_must_be_a_valid_message() {
-    let stays = |record: &DeadLetterRecord, edit: &str| match plan(edit).decide(record).unwrap() {
+    let stay_reason = |record: &DeadLetterRecord, edit: &str| match plan(edit).decide(record).unwrap() {
         RedriveDecision::Stays(reason) => reason.to_string(),
         other => panic!("{edit}: {other:?}"),
     };
-    let text = found_invalid("rubbish", "INVALID_MESSAGE_FORMAT");
-    let again = "would be dead-lettered again at once: ";
+    let text = invalid_record("rubbish", "INVALID_MESSAGE_FORMAT");
+    let advice = "would be dead-lettered again immediately: ";
     for (edit, why) in [
         (".", "not JSON: expected value at line 1 column 1"),
         (r#".body = .body + "x""#, "not JSON: expected value at line 1 column 1"),
         (".body = 7", "not a JSON object"),
         (".body = {}", "/metadata is missing; /data is missing"),
     ] {
-        assert_eq!(stays(&text, edit), format!("{again}{why}"), "{edit}");
+        assert_eq!(stay_reason(&text, edit), format!("{advice}{why}"), "{edit}");
     }
-    let said = stays(&text, r#".error_type = "MINE" | .body = {}"#);
-    assert_eq!(said, "the edit is refused: it changes .error_type; only .body can be changed");
+    let decision = stay_reason(&text, r#".error_type = "MINE" | .body = {}"#);
+    assert_eq!(decision, "the edit is refused: it changes .error_type; only .body can be changed");
 }
 
 /// Duplicate members of a body are missing from its parsed values.
 #[test]
 fn an_edited_body_loses_its_duplicate_members() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);
-    let record = found_invalid(&body, "INVALID_MESSAGE_FORMAT");
+    let record = invalid_record(&body, "INVALID_MESSAGE_FORMAT");
     let repaired = send_back(&plan(".body |= tojson"), &record).message.into_content();
     assert!(repaired.body.ends_with(r#""data":{"a":2}}"#), "{}", repaired.body);
 }

@@ -7,12 +7,12 @@ use redeliver_core::message::plain::{PlainMessages, REDELIVER};
 
 use super::*;
 
-fn taking_plain() -> RedrivePlan {
+fn plan_with_plain() -> RedrivePlan {
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
     RedrivePlan { schema, max_generation: 3, ..RedrivePlan::default() }
 }
 
-fn attribute() -> impl Strategy<Value = Attribute> {
+fn any_attribute() -> impl Strategy<Value = Attribute> {
     let text = prop_oneof![("String|String\\.uuid", "[ -~]{1,12}"), ("Number|Number\\.int", "[0-9]{1,9}")];
     let text = text.prop_map(|(data_type, text)| Attribute { data_type, value: AttributeValue::Text(text) });
     let binary = prop::collection::vec(any::<u8>(), 1..12)
@@ -21,8 +21,8 @@ fn attribute() -> impl Strategy<Value = Attribute> {
     prop_oneof![3 => text, 1 => binary, 1 => document.prop_map(Attribute::string)]
 }
 
-/// Attribute names of redeliver, and of a framework.
-fn name() -> impl Strategy<Value = String> {
+/// Generates attribute names of redeliver and of a framework.
+fn any_name() -> impl Strategy<Value = String> {
     let reserved = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter", REDELIVER].map(str::to_owned);
     prop_oneof![1 => prop::sample::select(reserved.to_vec()), 1 => "[A-Za-z][A-Za-z0-9_-]{0,8}"]
 }
@@ -36,7 +36,7 @@ proptest! {
             Just(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#.to_owned()),
             Just(r#"{ "n": 1e400, "n": 2 }"#.to_owned()),
         ],
-        attributes in prop::collection::btree_map(name(), attribute(), 0..=ATTRIBUTES_MAX),
+        attributes in prop::collection::btree_map(any_name(), any_attribute(), 0..=ATTRIBUTES_MAX),
         trace_header in prop::option::of("Root=1-[0-9a-f]{8}-[0-9a-f]{24};Sampled=1"),
         group in prop::option::of("[a-z]{1,8}"),
         to_fifo in any::<bool>(),
@@ -44,8 +44,8 @@ proptest! {
         let attributes: Attributes = attributes.into_iter().collect();
         let message_group_id = if to_fifo { Some(group.unwrap_or_else(|| "g".to_owned())) } else { group };
         let message = ReceivedMessage { trace_header, message_group_id, ..received_message(&body, attributes, 1) };
-        let plan = RedrivePlan { to_fifo, ..taking_plain() };
-        let content = sent(plan.decide(&DeadLetterRecord::new(message.clone())).unwrap());
+        let plan = RedrivePlan { to_fifo, ..plan_with_plain() };
+        let content = expect_send(plan.decide(&DeadLetterRecord::new(message.clone())).unwrap());
         prop_assert_eq!(content.body, message.body);
         prop_assert_eq!(content.attributes, message.attributes);
         prop_assert_eq!(content.trace_header, message.trace_header);
@@ -58,21 +58,24 @@ fn only_the_edit_changes_a_foreign_message() {
     let attributes = Attributes::from([("Failure".to_owned(), Attribute::string("x"))]);
     let record = DeadLetterRecord::new(received_message(r#"{"n":1.50}"#, attributes.clone(), 1));
     let edit = || Some(BodyEdit::new(".body.n = 2").unwrap());
-    let content = sent(RedrivePlan { edit: edit(), ..taking_plain() }.decide(&record).unwrap());
+    let content = expect_send(RedrivePlan { edit: edit(), ..plan_with_plain() }.decide(&record).unwrap());
     assert_eq!((content.body.as_str(), content.attributes), (r#"{"n":2}"#, attributes));
-    let renewing = RedrivePlan { edit: edit(), new_id: true, ..taking_plain() };
+    let renewing = RedrivePlan { edit: edit(), new_id: true, ..plan_with_plain() };
     assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Stays(StayReason::WithoutId));
 }
 
 #[test]
 fn without_plain_a_foreign_message_stays_with_advice() {
-    let decided = |plan: RedrivePlan, body: &str| {
+    let decide = |plan: RedrivePlan, body: &str| {
         plan.decide(&DeadLetterRecord::new(received_message(body, Attributes::new(), 1))).unwrap()
     };
-    let stays = |why: &str| RedriveDecision::Stays(StayReason::NotAMessage(why.to_owned()));
+    let not_a_message = |why: &str| RedriveDecision::Stays(StayReason::NotAMessage(why.to_owned()));
     let advice = "not JSON: expected value at line 1 column 1; to send it back unchanged, add --plain";
-    assert_eq!(decided(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }, "order 7"), stays(advice));
-    assert_eq!(sent(decided(taking_plain(), "order 7")).body, "order 7");
+    assert_eq!(
+        decide(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }, "order 7"),
+        not_a_message(advice)
+    );
+    assert_eq!(expect_send(decide(plan_with_plain(), "order 7")).body, "order 7");
 }
 
 /// The code is in the trace header, too: otherwise any producer could have written the `ErrorType`.
@@ -83,7 +86,7 @@ fn a_final_record_without_its_document_is_not_foreign() {
     let trace_header = Some(verdict.in_trace_header(None));
     let record =
         DeadLetterRecord::new(ReceivedMessage { trace_header, ..received_message("no envelope", code, 1) });
-    let content = sent(taking_plain().decide(&record).unwrap());
+    let content = expect_send(plan_with_plain().decide(&record).unwrap());
     assert_eq!(content.attributes.keys().collect::<Vec<_>>(), [REDELIVER]);
     assert_eq!(content.trace_header, None);
 }
@@ -93,11 +96,11 @@ fn foreign_bodies_must_match_the_given_schema() {
     let body = DataSchema::new(r#"{"type":"object"}"#).unwrap();
     let schema =
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..PlainMessages::default() });
-    let plan = RedrivePlan { schema, ..taking_plain() };
-    let decided =
+    let plan = RedrivePlan { schema, ..plan_with_plain() };
+    let decide =
         |body: &str| plan.decide(&DeadLetterRecord::new(received_message(body, Attributes::new(), 1)));
-    assert!(matches!(decided("[]").unwrap(), RedriveDecision::Stays(StayReason::NotAMessage(_))));
-    assert_eq!(sent(decided("{}").unwrap()).body, "{}");
+    assert!(matches!(decide("[]").unwrap(), RedriveDecision::Stays(StayReason::NotAMessage(_))));
+    assert_eq!(expect_send(decide("{}").unwrap()).body, "{}");
 }
 
 /// Each dead letter of a shared DLQ goes back to its own queue, as in SQS's own redrive.
@@ -111,20 +114,23 @@ fn a_message_of_a_shared_dlq_is_selected_only_for_its_source() {
             ..received_message("x", Attributes::new(), 1)
         })
     };
-    let decided = |sources: Sources, from| {
-        let plan = RedrivePlan { sources, ..taking_plain() };
+    let decide = |sources: Sources, from| {
+        let plan = RedrivePlan { sources, ..plan_with_plain() };
         plan.decide(&letter(from)).unwrap()
     };
-    let only = || Sources::Only(arn("orders"));
-    assert_eq!(sent(decided(only(), Some("orders"))).body, "x");
-    assert_eq!(decided(only(), Some("mails")), RedriveDecision::NotSelected);
-    assert_eq!(decided(only(), None), RedriveDecision::NotSelected);
-    let known = || Sources::Known { unusable: [(arn("gone"), "deleted".to_owned())].into() };
-    assert_eq!(sent(decided(known(), Some("mails"))).body, "x");
-    assert_eq!(decided(known(), None), RedriveDecision::Stays(StayReason::UnknownSource));
+    let only_orders = || Sources::Only(arn("orders"));
+    assert_eq!(expect_send(decide(only_orders(), Some("orders"))).body, "x");
+    assert_eq!(decide(only_orders(), Some("mails")), RedriveDecision::NotSelected);
+    assert_eq!(decide(only_orders(), None), RedriveDecision::NotSelected);
+    let known_sources = || Sources::Known { unusable: [(arn("gone"), "deleted".to_owned())].into() };
+    assert_eq!(expect_send(decide(known_sources(), Some("mails"))).body, "x");
+    assert_eq!(decide(known_sources(), None), RedriveDecision::Stays(StayReason::UnknownSource));
     assert_eq!(
-        decided(known(), Some("gone")),
+        decide(known_sources(), Some("gone")),
         RedriveDecision::Stays(StayReason::UnusableSource("deleted".to_owned()))
     );
-    assert_eq!(decided(known(), Some("orders.fifo")), RedriveDecision::Stays(StayReason::WithoutGroup));
+    assert_eq!(
+        decide(known_sources(), Some("orders.fifo")),
+        RedriveDecision::Stays(StayReason::WithoutGroup)
+    );
 }

@@ -4,14 +4,14 @@ use redeliver_core::message::plain::{PlainMessages, REDELIVER};
 
 use super::*;
 
-const REDELIVERED: &str =
+const REDELIVER_DOCUMENT: &str =
     r#"{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001","idempotency_key":"o-17","retry_attempt":5}"#;
 
-/// A final record of a plain message, with this number of attributes of its producer.
-fn plain(body: &str, producers: usize) -> DeadLetterRecord {
+/// Returns a final record of a plain message, with this number of producer attributes.
+fn plain_record(body: &str, producers: usize) -> DeadLetterRecord {
     let mut attributes: Attributes =
         (0..producers).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
-    attributes.insert(REDELIVER.to_owned(), Attribute::string(REDELIVERED));
+    attributes.insert(REDELIVER.to_owned(), Attribute::string(REDELIVER_DOCUMENT));
     let attributes = annotate_attributes(&attributes, body.len(), &annotation());
     DeadLetterRecord::new(received_message(body, attributes, 1))
 }
@@ -44,17 +44,17 @@ fn annotation() -> Annotation {
     }
 }
 
-fn whole() -> RedrivePlan {
+fn plain_plan() -> RedrivePlan {
     RedrivePlan { max_generation: 9, ..RedrivePlan::default() }
 }
 
 #[test]
 fn a_redriven_plain_message_keeps_its_body_and_gets_a_fresh_budget() {
     for producers in [0, 3, 9] {
-        let record = plain("no envelope", producers);
+        let record = plain_record("no envelope", producers);
         assert_eq!(record.message_id(), ID);
         assert_eq!(record.metadata.as_ref().unwrap().generation(), 1);
-        let content = sent(whole().decide(&record).unwrap());
+        let content = expect_send(plain_plan().decide(&record).unwrap());
         assert_eq!(content.body, "no envelope");
         let redeliver = content.attributes[REDELIVER].text().unwrap();
         let expected = format!(r#"{{"message_id":"{ID}","idempotency_key":"o-17","redrive_generation":2"#);
@@ -66,8 +66,8 @@ fn a_redriven_plain_message_keeps_its_body_and_gets_a_fresh_budget() {
 
 #[test]
 fn an_edited_plain_body_keeps_its_id_without_new_id() {
-    let record = plain(r#"{"order":1.50,"n":1e400}"#, 0);
-    let content = sent(plan(".body.order = 2").decide(&record).unwrap());
+    let record = plain_record(r#"{"order":1.50,"n":1e400}"#, 0);
+    let content = expect_send(plan(".body.order = 2").decide(&record).unwrap());
     assert_eq!(content.body, r#"{"order":2,"n":1e400}"#);
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""idempotency_key":"o-17""#));
     let renewing = RedrivePlan { new_id: true, ..plan(".body.order = 2") };
@@ -76,8 +76,8 @@ fn an_edited_plain_body_keeps_its_id_without_new_id() {
     assert_ne!(sent.message_id, ID);
     let redeliver = sent.message.content().attributes[REDELIVER].text().unwrap().to_owned();
     assert_eq!(redeliver, format!(r#"{{"message_id":"{}","redrive_generation":2}}"#, sent.message_id));
-    assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Send(sent), "derived, not drawn");
-    let refused = plan(".body = 1").decide(&plain("4711", 0)).unwrap();
+    assert_eq!(renewing.decide(&record).unwrap(), RedriveDecision::Send(sent), "derived, not random");
+    let refused = plan(".body = 1").decide(&plain_record("4711", 0)).unwrap();
     assert!(matches!(refused, RedriveDecision::Stays(StayReason::EditRefused(_))), "{refused:?}");
 }
 
@@ -85,16 +85,18 @@ fn an_edited_plain_body_keeps_its_id_without_new_id() {
 #[test]
 fn a_plain_message_without_redeliver_goes_back_only_if_plain_is_on() {
     let raw = DeadLetterRecord::new(received_message("no envelope", Attributes::new(), 1));
-    let refused = whole().decide(&raw).unwrap();
+    let refused = plain_plan().decide(&raw).unwrap();
     assert!(matches!(refused, RedriveDecision::Stays(StayReason::NotAMessage(_))), "{refused:?}");
     let schema = MessageSchema::default().with_plain(PlainMessages::default());
-    let content = sent(RedrivePlan { schema, from_deployment: true, ..whole() }.decide(&raw).unwrap());
+    let content =
+        expect_send(RedrivePlan { schema, from_deployment: true, ..plain_plan() }.decide(&raw).unwrap());
     assert_eq!(content.body, "no envelope");
     assert!(content.attributes[REDELIVER].text().unwrap().contains(r#""redrive_generation":1"#));
 }
 
-/// A copy of the dead letter: SQS assigns each copy a separate id and handle, and the annotator a separate timestamp.
-fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
+/// Returns a copy of the dead letter: SQS assigns each copy a separate id and handle, and the annotator a separate
+/// timestamp.
+fn later_copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
     let ReceivedMessage { body, mut attributes, .. } = record.message.clone();
     if let Some(ours) = attributes.get("DeadLetter").and_then(|ours| ours.text()) {
         let later = ours.replace("17:20:00.000000Z", &format!("17:20:00.{number:06}Z"));
@@ -104,28 +106,28 @@ fn copy(record: &DeadLetterRecord, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(received_message(&body, attributes, number))
 }
 
-/// A final record without an id: it was found invalid under an earlier schema.
-fn unnamed(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
+/// Returns a final record without an id: it was found invalid under an earlier schema.
+fn record_without_id(body: &str, sqs_message_id: &str) -> DeadLetterRecord {
     let mut annotation = annotation();
     annotation.record.sqs_message_id = sqs_message_id.to_owned();
     let attributes = annotate_attributes(&Attributes::new(), body.len(), &annotation);
     DeadLetterRecord::new(received_message(body, attributes, 1))
 }
 
-/// Otherwise a target that deduplicates by id would process a message twice. The second copy results from a send
+/// With two ids, a target that deduplicates by id would process the message twice. The second copy results from a send
 /// without a response, or from an interrupted run.
 #[test]
 fn all_copies_of_a_plain_dead_letter_go_back_under_one_id() {
     let schema = || MessageSchema::default().with_plain(PlainMessages::default());
     let first = "0c5b415a-8a55-4c8e-9a3f-2b1d7e5f9a01";
     for record in [
-        plain("no envelope", 0),
-        plain(r#"{"order":1.50}"#, 3),
-        plain(r#"{"order":1.50}"#, 9),
-        unnamed("no envelope", first),
-        unnamed(r#"{"order":1.50}"#, first),
-        unnamed(r#"{"specversion":"1.0","source":"/shop","id":"e1"}"#, first),
-        unnamed(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#, first),
+        plain_record("no envelope", 0),
+        plain_record(r#"{"order":1.50}"#, 3),
+        plain_record(r#"{"order":1.50}"#, 9),
+        record_without_id("no envelope", first),
+        record_without_id(r#"{"order":1.50}"#, first),
+        record_without_id(r#"{"specversion":"1.0","source":"/shop","id":"e1"}"#, first),
+        record_without_id(r#"{"metadata":{"message_id":"no UUID"},"data":{}}"#, first),
     ] {
         for new_id in [false, true] {
             let edit =
@@ -134,8 +136,9 @@ fn all_copies_of_a_plain_dead_letter_go_back_under_one_id() {
                 continue;
             }
             let edit = edit.filter(|_| new_id);
-            let plan = RedrivePlan { schema: schema(), new_id, edit, ..whole() };
-            let all: Vec<_> = (0..4).map(|number| plan.decide(&copy(&record, number)).unwrap()).collect();
+            let plan = RedrivePlan { schema: schema(), new_id, edit, ..plain_plan() };
+            let all: Vec<_> =
+                (0..4).map(|number| plan.decide(&later_copy(&record, number)).unwrap()).collect();
             let RedriveDecision::Send(sent) = &all[0] else {
                 assert!(record.message.body.contains("no UUID") && !new_id, "{:?}", all[0]);
                 continue;
@@ -144,16 +147,16 @@ fn all_copies_of_a_plain_dead_letter_go_back_under_one_id() {
             assert!(all.iter().all(|verdict| *verdict == all[0]), "{}: {all:#?}", record.message.body);
         }
     }
-    let nameless = unnamed(r#"{"metadata":{},"data":{}}"#, first);
+    let nameless = record_without_id(r#"{"metadata":{},"data":{}}"#, first);
     let edit = Some(BodyEdit::new(".body.metadata.message_id = .message_id").unwrap());
-    let plan = RedrivePlan { edit, ..whole() };
+    let plan = RedrivePlan { edit, ..plain_plan() };
     for number in 0..4 {
-        let verdict = plan.decide(&copy(&nameless, number)).unwrap();
+        let verdict = plan.decide(&later_copy(&nameless, number)).unwrap();
         let RedriveDecision::Send(sent) = verdict else { panic!("{verdict:?}") };
         assert_eq!(sent.message_id, first, "copy {number}");
     }
     let RedriveDecision::Send(sent) =
-        RedrivePlan { schema: schema(), ..whole() }.decide(&unnamed("x", first)).unwrap()
+        RedrivePlan { schema: schema(), ..plain_plan() }.decide(&record_without_id("x", first)).unwrap()
     else {
         panic!("it goes back")
     };

@@ -11,10 +11,10 @@ fn watch_of_queue(name: &str) -> AlarmWatch {
 }
 
 #[test]
-fn an_alarm_on_a_metric_of_a_queue_watches_that_queue() {
+fn an_alarm_on_a_queue_metric_watches_that_queue() {
     let alarm = |namespace: &str, dimension: Dimension| {
         let alarm = MetricAlarm::builder().alarm_name("pager").state_value(StateValue::Alarm);
-        on_queues(
+        parse_alarm(
             &alarm.namespace(namespace).metric_name("NumberOfMessagesSent").dimensions(dimension).build(),
         )
     };
@@ -27,7 +27,7 @@ fn an_alarm_on_a_metric_of_a_queue_watches_that_queue() {
 }
 
 #[test]
-fn an_alarm_by_metric_math_watches_each_queue_in_it() {
+fn a_metric_math_alarm_watches_each_queue_in_it() {
     let stat = |queue: &str| {
         let metric = Named::builder().namespace("AWS/SQS").dimensions(dimension("QueueName", queue)).build();
         MetricStat::builder().metric(metric).period(60).stat("Maximum").build()
@@ -38,12 +38,12 @@ fn an_alarm_by_metric_math_watches_each_queue_in_it() {
     let select = r#"SELECT MAX(ApproximateNumberOfMessagesVisible) FROM "AWS/SQS""#;
     let alarm = MetricAlarm::builder().alarm_name("math").metrics(query().metric_stat(stat("here")).build());
     let alarm = alarm.metrics(sum).metrics(other).metrics(query().expression(select).build()).build();
-    let found = on_queues(&alarm).unwrap();
+    let found = parse_alarm(&alarm).unwrap();
     let elsewhere = AlarmWatch { account: Some("210987654321".to_owned()), ..watch_of_queue("there") };
     let by_query = AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(select.to_owned()) };
     assert_eq!(found.watches, [watch_of_queue("here"), elsewhere, by_query]);
     assert_eq!(found.state, "INSUFFICIENT_DATA");
-    let of_others = r#"SELECT MAX(Errors) FROM "AWS/Lambda""#;
-    let alarm = MetricAlarm::builder().metrics(query().expression(of_others).build());
-    assert_eq!(on_queues(&alarm.build()), None);
+    let other_namespace = r#"SELECT MAX(Errors) FROM "AWS/Lambda""#;
+    let alarm = MetricAlarm::builder().metrics(query().expression(other_namespace).build());
+    assert_eq!(parse_alarm(&alarm.build()), None);
 }

@@ -14,7 +14,7 @@ fn mapping(source: &str, state: &str, destination: Option<&str>) -> EventSourceM
 }
 
 #[test]
-fn a_function_sends_to_the_queue_that_is_its_dlq() {
+fn a_function_with_a_queue_as_its_dlq_is_a_sender() {
     let with = |target: Option<&str>| {
         let dlq = target.map(|arn| DeadLetterConfig::builder().target_arn(arn).build());
         let function = FunctionConfiguration::builder().function_name("mailer").function_arn(FUNCTION);
@@ -22,9 +22,9 @@ fn a_function_sends_to_the_queue_that_is_its_dlq() {
     };
     let to = QueueId::from_arn(DLQ).unwrap();
     let sender = FailureSender { name: "mailer".to_owned(), to };
-    assert_eq!(with_dlq(&with(Some(DLQ))), Some(sender));
-    assert_eq!(with_dlq(&with(Some("arn:aws:sns:eu-central-1:123456789012:failures"))), None);
-    assert_eq!(with_dlq(&with(None)), None);
+    assert_eq!(dlq_sender(&with(Some(DLQ))), Some(sender));
+    assert_eq!(dlq_sender(&with(Some("arn:aws:sns:eu-central-1:123456789012:failures"))), None);
+    assert_eq!(dlq_sender(&with(None)), None);
     assert_eq!(function_account(&with(None)).as_deref(), Some("123456789012"));
 }
 
@@ -33,10 +33,10 @@ fn stream_mappings_are_senders_and_active_queue_mappings_are_readers() {
     let stream = mapping("arn:aws:kinesis:eu-central-1:123456789012:stream/clicks", "Enabled", Some(DLQ));
     let to = QueueId::from_arn(DLQ).unwrap();
     let sender = FailureSender { name: "mailer:live".to_owned(), to: to.clone() };
-    assert_eq!((with_destination(&stream), parse_reader(&stream)), (Some(sender), None));
+    assert_eq!((destination_sender(&stream), parse_reader(&stream)), (Some(sender), None));
     let reads =
-        Some(FunctionReader { function: "mailer:live".to_owned(), of: to, ..FunctionReader::default() });
-    assert_eq!(with_destination(&mapping(DLQ, "Enabled", None)), None);
+        Some(FunctionReader { function: "mailer:live".to_owned(), queue: to, ..FunctionReader::default() });
+    assert_eq!(destination_sender(&mapping(DLQ, "Enabled", None)), None);
     for (state, expected) in
         [("Enabled", &reads), ("Enabling", &reads), ("Disabled", &None), ("Disabling", &None)]
     {
@@ -45,7 +45,7 @@ fn stream_mappings_are_senders_and_active_queue_mappings_are_readers() {
 }
 
 #[test]
-fn a_reader_has_the_settings_for_the_checks_of_its_queue() {
+fn a_reader_includes_the_settings_to_check_its_queue() {
     let reads = |types: Option<Vec<FunctionResponseType>>, window| {
         let mapping = EventSourceMappingConfiguration::builder().function_arn(FUNCTION).event_source_arn(DLQ);
         let mapping = mapping.uuid("one").set_function_response_types(types);

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::sending::confirmed::Digest;
 
-/// A temporary directory for this test, removed at its end.
+/// A temporary directory with an input file. It is removed at the end of the test.
 struct Directory(TempDir);
 
 impl Directory {
@@ -30,7 +30,7 @@ impl Directory {
     }
 
     /// Records the first two lines as sent.
-    fn begun(&self) {
+    fn record_two_lines(&self) {
         let (mut journal, _) = self.open("arn:one").unwrap();
         journal.record_confirmed(&[(1, Digest::for_line(1, b"a")), (2, Digest::for_line(2, b"b"))]).unwrap();
     }
@@ -39,10 +39,10 @@ impl Directory {
 #[test]
 fn a_journal_with_a_torn_last_record_is_continued() {
     let directory = Directory::new();
-    directory.begun();
+    directory.record_two_lines();
     let path = directory.file("input.sent");
-    let whole = std::fs::read(&path).unwrap();
-    replace_file(&path, &[&whole, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
+    let complete = std::fs::read(&path).unwrap();
+    replace_file(&path, &[&complete, &b"{\"lines\":[[3,3]"[..]].concat()).unwrap();
     let (mut journal, confirmed) = directory.open("arn:one").unwrap();
     assert!(confirmed.contains(2) && !confirmed.contains(3));
     journal.record_confirmed(&[(3, Digest::for_line(3, b"c"))]).unwrap();
@@ -53,10 +53,10 @@ fn a_journal_with_a_torn_last_record_is_continued() {
 #[test]
 fn a_journal_of_another_input_or_queue_is_refused() {
     let directory = Directory::new();
-    directory.begun();
+    directory.record_two_lines();
     assert!(directory.refusal("arn:two").contains("belongs to a send to arn:one"));
     replace_file(&directory.file("input"), b"a\nb\nanother\nmore\n").unwrap();
-    assert!(directory.open("arn:one").is_ok(), "what was not sent may change");
+    assert!(directory.open("arn:one").is_ok(), "unsent lines may change");
     replace_file(&directory.file("input"), b"x\na\nb\nc\n").unwrap();
     assert!(directory.refusal("arn:one").contains("has changed: lines that"));
 }
@@ -72,7 +72,7 @@ fn a_file_that_is_not_a_journal_is_refused_and_unchanged() {
 }
 
 #[test]
-fn two_sends_at_once_do_not_share_a_journal() {
+fn concurrent_sends_cannot_share_a_journal() {
     let directory = Directory::new();
     let first = directory.open("arn:one").unwrap();
     assert!(directory.refusal("arn:one").contains("is in use"));
@@ -98,10 +98,10 @@ fn a_journal_that_another_user_can_write_is_refused_and_unchanged() {
 
 #[test]
 #[cfg(unix)]
-fn the_journal_of_a_send_is_private_to_its_user() {
+fn a_send_journal_is_private_to_its_user() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = Directory::new();
-    directory.begun();
+    directory.record_two_lines();
     let mode = directory.file("input.sent").metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
 }

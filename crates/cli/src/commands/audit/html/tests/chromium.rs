@@ -1,4 +1,4 @@
-//! Tests the page in a real browser. `cargo xtask test` skips this with a message if no browser is installed.
+//! Tests the page in a real browser. `cargo xtask test` skips these tests with a message if no browser is installed.
 
 use redeliver_testing::browser::BrowserScratch;
 
@@ -8,7 +8,7 @@ use super::*;
 #[ignore = "needs Chromium: cargo xtask test"]
 fn untrusted_text_runs_no_script_in_chromium() {
     let scratch = BrowserScratch::new();
-    let page = page(&hostile(), true);
+    let page = page(&hostile_records(), true);
     let dom = scratch.open_page(&page, 1280, &["--dump-dom".to_owned()]);
     assert!(dom.contains("<title>2 dead letters in final-dlq</title>"), "{dom}");
     for (tag, count) in [("<svg", 2), ("<script", 0), ("<img", 0)] {
@@ -42,8 +42,8 @@ fn chromium_renders_the_audit_page() {
     assert!(picture.len() > 60_000, "{} bytes", picture.len());
 }
 
-/// Records with texts of maximum length, with and without possible line breaks.
-fn long() -> Vec<DeadLetterRecord> {
+/// Returns records with strings of maximum length, with and without possible line breaks.
+fn long_records() -> Vec<DeadLetterRecord> {
     let words = "the provider of payments has answered with an error that was never seen before; ".repeat(12);
     let mut foreign = foreign(&"y".repeat(400), 4);
     foreign.message.attributes.insert("a".repeat(200), Attribute::string("v".repeat(500)));
@@ -58,7 +58,7 @@ fn long() -> Vec<DeadLetterRecord> {
         record("NON_RETRYABLE_ERROR", &"x".repeat(1000), 21),
         foreign,
     ]);
-    records.extend(hostile());
+    records.extend(hostile_records());
     records
 }
 
@@ -66,7 +66,7 @@ fn long() -> Vec<DeadLetterRecord> {
 #[ignore = "needs Chromium: cargo xtask test"]
 fn the_audit_page_fits_a_phone() {
     let scratch = BrowserScratch::new();
-    let page = page(&long(), true);
+    let page = page(&long_records(), true);
     for width in [390, 500, 768, 1200] {
         let measured = scratch.measure_page(&page, width);
         assert_eq!(measured.window, f64::from(width));
