@@ -11,7 +11,7 @@ struct Need {
     packages: &'static [&'static str],
 }
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 9] = [
     Need {
         programs: &[&["python3", "-c", "import ensurepip, venv"]],
         packages: &["python3", "python3-venv"],
@@ -26,6 +26,7 @@ const NEEDS: [Need; 8] = [
     Need { programs: &[&["c++", "--version"], &["make", "--version"]], packages: &["g++", "make"] },
     Need { programs: &[&["valgrind", "--version"]], packages: &["valgrind"] },
     Need { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
+    Need { programs: &[&["curl", "--version"]], packages: &["curl"] },
 ];
 
 /// Installs the packages of all missing programs: as root, or with `CI` set through `sudo` if that requires no
