@@ -88,7 +88,7 @@ pub enum CauseFinding {
         #[serde(serialize_with = "millis")]
         first: Timestamp,
         /// The first dead letter of the version, regardless of cause.
-        #[serde(serialize_with = "millis")]
+        #[serde(rename = "came_at", serialize_with = "millis")]
         first_seen: Timestamp,
     },
     /// The cause began later than the others.
@@ -100,7 +100,7 @@ pub enum CauseFinding {
     NoneSinceVersion {
         version: String,
         /// The first dead letter of the version.
-        #[serde(serialize_with = "millis")]
+        #[serde(rename = "came_at", serialize_with = "millis")]
         first_seen: Timestamp,
     },
     /// The cause ended before the others.

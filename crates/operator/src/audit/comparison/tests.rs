@@ -175,6 +175,13 @@ fn a_comparison_in_json_has_exact_times_and_its_findings_by_name() {
         ])
     );
     assert_eq!((&json["first"], &json["first_version"]), (&"1970-01-01T02:00:00.000Z".into(), &().into()));
+    let first_seen = at_seconds(HOUR);
+    let version = "orders:41".to_owned();
+    let since = CauseFinding::SinceVersion { version: version.clone(), first: at_seconds(0), first_seen };
+    let none_since = CauseFinding::NoneSinceVersion { version, first_seen };
+    for finding in [since, none_since] {
+        assert_eq!(serde_json::to_value(finding).unwrap()["came_at"], "1970-01-01T01:00:00.000Z");
+    }
 }
 
 /// Fingerprint, seconds, tenant and function.
