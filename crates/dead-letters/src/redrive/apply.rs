@@ -113,8 +113,8 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveJob<'_, D, S, C> {
     ///
     /// # Errors
     /// If the DLQ or a filter fails before any work is done, or the first or the last line of the journal cannot be
-    /// written. A later error is in [`RedriveReport::early_end`]. A second run with the same journal continues where this
-    /// one ended.
+    /// written. A later error is in [`RedriveReport::early_end`]. A second run with the same journal continues where
+    /// this one ended.
     pub async fn apply(&self, journal: &mut RedriveJournal) -> Result<RedriveReport, DeadLetterError> {
         let report = RedriveRun::new(self, journal).run_to_end().await?;
         if report.done_count() == 0 {

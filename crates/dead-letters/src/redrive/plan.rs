@@ -247,6 +247,7 @@ impl RedrivePlan {
         let attributes = &record.message.attributes;
         self.edit.is_none()
             && !self.schema.accepts_plain()
+            && !self.from_deployment
             && record.is_untouched()
             && matches!(
                 accepting.read_either(&record.message.body, attributes, record.first_id()),

@@ -66,16 +66,31 @@ fn only_the_edit_changes_a_foreign_message() {
 
 #[test]
 fn without_plain_a_foreign_message_stays_with_advice() {
-    let decide = |plan: RedrivePlan, body: &str| {
-        plan.decide(&DeadLetterRecord::new(received_message(body, Attributes::new(), 1))).unwrap()
+    let stay_reason = |plan: RedrivePlan, body: &str| {
+        let plan = RedrivePlan { max_generation: 3, ..plan };
+        let record = DeadLetterRecord::new(received_message(body, Attributes::new(), 1));
+        let RedriveDecision::Stays(reason) = plan.decide(&record).unwrap() else {
+            panic!("{body} is not a message")
+        };
+        reason.to_string()
     };
-    let not_a_message = |why: &str| RedriveDecision::Stays(StayReason::NotAMessage(why.to_owned()));
-    let advice = "not JSON: expected value at line 1 column 1; to send it back unchanged, add --plain";
+    let advises = |plan, body| stay_reason(plan, body).ends_with("; to send it back unchanged, add --plain");
+    assert!(advises(RedrivePlan::default(), "order 7"));
     assert_eq!(
-        decide(RedrivePlan { max_generation: 3, ..RedrivePlan::default() }, "order 7"),
-        not_a_message(advice)
+        expect_send(
+            plan_with_plain()
+                .decide(&DeadLetterRecord::new(received_message("order 7", Attributes::new(), 1)))
+                .unwrap()
+        )
+        .body,
+        "order 7"
     );
-    assert_eq!(expect_send(decide(plan_with_plain(), "order 7")).body, "order 7");
+    let broken = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":[]}"#;
+    assert!(!advises(RedrivePlan::default(), broken), "an invalid envelope");
+    let from_deployment = RedrivePlan { from_deployment: true, ..RedrivePlan::default() };
+    assert!(!advises(from_deployment, "order 7"), "--plain would add metadata");
+    let editing = RedrivePlan { edit: Some(BodyEdit::new(".").unwrap()), ..RedrivePlan::default() };
+    assert!(!advises(editing, "order 7"), "the edit has to repair it");
 }
 
 /// The code is in the trace header, too: otherwise any producer could have written the `ErrorType`.
