@@ -187,12 +187,12 @@ export interface RedeliverProps extends CommonProps {
    */
   readonly maxReceiveCount?: number;
   /**
-   * The source queue's retention. An existing queue may have a longer one. Default: 7 days; 14 days with strategy
+   * The source queue's retention; an existing queue may have a longer one. Default: 7 days; 14 days with strategy
    * `ordered`.
    */
   readonly sourceRetention?: Duration;
   /**
-   * The source queue's visibility timeout. An existing queue may have a longer one. Default: six times the function's
+   * The source queue's visibility timeout; an existing queue may have a longer one. Default: six times the function's
    * timeout plus `maxBatchingWindow`.
    */
   readonly sourceVisibilityTimeout?: Duration;

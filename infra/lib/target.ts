@@ -29,7 +29,7 @@ export class Target {
   /**
    * Invokes a Lambda function with each message and waits for its result.
    *
-   * @param target the function. For more than about 15 retries, it needs `recursiveLoop: ALLOW`: Lambda stops a loop
+   * @param target the function; for more than about 15 retries, it needs `recursiveLoop: ALLOW`. Lambda stops a loop
    * that has passed through a function 16 times ("Use Lambda recursive loop detection to prevent infinite loops").
    */
   public static lambdaFunction(target: lambda.IFunction, options?: LambdaTargetOptions): Target {

@@ -152,10 +152,10 @@ pub struct ArchiveSettings {
     pub omit: Omit,
 }
 
-/// Settings of the async-retry handler.
+/// Settings of the async-retry-handler.
 #[derive(Debug)]
 pub struct AsyncRetryHandlerSettings {
-    /// `RETRY_QUEUE_URL`: the queue that the async-retry handler consumes.
+    /// `RETRY_QUEUE_URL`: the queue that the async-retry-handler consumes.
     pub retry_queue_url: String,
     pub annotation_queue_url: String,
     pub functions: FunctionArns,

@@ -135,7 +135,7 @@ impl Arrival {
         })
     }
 
-    /// Attaches the failure and its due time to the message.
+    /// Attaches the failure and the due time of the retry to the message.
     pub fn with_hop(self, hop: &Hop) -> Self {
         self.with_attached(|producer, body_bytes, trace_header| {
             hop.attach_to(producer, body_bytes, trace_header)

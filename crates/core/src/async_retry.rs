@@ -47,7 +47,7 @@ pub struct RetryInvocation {
     pub payload: String,
     /// The content of the envelope.
     pub retry: EventRetry,
-    /// The delay that has passed since the failure.
+    /// The retry's delay, counted from the failure: at least this much time has passed. Zero on a restart.
     pub total_delay: RetryDelay,
 }
 

@@ -449,7 +449,8 @@ pub enum FailureClass {
     Snooze,
     /// The call did not start before the deadline: retry, without spending an attempt.
     NotStarted,
-    /// The message is held because its target is down or limits its calls: retry, without spending an attempt.
+    /// The message is held because its target is down, limits its calls or responded "not now": retry, without spending
+    /// an attempt.
     Held,
     /// SQS moved the message, and whether the target was called is unknown: retry, with a separate limit.
     Unanswered,

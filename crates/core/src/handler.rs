@@ -74,7 +74,7 @@ impl Invocation<'_> {
 pub struct CallLogs(Arc<Mutex<LogLocation>>);
 
 impl CallLogs {
-    /// Creates a record with this initial location.
+    /// Starts with this location.
     #[must_use]
     pub fn new(location: LogLocation) -> Self {
         Self(Arc::new(Mutex::new(location)))

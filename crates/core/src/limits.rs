@@ -14,8 +14,8 @@ pub const BATCH_ENTRIES_MAX: usize = 10;
 /// Maximum number of attributes of a message.
 pub const ATTRIBUTES_MAX: usize = 10;
 
-/// True if SQS accepts this character in a body or in a text attribute ("SendMessage", Amazon SQS API Reference): `#x9
-/// | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
+/// True if SQS accepts this character in a body or in a text attribute ("SendMessage", Amazon SQS API Reference):
+/// `#x9 | #xA | #xD | #x20–#xD7FF | #xE000–#xFFFD | #x10000–#x10FFFF`.
 #[must_use]
 pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)

@@ -39,8 +39,8 @@ impl Notifier for NoNotifier {
 
 /// Minimum time between two notices about a cause.
 const INTERVAL: TimeDelta = TimeDelta::hours(1);
-/// Pause after a refused notice, so that a topic that hangs costs an environment [`NOTICES_TIME_MAX`] per minute rather than
-/// per batch.
+/// Pause after a refused notice, so that a topic that hangs costs an environment [`NOTICES_TIME_MAX`] per minute rather
+/// than per batch.
 const PAUSE: TimeDelta = TimeDelta::minutes(1);
 /// Maximum number of causes that an environment remembers, which takes a few megabytes. Beyond it, a new cause replaces
 /// one without a pending notice.

@@ -47,7 +47,7 @@ pub struct Policy {
     /// These error types are not retried.
     #[serde(deserialize_with = "not_null")]
     pub non_retryable: Option<Globs>,
-    /// Immediate retries in the same invocation, before the first delayed retry; none by default.
+    /// Immediate retries in the same invocation, before a delayed retry is used; none by default.
     #[serde(deserialize_with = "wire::parse_object::<_, Immediate, _>")]
     pub immediate: Option<Immediate>,
     /// Detection and handling of outages. Without a circuit breaker, every call is made and every failed call is an

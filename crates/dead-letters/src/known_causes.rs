@@ -202,7 +202,7 @@ impl KnownCauses {
         }
     }
 
-    /// Returns the state of a cause, given the group of its messages; `None` if it has none.
+    /// Returns the state of a cause. `group` is the group of its messages; `None` if there are no messages.
     #[must_use]
     pub fn cause_state(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseState {
         let Some(cause) = self.causes.get(fingerprint) else { return CauseState::Open };

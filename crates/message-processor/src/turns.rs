@@ -48,14 +48,14 @@ pub(super) struct Turn<'a, H, Q, C: Clock, O: Observer> {
 /// One pass through the waiting messages, in order.
 pub(super) struct Pass<'a> {
     next: usize,
-    /// Keys whose messages wait for a call in progress.
+    /// Keys whose messages the breaker makes wait.
     keys: BTreeSet<Option<CircuitKey>>,
     /// Groups with a call in progress, or with a message that this pass has skipped.
     groups: BTreeSet<&'a str>,
 }
 
 impl Pass<'_> {
-    /// Returns true if a message waits for a call in progress, which may belong to another batch.
+    /// Returns true if the breaker makes a message wait, for the rate limit or a call that may belong to another batch.
     pub(super) fn is_kept_waiting(&self) -> bool {
         !self.keys.is_empty()
     }

@@ -31,5 +31,5 @@ pub async fn start_own_function(function: &OwnFunction) -> Result<(), String> {
     };
     let ended = started
         .map_err(|error| format!("--exec cannot be run: {}: {error}", function.runtime.program_name()))?;
-    ended.map_err(|ended| format!("--exec ended at its start: {}", ended.describe_exit()))
+    ended.map_err(|ended| format!("--exec exited during startup: {}", ended.describe_exit()))
 }

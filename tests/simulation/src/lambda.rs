@@ -39,7 +39,7 @@ impl EventQueue {
     }
 }
 
-/// Lambda as called by the async-retry handler.
+/// Lambda as called by the async-retry-handler.
 #[derive(Clone, Copy)]
 pub struct SimulatedLambda<'a> {
     pub world: &'a SimulationWorld,

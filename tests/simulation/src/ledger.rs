@@ -77,7 +77,7 @@ pub enum Actor {
     Redrive,
     /// Lambda, which reports failed asynchronous invocations.
     Lambda,
-    /// The async-retry handler and its event source mapping.
+    /// The async-retry-handler and its event source mapping.
     AsyncRetryHandler,
 }
 

@@ -324,7 +324,7 @@ fn spawn_functions<'a>(
 fn build_policy(SimulationKnobs { policy, retry_loop, .. }: &SimulationKnobs) -> Policy {
     let policy = policy.to_json();
     let read = match retry_loop {
-        // The model does not include the defaults of the async-retry handler.
+        // The model does not include the defaults of the async-retry-handler.
         RetryLoop::AsyncRetry => Policy::from_json(&policy),
         RetryLoop::MessageProcessor(strategy) => strategy.definition().parse_policy(&policy),
     };

@@ -219,7 +219,7 @@ fn a_function_start_error_is_reported_before_any_send() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
     assert!(stderr_text(&output).contains("No module named 'nowhere'"), "{}", stderr_text(&output));
     assert!(
-        stderr_text(&output).ends_with("error: --exec ended at its start: exit status: 1\n"),
+        stderr_text(&output).ends_with("error: --exec exited during startup: exit status: 1\n"),
         "{}",
         stderr_text(&output)
     );

@@ -52,7 +52,8 @@ impl Logging {
         Some(Self { detail: detail?, level: level?, tracing })
     }
 
-    /// Reads the settings for the user's own function, whose logger may use `LOG_LEVEL` with other levels.
+    /// Reads the settings of a message-processor with the user's own function, whose logger may use `LOG_LEVEL` with
+    /// other levels: any other value counts as `INFO`.
     pub(super) fn with_own_function(reader: &mut SettingsReader<'_>) -> Option<Self> {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             Some("WARN") => LogLevel::Warn,

@@ -66,7 +66,7 @@ pub async fn build_target(
 /// receives the function's events.
 ///
 /// # Errors
-/// If the process was not started by Lambda, or the command cannot be run.
+/// If the process was not started by Lambda, the command cannot be run, or signals cannot be received.
 pub async fn start_own_function(
     command: RuntimeCommand,
     settings: OwnFunctionSettings,

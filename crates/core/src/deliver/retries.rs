@@ -21,9 +21,9 @@ const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Settles all entries of a batch before `deadline`, with retries. Returns one outcome per entry, in order.
 ///
-/// `request` makes one request for the entries at these positions. `perhaps_done_max` limits the sends of an entry that
-/// are not known to have been refused. A request remains in flight until the deadline, even after its entries were sent
-/// again: a late response counts.
+/// `request` makes one request for the entries at these positions. `ambiguous_sends_max` limits the sends of an entry
+/// that are not known to have been refused. A request remains in flight until the deadline, even after its entries were
+/// sent again: a late response counts.
 pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     entries: usize,
     ambiguous_sends_max: u32,

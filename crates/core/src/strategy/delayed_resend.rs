@@ -32,8 +32,8 @@ fn needed_queues(_: u32) -> Vec<NeededQueue> {
         role: Role::Source,
         name: "source",
         retention: SOURCE_RETENTION,
-        // One receive, so that the policy's delay applies even to a message that the message-processor could not hand
-        // off.
+        // One receive, so that a message that the message-processor could not hand off is retried with a delay, not
+        // immediately.
         redrive: Some(RedriveEdge { to: Role::IntermediateDlq, receives: 1 }),
     });
     queues

@@ -61,7 +61,7 @@ pub struct NeededQueue {
     pub name: &'static str,
     /// The queue's retention.
     pub retention: Duration,
-    /// The redrive policy; `None` for the final DLQ.
+    /// The redrive policy; `None` for the final DLQ and the source DLQ.
     pub redrive: Option<RedriveEdge>,
 }
 

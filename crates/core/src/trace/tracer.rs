@@ -146,7 +146,7 @@ impl Tracer {
     ) -> AttemptSpan {
         let is_sampled = is_sampled(producer.as_ref(), last);
         let derived = |receive: u32| receive_span(record, receive, is_sampled);
-        // All receives belong to one trace, which the first receive starts if there is no earlier span.
+        // A continued trace contains all receives. The first receive starts it if there is no earlier span.
         let continued = || self.parent_span(producer.as_ref(), last).unwrap_or_else(|| derived(1));
         let continued = self.continues.then(continued);
         let received = |receive: u32| match continued {

@@ -63,8 +63,8 @@ pub struct Dlq {
     pub counts: QueueCounts,
     /// The age of the oldest message.
     pub oldest_seconds: Option<i64>,
-    /// The latest time at which SQS deletes the oldest message. It is deleted earlier if it first waited in a source
-    /// queue.
+    /// The latest time at which SQS deletes the oldest message. It may be deleted earlier if it first waited in a
+    /// source queue.
     pub first_deleted_by: Option<Timestamp>,
     pub alarms: Option<Vec<DlqAlarm>>,
     pub findings: Vec<QueueFinding>,

@@ -76,5 +76,5 @@ fn a_class_load_error_is_reported_before_any_send() {
     assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0));
     let stderr = stderr_text(&output);
     assert!(stderr.contains("java.lang.NumberFormatException: For input string: \"many\""), "{stderr}");
-    assert!(stderr.ends_with("error: --exec ended at its start: exit status: 1\n"), "{stderr}");
+    assert!(stderr.ends_with("error: --exec exited during startup: exit status: 1\n"), "{stderr}");
 }
