@@ -11,7 +11,7 @@ struct Need {
     packages: &'static [&'static str],
 }
 
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 10] = [
     Need {
         programs: &[&["python3", "-c", "import ensurepip, venv"]],
         packages: &["python3", "python3-venv"],
@@ -27,6 +27,8 @@ const NEEDS: [Need; 9] = [
     Need { programs: &[&["valgrind", "--version"]], packages: &["valgrind"] },
     Need { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
     Need { programs: &[&["curl", "--version"]], packages: &["curl"] },
+    // With xz, aws-lambda-ric's npm package unpacks the sources that it builds.
+    Need { programs: &[&["xz", "--version"]], packages: &["xz-utils"] },
 ];
 
 /// Installs the packages of all missing programs: as root, or with `CI` set through `sudo` if that requires no

@@ -154,7 +154,7 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
 
 /// The same resource in another account.
 fn in_account(resource: &str, id: &str) -> String {
-    let parts = resource.split(':').map(|part| if super::rights::is_account(part) { id } else { part });
+    let parts = resource.split(':').map(|part| if super::rights::is_account_id(part) { id } else { part });
     parts.collect::<Vec<_>>().join(":")
 }
 
