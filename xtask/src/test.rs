@@ -130,6 +130,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
         .transpose()?;
     if let Some(clippy) = clippy {
         report.finish_beside("lints (in the background)", clippy)?;
+        report.run_step("lints of the end-to-end tests", || run_command(&mut end_to_end_clippy_command()))?;
     }
     if [TestPart::Tests, TestPart::EndToEnd, TestPart::Search].into_iter().any(is_selected) {
         report.run_step("build of the tests", || run_command(&mut cargo_command(&TEST_BUILD)))?;
@@ -220,7 +221,12 @@ fn check_format() -> Result<(), TaskFailure> {
 }
 
 fn clippy_command() -> Command {
-    cargo_command(&["clippy", "--workspace", "--all-targets", "--test=*", "--", "--deny", "warnings"])
+    cargo_command(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
+}
+
+/// `--all-targets` omits a target with `test = false`, and Cargo then ignores `--test`.
+fn end_to_end_clippy_command() -> Command {
+    cargo_command(&["clippy", "--workspace", "--test", "end_to_end", "--", "--deny", "warnings"])
 }
 
 /// Documents all crates. With the examples, Cargo selects the features of the tests, whose dependencies the lints have
