@@ -379,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn one_multiline_document_is_a_message_but_several_are_lines() {
+    fn a_single_multiline_document_is_read_as_one_message() {
         let pretty = "\n{\r\n  \"a\": [\n    1\n  ]\r\n}";
         let document = [(1, Ok(pretty.as_bytes().to_vec()))];
         assert_eq!(contents(pretty.as_bytes()), document);

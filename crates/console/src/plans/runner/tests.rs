@@ -65,7 +65,7 @@ fn finished_and_unknown_plans_are_not_started() {
     let done = send_back("a");
     started(&done, Some(finished())).write_file(folder.path()).unwrap();
     assert_eq!((start(&runner, &done.id), runner.running_id()), (Ok(()), None));
-    assert_eq!(start(&runner, "nobody").unwrap_err(), "this plan no longer exists: create it again");
+    assert_eq!(start(&runner, "unknown").unwrap_err(), "this plan no longer exists: create it again");
 }
 
 #[test]
