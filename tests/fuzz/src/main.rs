@@ -8,7 +8,9 @@ use redeliver_fuzz::{FuzzTarget, TARGETS};
 
 static TARGET: OnceLock<FuzzTarget> = OnceLock::new();
 
-fuzz_target!(init: { TARGET.get_or_init(named) }, |bytes: &[u8]| (TARGET.get_or_init(named).check)(bytes));
+fuzz_target!(init: { TARGET.get_or_init(target_by_name) }, |bytes: &[u8]| {
+    (TARGET.get_or_init(target_by_name).check)(bytes);
+});
 
 /// Returns the target named on the command line; libFuzzer ignores arguments with two hyphens.
 fn target_by_name() -> FuzzTarget {

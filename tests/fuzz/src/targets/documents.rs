@@ -1,10 +1,13 @@
 //! The attributes of an arriving message, including `Failure` and `DeadLetter` from untrusted senders.
 
+use std::sync::LazyLock;
+
 use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::{FAILURE, FailureDocument, HandOff, HandedOffFailure, Hop};
 use redeliver_core::limits::{ATTRIBUTES_MAX, is_legal};
 use redeliver_core::message::{Attribute, Attributes};
+use serde_json::Value;
 
 use super::split_parts;
 use crate::json;
@@ -68,25 +71,14 @@ fn check_arrival(attributes: &Attributes) {
     }
 }
 
-/// The members known to this version.
-const KNOWN: [&str; 16] = [
-    "type",
-    "details",
-    "kind",
-    "retry_after_seconds",
-    "failed_at",
-    "source_message_id",
-    "source_queue_arn",
-    "first_sent_time",
-    "new_generation",
-    "generation_before",
-    "due_at",
-    "attempts",
-    "verdict",
-    "stage",
-    "explanation",
-    "folded_attributes",
-];
+/// The members that a hop reads: all of the schema but the two of a blocked group's document, which are kept as unknown.
+static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
+    let schema: Value = serde_json::from_str(include_str!("../../../../schemas/failure.schema.json"))
+        .expect("the schema is JSON, since other tests compile it");
+    let properties = schema["properties"].as_object().expect("the schema describes an object");
+    let is_known = |name: &&String| !["receipt_handle", "waiting_since"].contains(&name.as_str());
+    properties.keys().filter(is_known).cloned().collect()
+});
 
 /// Checks that a document can be written as a hop and read again, and keeps members unknown to this version.
 fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
@@ -110,7 +102,7 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     let node = json::parse_json(text).expect("the document was read");
     let unknown = node.members().unwrap_or_default().iter().filter(|member| {
         String::from_utf16(&member.name)
-            .is_ok_and(|name| !KNOWN.contains(&&*name) && name.chars().all(is_legal))
+            .is_ok_and(|name| !KNOWN.contains(&name) && name.chars().all(is_legal))
     });
     if text.len() < 300 {
         for member in unknown {
