@@ -131,6 +131,10 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
     if let Some(clippy) = clippy {
         report.finish_beside("lints (in the background)", clippy)?;
         report.run_step("lints of the end-to-end tests", || run_command(&mut end_to_end_clippy_command()))?;
+        match fuzz::require_compiler() {
+            Ok(()) => report.run_step("lints of the fuzzer", || run_command(&mut fuzzer_clippy_command()))?,
+            Err(TaskFailure(remedy)) => report.skip_step("lints of the fuzzer", &remedy)?,
+        }
     }
     if [TestPart::Tests, TestPart::EndToEnd, TestPart::Search].into_iter().any(is_selected) {
         report.run_step("build of the tests", || run_command(&mut cargo_command(&TEST_BUILD)))?;
@@ -227,6 +231,12 @@ fn clippy_command() -> Command {
 /// `--all-targets` omits a target with `test = false`, and Cargo then ignores `--test`.
 fn end_to_end_clippy_command() -> Command {
     cargo_command(&["clippy", "--workspace", "--test", "end_to_end", "--", "--deny", "warnings"])
+}
+
+/// `--all-targets` omits a target whose required features are off.
+fn fuzzer_clippy_command() -> Command {
+    let fuzzer = ["clippy", "--bin", "fuzz", "--features", "redeliver-fuzz/libfuzzer"];
+    cargo_command(&[&fuzzer[..], &["--", "--deny", "warnings"]].concat())
 }
 
 /// Documents all crates. With the examples, Cargo selects the features of the tests, whose dependencies the lints have
