@@ -34,11 +34,11 @@ export interface Alarm {
    * below it. Default: `periods`.
    */
   readonly recoveryPeriods?: number;
-  /** A condition: the alarm is created only if it holds at deployment. Default: always created. */
+  /** The condition under which the alarm is created, evaluated at deployment. Default: always created. */
   readonly condition?: CfnCondition;
 }
 
-/** Four times the longest `DelaySeconds`. A message that waits longer is not being processed at all. */
+/** Four times the longest `DelaySeconds`. A message that waits longer is not being processed. */
 export const WAITING_SECONDS_MAX = 3600;
 
 /** Creates the alarms that the settings do not disable. */
@@ -92,7 +92,7 @@ function warnAboutSilentAlarms(scope: Construct, silent: number, all: number): v
   }
 }
 
-/** Returns problems of settings: unknown alarms and invalid thresholds. */
+/** Returns problems with the settings: unknown alarms and invalid thresholds. */
 function settingProblems(settings: Readonly<Record<string, AlarmSetting>>, names: readonly string[]): string[] {
   return Object.entries(settings).flatMap(([name, { threshold }]) => {
     if (!names.includes(name)) {
@@ -166,7 +166,7 @@ export function heldTooLong(messageProcessor: lambda.Function): Alarm {
 
 /**
  * Returns the alarm on a message that waits too long for its reader. If `seconds` is more than an hour, it includes the
- * first retries.
+ * delays of the first retries.
  */
 export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
   const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';
@@ -199,7 +199,7 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
       threshold: 0,
     },
     {
-      // The age of the queue does not show this, since SQS omits messages that were received three times.
+      // The age of the oldest message does not show this, since SQS omits messages that were received three times.
       name: `${name}-not-confirmed`,
       severity: 'page',
       description:

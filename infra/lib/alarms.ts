@@ -29,7 +29,7 @@ export function createAlarms(
   ]);
 }
 
-/** The alarm fires above this number of invalid messages. Fewer may be the mistake of a single producer. */
+/** The alarm fires above this number of invalid messages. Fewer may be a single producer's mistake. */
 const INVALID_MAX = 9;
 
 /**

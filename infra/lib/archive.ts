@@ -29,14 +29,14 @@ export function archiveOf({ archive: bucket, archivePrefix: prefix = '', archive
 }
 
 /**
- * Adds a slash to a prefix without one, as the function does. The value of a token is not known here, so it must
- * already end with one.
+ * Adds a slash to a prefix without one, as the function does. The value of a token is not known here, so a token must
+ * already end with a slash.
  */
 function withSlash(prefix: string): string {
   return prefix === '' || prefix.endsWith('/') || Token.isUnresolved(prefix) ? prefix : `${prefix}/`;
 }
 
-/** Returns problems of these props, one sentence each. */
+/** Returns problems with these props, one sentence each. */
 export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
   const { archive, archivePrefix, archiveOmit = [] } = props;
   const unused = (['archivePrefix', 'archiveOmit'] as const).filter((name) => archive === undefined && props[name] !== undefined);
@@ -56,7 +56,7 @@ export function archiveProblems(props: ArchiveProps, stack: Stack): string[] {
 }
 
 /**
- * Returns problems of the bucket. A bucket and its key are in the same region, so one sentence about the region is
+ * Returns problems with the bucket. A bucket and its key are in the same region, so one sentence about the region is
  * enough.
  */
 function bucketProblems(bucket: s3.IBucket, stack: Stack): string[] {

@@ -70,7 +70,7 @@ export class AsyncRetry extends Construct {
     this.alarms = addAlarms(this, plan.names.prefix, props, [
       ...deadLetterAlarms(dead),
       ...annotatorAlarms(plan, this.finalDlqAnnotator),
-      // Long delays do not raise the age of the queue, since each hop is a new message.
+      // Long delays do not raise the age of the oldest message, since each hop is a new message.
       waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       ...readerAlarms('async-retry-handler', this.asyncRetryHandler),
@@ -114,7 +114,7 @@ function createHandler(
       ...(plan.policy && { RETRY_POLICY: JSON.stringify(plan.policy) }),
     },
   });
-  // It also sends to its own queue, on which failed invocations wait.
+  // The handler also sends to its own queue, where failed invocations wait.
   allowSend(handler, plan.encryptionKey, retryQueue, annotation);
   handler.addToRolePolicy(
     // A destination record contains the function's qualified ARN, and only $LATEST has our destination.

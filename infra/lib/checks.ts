@@ -39,7 +39,7 @@ const USER_READER = {
   reservedConcurrency: "target.function's reservedConcurrentExecutions",
 };
 
-/** Returns all problems of a plan, one sentence each. */
+/** Returns all problems with a plan, one sentence each. */
 export function problemsOf(props: NormalizedProps, plan: Plan, scope: Construct): string[] {
   const stack = Stack.of(scope);
   const strategy = STRATEGIES[plan.strategy];
@@ -161,7 +161,9 @@ function durableProblems({ durable, function: target }: Extract<GivenTarget, { k
     : [];
 }
 
-/** Returns problems of target modes that need an option. An imported function may not expose its modes. */
+/**
+ * Returns a problem for each mode of the target that needs an option. An imported function may not expose its modes.
+ */
 function modeProblems({ durable, tenantIsolation, function: target }: Extract<GivenTarget, { kind: 'lambda' }>): string[] {
   const { tenancyConfig } = target;
   const { defaultChild } = (target instanceof lambda.Alias || target instanceof lambda.Version ? target.lambda : target).node;
@@ -231,7 +233,7 @@ function visibilityProblems(plan: Plan, names: SettingNames): string[] {
 }
 
 /**
- * Returns the problem of a reserved concurrency that is too low. A throttled message counts as received ("Configuring
+ * Returns the problem if the reserved concurrency is too low. A throttled message counts as received ("Configuring
  * scaling behavior for SQS event source mappings").
  */
 function reservationProblems(
@@ -250,7 +252,7 @@ function reservationProblems(
 }
 
 /**
- * Returns the problem of a batch that may exceed the function's timeout. It must end 5 s earlier, so that messages
+ * Returns the problem if a batch may exceed the function's timeout. A batch must end 5 s earlier, so that messages
  * whose calls did not end in time can be handed off.
  */
 function batchProblems(plan: Plan): string[] {
@@ -274,9 +276,9 @@ function batchProblems(plan: Plan): string[] {
 }
 
 /**
- * Returns the problem of retries that take too long. All retries must end before the share of the retention at which
- * the alarm on a message's age fires, unless the strategy allows more. A target's `Retry-After`, holds and redrives do
- * not count: each re-send is a new message with a new retention period, and the alarm allows for them.
+ * Returns the problem if the retries take too long. All retries must end before the share of the retention at which the
+ * alarm on a message's age fires, unless the strategy allows more. A target's `Retry-After`, holds and redrives do not
+ * count: each re-send is a new message with a new retention period, and the alarm allows for them.
  */
 function spanProblems(plan: Plan, { mayOutlastRetention }: StrategyDefinition, names: SettingNames): string[] {
   const { fullPolicy: policy, sourceRetention } = plan;

@@ -43,7 +43,7 @@ type ContextValue = (typeof CONTEXT_VALUES)[number];
  *
  * @param scope the scope of imported secrets, topics and functions.
  * @param directory the base directory of relative paths.
- * @throws RedeliverPropsError with all problems of the values and of the resulting props.
+ * @throws RedeliverPropsError with all problems in the values and in the resulting props.
  */
 export function propsOfContext(scope: Construct, directory: string): RedeliverProps {
   const problems = unknownProblems(scope);

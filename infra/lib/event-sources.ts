@@ -14,7 +14,7 @@ interface QueueMapping {
 }
 
 /**
- * Returns problems of mappings through which messages would bypass redeliver, one sentence each.
+ * Returns a sentence for each mapping through which messages would bypass redeliver.
  *
  * @param sourceArn the source queue; `undefined` if it is not created yet.
  * @param ours the id of Redeliver's own mapping, once it exists.

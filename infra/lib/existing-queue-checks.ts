@@ -9,7 +9,7 @@ import type { Place, Plan } from './plan';
 import { MESSAGE_BYTES_MAX } from './queues';
 import { durationsInTemplate, ownerOf, queueOfThisStack } from './source-queue';
 
-/** Returns problems of an existing source queue that are visible at synthesis. */
+/** Returns problems with an existing source queue that are visible at synthesis. */
 export function existingQueueProblems(
   props: NormalizedProps,
   existing: GivenSourceQueue,
@@ -42,7 +42,7 @@ export function existingQueueProblems(
   return existing instanceof sqs.Queue ? queueOfTheAppProblems(props, existing, label, isFifo, stack) : [];
 }
 
-/** Warns about a FIFO queue of the app without high throughput. For a queue given by its ARN, this is not visible. */
+/** Warns about a FIFO queue of the app without high throughput. This is not visible for a queue given by its ARN. */
 export function warnOfThroughput(scope: Construct, existing: GivenSourceQueue | undefined): void {
   if (!(existing instanceof sqs.Queue) || !existing.fifo) {
     return;
@@ -58,7 +58,7 @@ export function warnOfThroughput(scope: Construct, existing: GivenSourceQueue | 
   }
 }
 
-/** Returns the problem of a queue type that the strategy does not support. */
+/** Returns the problem if the strategy does not support the queue's type. */
 function kindProblems(label: string, isFifo: boolean, needsFifo: boolean): string[] {
   if (isFifo === needsFifo) {
     return [];
@@ -77,7 +77,7 @@ function locationOf(existing: GivenSourceQueue): Place & { readonly name: string
   return { region, account, name };
 }
 
-/** Returns problems of settings in the queue's template that redeliver does not support. */
+/** Returns problems with settings in the queue's template that redeliver does not support. */
 function queueOfTheAppProblems(props: NormalizedProps, queue: sqs.Queue, label: string, needsFifo: boolean, stack: Place): string[] {
   const problems = kindProblems(`${label} is`, queue.fifo, needsFifo);
   const template = queueOfThisStack(queue, stack);

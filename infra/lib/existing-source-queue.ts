@@ -19,7 +19,7 @@ const LONGEST = Duration.minutes(3);
 /**
  * Sets the attributes of a source queue outside the stack before the first message is received from it, and again
  * whenever the attributes or the build of the message-processor change. Deleting the stack removes the redrive policy,
- * but raised numbers remain.
+ * but does not lower numbers that were raised.
  *
  * Invalid queues are rejected by a check resource with a new id for each change, which a rollback deletes. If an update
  * rejected them, its rollback would also be rejected and leave the stack stuck.
@@ -32,8 +32,8 @@ export function setQueueAttributes(
   { source, sourceDlq, messageProcessor }: Loop,
 ): lambda.Function {
   const stack = Stack.of(scope);
-  // One group per queue: when another queue replaces this one, the old function still has the rights to remove its
-  // redrive policy.
+  // One group per queue: when another queue replaces this one, the old function still has the permission to remove the
+  // redrive policy of its queue.
   const group = new Construct(scope, `SourceQueueAttributes${fingerprint(stack.resolve(source.queueArn))}`);
   const properties = {
     QueueArn: source.queueArn,

@@ -7,7 +7,7 @@ import type { CommonSettings } from './common-settings';
 /**
  * Creates the role of a function. Lambda can assume it only for functions in the role's account; AWS uses this
  * condition in one of its own trust policies (`lambda-trust-policy.json` of agent-toolkit-for-aws). Roles for a VPC
- * have no such condition, with which the first function in a VPC could not be created (pull request 6926 of
+ * lack this condition, because it would prevent the creation of the first function in a VPC (pull request 6926 of
  * aws-parallelcluster).
  */
 export function createRole(scope: Construct, id: string, { vpc }: CommonSettings, description: string): iam.Role {

@@ -50,7 +50,7 @@ export function readerOf(props: NormalizedProps, stack: Stack): Reader {
   };
 }
 
-/** Returns problems of a user's function and of the props used with it, except for numbers. */
+/** Returns problems with a user's function and with the props used with it, except for numbers. */
 export function functionProblems(props: NormalizedProps, strategy: StrategyDefinition, stack: Stack): string[] {
   if (props.target.kind !== 'function') {
     return [];
@@ -63,7 +63,9 @@ export function functionProblems(props: NormalizedProps, strategy: StrategyDefin
   ];
 }
 
-/** Returns problems of settings in the function's template that redeliver must set itself or must know at synthesis. */
+/**
+ * Returns problems with settings in the function's template that redeliver must set itself or must know at synthesis.
+ */
 function templateProblems(own: UserFunction, props: NormalizedProps, strategy: StrategyDefinition): string[] {
   const reserved = [
     ...RESERVED_VARIABLES,

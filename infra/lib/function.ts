@@ -21,8 +21,8 @@ const MEMORY_MIB = 256;
 export const INNER_BATCH = 10;
 
 /**
- * Returns problems of the inner functions' concurrency. Throttled messages are received again, but each throttle counts
- * towards the queue's `maxReceiveCount`.
+ * Returns problems with the inner functions' concurrency. Throttled messages are received again, but each throttle
+ * counts towards the queue's `maxReceiveCount`.
  */
 export function innerConcurrencyProblems({ innerConcurrency, innerReservedConcurrency: reserved }: CommonSettings): string[] {
   const range = wholeNumberProblems('innerConcurrency', innerConcurrency, 2, 1000, 'what an SQS event source mapping accepts');

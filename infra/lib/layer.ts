@@ -100,7 +100,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
   ];
 }
 
-/** Returns problems of Lambda features that redeliver does not support in a user's function. */
+/** Returns problems with Lambda features that redeliver does not support in a user's function. */
 function featureProblems({ name, resource }: UserFunction): string[] {
   const snapStart = resolved(resource, resource.snapStart);
   return [

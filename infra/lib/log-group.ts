@@ -11,7 +11,8 @@ import type { CommonSettings } from './common-settings';
 const LEVELS_ABOVE_INFO = ['WARN', 'ERROR', 'FATAL'];
 
 /**
- * Returns the problem of a log level above INFO, at which there would be no metrics and their alarms could not fire.
+ * Returns the problem if the log level is above INFO, at which there would be no metrics and their alarms could not
+ * fire.
  */
 export function logLevelProblems(name: string, resource: lambda.CfnFunction, advice: string): string[] {
   const level: unknown = Stack.of(resource).resolve(resource.loggingConfig)?.applicationLogLevel;

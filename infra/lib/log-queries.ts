@@ -16,7 +16,7 @@ const QUERIES: Readonly<Record<string, string>> = {
 
 /**
  * Saves queries for CloudWatch Logs Insights, in a folder with the deployment's name. Saved queries are free; only
- * running them is charged.
+ * running them costs money.
  */
 export function saveQueries(scope: Construct, { names }: Plan, loop: Loop): void {
   const logGroupNames = readersOf(loop).map(({ reader }) => logGroupNameOf(reader));

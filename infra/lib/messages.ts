@@ -41,7 +41,7 @@ export function messageEnvironment(props: MessageProps, directory = ''): Record<
   };
 }
 
-/** Returns problems of these props, one sentence each. */
+/** Returns problems with these props, one sentence each. */
 export function messageProblems(props: MessageProps): string[] {
   const { dataSchema, bodySchema, envelope, messageIdAttribute, messageIdPointer } = props;
   const unused = WITHOUT_ENVELOPE.filter((name) => envelope !== Envelope.OPTIONAL && props[name] !== undefined);

@@ -83,8 +83,8 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
 }
 
 /**
- * Finds another construct of the app with the same names in the same account and region, by its final DLQ: the
- * deployment would fail. `existing` is checked elsewhere.
+ * Finds another construct of the app with the same names in the same account and region, by its final DLQ, since the
+ * deployment would fail. The queue `existing` is checked elsewhere.
  */
 export function duplicateNameProblems(
   { prefix, finalDlq }: Pick<Names, 'prefix' | 'finalDlq'>,

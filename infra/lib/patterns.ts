@@ -32,7 +32,7 @@ const UNSUPPORTED: readonly (readonly [token: RegExp, sentence: string])[] = [
 ];
 const TOO_LARGE = 'takes more than 10 MiB when it is compiled, which the functions refuse; write long counts as maxLength';
 
-/** Returns problems of a schema's patterns, with the JSON Pointer, the rule and the remedy. */
+/** Returns problems with a schema's patterns, with the JSON Pointer, the rule and the remedy. */
 export function patternProblems(schema: unknown): string[] {
   return [...patterns(schema, '', false)].flatMap(([pointer, pattern]) => {
     const problem = patternProblem(pattern);

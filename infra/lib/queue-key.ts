@@ -4,7 +4,7 @@ import { KMS_APPLY_IMPORTED_ALIAS_PERMISSIONS_TO_PRINCIPAL as GRANTS_ON_ALIASES 
 
 import { elsewhereProblems } from './region';
 
-/** Returns problems of a key that the functions could not use: they could not send, store or read messages. */
+/** Returns problems that would prevent the functions from sending, storing or reading messages with a key. */
 export function keyProblems(prop: string, key: kms.IKey | undefined, stack: Stack): string[] {
   if (!key) {
     return [];

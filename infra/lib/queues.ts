@@ -17,13 +17,13 @@ export interface DeadLetterQueues {
 export const INNER_TIMEOUT = Duration.seconds(30);
 
 /**
- * Receives on an inner queue before SQS moves a message. 100 × 180 s are five hours, so a broken deployment does not
- * immediately dead-letter all messages.
+ * The number of receives on an inner queue before SQS moves a message. 100 × 180 s is five hours, so a broken
+ * deployment does not immediately dead-letter all messages.
  */
 export const INNER_MAX_RECEIVE_COUNT = 100;
 /**
- * Failed annotations before SQS moves a message to the final DLQ unannotated, in addition to the receives that a moved
- * message already has.
+ * The number of failed annotations before SQS moves a message to the final DLQ unannotated, in addition to the receives
+ * that a moved message already has.
  */
 const ANNOTATIONS = 10;
 /** The SQS maximum. A re-sent message may be larger than the original. */

@@ -6,7 +6,7 @@ export function wholeNumberProblems(name: string, value: number, min: number, ma
     : [`${name} is ${value}; use a whole number from ${min} to ${max} (${why}).`];
 }
 
-/** Returns the problem of a duration that is out of range or not in whole seconds; `max` may be infinite. */
+/** Returns the problem if a duration is out of range or not in whole seconds; `max` may be infinite. */
 export function durationProblems(name: string, value: Duration, min: number, max: number, why = ''): string[] {
   const seconds = value.toMilliseconds() / 1000;
   return Number.isInteger(seconds) && seconds >= min && seconds <= max

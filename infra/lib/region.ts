@@ -8,7 +8,7 @@ import type { Construct } from 'constructs';
  * partitions.
  */
 interface Feature {
-  /** The name of the condition that the stack's region lacks the feature. */
+  /** The name of the condition that is true if the stack's region lacks the feature. */
   readonly condition: string;
   /** Partitions without the feature. */
   readonly partitions: readonly string[];
@@ -43,7 +43,7 @@ export function mayTrace(stack: Stack): boolean {
   return lacks(stack.region, X_RAY) !== true;
 }
 
-/** Returns problems of props that the stack's region does not support. */
+/** Returns problems with props that the stack's region does not support. */
 export function regionProblems(
   { tracing, provisionedPollers }: { readonly tracing?: boolean; readonly provisionedPollers?: object },
   stack: Stack,
@@ -58,7 +58,7 @@ export function regionProblems(
   ];
 }
 
-/** Returns the problem of a resource in another region, which the functions' clients cannot reach. */
+/** Returns the problem if a resource is in another region, which the functions' clients cannot reach. */
 export function elsewhereProblems(prop: string, what: string, { env: { region } }: IResource, stack: Stack): string[] {
   return Token.compareStrings(stack.region, region) === TokenComparison.DIFFERENT
     ? [`${prop} is ${what} of ${region}, but the functions are in ${stack.region}; use one of ${stack.region}.`]

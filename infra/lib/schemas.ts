@@ -12,7 +12,7 @@ const POLICY_BYTES_MAX = 3 * 1024;
 /** The longest retention, 14 days ("Amazon SQS message quotas"). */
 const RETENTION_SECONDS_MAX = 1_209_600;
 
-/** Returns problems of a policy: the same ones that the functions would report at startup. */
+/** Returns the problems with a policy that the functions would also report at startup. */
 export function policyProblems(policy: PolicyDocument): string[] {
   const validate = (policySchema ??= compiled(readJson(POLICY_SCHEMA)));
   const bySchema = validate(policy) ? [] : violations(validate);
@@ -33,7 +33,7 @@ export function policyProblems(policy: PolicyDocument): string[] {
   return problems;
 }
 
-/** Returns problems of a user's schema, whose path is given in a prop. */
+/** Returns problems with a user's schema, whose path is given in a prop. */
 export function schemaProblems(prop: string, path: string): string[] {
   try {
     const schema = readJson(path);
@@ -58,11 +58,11 @@ function readJson(path: string | URL): object | boolean {
   return JSON.parse(readFileSync(path, 'utf8')) as object | boolean;
 }
 
-/** A JSON Pointer and the problem of the member. */
+/** A JSON Pointer to a member, and the rule that the member breaks. */
 type Contradiction = readonly [pointer: string, rule: string];
 
 /**
- * Returns violations of rules between members that the schema cannot express. The functions have the same rules
+ * Returns violations of rules between members that the schema cannot express. The functions enforce the same rules
  * (schemas/vectors/policies.json).
  */
 function contradictions(policy: any): Contradiction[] {

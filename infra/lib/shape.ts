@@ -2,7 +2,7 @@ import { Construct } from 'constructs';
 
 import { nearest } from './nearest';
 
-/** A check that returns the problems of the value with this name, one sentence each. */
+/** A check that returns the problems with a value, one sentence each, given the value's name. */
 export type Check = (value: unknown, name: string) => string[];
 /** The check of a required prop. */
 export type Needed = Check & { readonly isNeeded: true };

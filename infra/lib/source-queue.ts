@@ -26,7 +26,7 @@ export function durationsInTemplate(queue: sqs.CfnQueue | undefined): { readonly
   return { ...(visibilityTimeout && { visibilityTimeout }), ...(retention && { retention }) };
 }
 
-/** Returns the key of an existing queue; `undefined` if it has none, or none that the app knows. */
+/** Returns the key of an existing queue; `undefined` if the queue has no key, or none that the app knows. */
 export function keyOf(existing: GivenSourceQueue | undefined): kms.IKey | undefined {
   return existing && ('queueUrl' in existing ? existing.encryptionMasterKey : existing.encryptionKey);
 }

@@ -42,7 +42,7 @@ if (assembly === undefined || page === undefined) {
 }
 const { types } = JSON.parse(readFileSync(assembly, 'utf8')) as { types: Record<string, Type> };
 const all = Object.values(types);
-/** The most important types, in reading order; the rest follows by name. */
+/** The most important types, in reading order; all others follow, sorted by name. */
 const FIRST = ['Redeliver', 'AsyncRetry', 'RedeliverProps', 'AsyncRetryProps', 'CommonProps', 'Target', 'RetryPolicy', 'Backoff', 'Jitter', 'CircuitBreaker', 'SourceQueue'];
 const rank = ({ name }: Type): string => (FIRST.includes(name) ? String(FIRST.indexOf(name)).padStart(2, '0') : name);
 const sorted = [...all].sort((one, other) => (rank(one) < rank(other) ? -1 : 1));
@@ -61,12 +61,12 @@ writeFileSync(page, text);
 function section(type: Type): string {
   const also = inherited(type).map((base) => `Also has the options of [${base}](#${base.toLowerCase()}).`);
   const about = brief(type.docs);
-  // A heading that ends in Options or Props says it already.
+  // The intro is omitted if it only repeats a heading that ends in Options or Props.
   const intro = [/^(Options|Props) of /.test(about) ? '' : about, ...also].filter((part) => part !== '').join(' ');
   return `## ${type.name}\n\n${intro === '' ? '' : `${intro}\n\n`}${lines(type).map((line) => `- ${line}\n`).join('')}`;
 }
 
-/** One line per member. */
+/** Renders one line per member. */
 function lines(type: Type): string[] {
   if (type.kind === 'enum') {
     return (type.members ?? []).map(({ name, docs }) => `\`${name}\`: ${brief(docs)}`);
@@ -88,19 +88,19 @@ function parameterName({ name, optional }: Member): string {
   return `${name}${optional ? '?' : ''}`;
 }
 
-/** Nothing where name and type say it. */
+/** Describes a parameter, or returns an empty string if its name and type are enough. */
 function parameterMeaning({ name, type, docs }: Member): string {
   const isLinked = types[type?.fqn ?? ''] !== undefined;
   const meaning = [isLinked ? typeName(type) : '', brief(docs)].filter((part) => part !== '').join(': ');
   return meaning === '' ? '' : `\`${name}\`: ${meaning.replace(/\.$/, '')}.`;
 }
 
-/** Our structs that a struct extends. */
+/** Returns the names of our structs that a struct extends. */
 function inherited({ interfaces = [], kind }: Type): string[] {
   return kind === 'interface' ? interfaces.flatMap((fqn) => types[fqn]?.name ?? []) : [];
 }
 
-/** The first sentence, and the default if there is one. */
+/** Returns the first sentence, and the default if there is one. */
 function brief(docs: Docs | undefined): string {
   const text = [docs?.summary, docs?.remarks].filter((part) => part !== undefined).join(' ').replace(/\s+/g, ' ').trim();
   const [first = '', ...rest] = text.split(/(?<=\.) (?=[A-Z`])/);

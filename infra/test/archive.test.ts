@@ -49,7 +49,7 @@ function asyncRetry(given: Given): Template {
   return Template.fromStack(stack);
 }
 
-/** The permissions that an archive and notices add to each role. */
+/** Returns the permissions that an archive or notices add to each role. */
 function added(template: Template, usual: Template): Record<string, string[]> {
   const roles = Object.keys(resources(usual, 'AWS::IAM::Role'));
   const more = roles.map((role) => [role, grants(template, role).filter((right) => !grants(usual, role).includes(right))] as const);
@@ -57,7 +57,7 @@ function added(template: Template, usual: Template): Record<string, string[]> {
 }
 
 const NOTHING = made(() => ({}));
-/** A permission that cannot overwrite objects or write to another account. */
+/** Returns a permission that cannot overwrite objects or write to another account. */
 const creates = (objects: string, account = '{AWS::AccountId}'): string =>
   `Allow s3:PutObject on ${objects} if {"Null":{"s3:if-none-match":"false"},"StringEquals":{"aws:ResourceAccount":"${account}"}}`;
 const IMPORTED = 'arn:{AWS::Partition}:s3:::dead-letters';
@@ -170,7 +170,7 @@ describe('alarms', () => {
 });
 
 describe('an invalid prop is refused with one sentence', () => {
-  /** The problems found by both constructs, which must be the same. */
+  /** Returns the problems found by both constructs, which must be the same. */
   function refused(given: Given, env = {}): string[] {
     const [ofRedeliver, ofAsyncRetry] = [Redeliver, AsyncRetry].map((construct) => {
       const stack = new Stack(new App(), 'Test', { env });

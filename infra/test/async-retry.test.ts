@@ -22,7 +22,7 @@ interface Made {
   readonly retries: AsyncRetry;
 }
 
-/** A stack with two user functions and their retries. */
+/** Creates a stack with two user functions and their retries. */
 function made(props: (stack: Stack) => Partial<AsyncRetryProps> = () => ({})): Made {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];

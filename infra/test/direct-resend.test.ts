@@ -15,7 +15,7 @@ const QUEUE_KEY = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f0
 
 type Props = (stack: Stack) => Partial<RedeliverProps>;
 
-/** The same stack with delayed and with direct re-sends. */
+/** Creates the same stack with delayed and with direct re-sends. */
 function both(props: Props = () => ({})): { readonly delayed: Template; readonly direct: Template } {
   const of = (strategy: Strategy): Template => templateWith((stack) => ({ ...HTTP, strategy, ...props(stack) }));
   return { delayed: of(Strategy.DELAYED_RESEND), direct: of(Strategy.DIRECT_RESEND) };
@@ -25,7 +25,7 @@ function variables(template: Template, id: string): Record<string, string> {
   return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
-/** Name, metric, statistic and threshold of each alarm. */
+/** Returns the name, metric, statistic and threshold of each alarm. */
 function alarms(template: Template): string[] {
   return Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => {
     const { AlarmName, MetricName, Dimensions, Metrics, Statistic, Threshold, EvaluationPeriods } = plain(Properties);
@@ -42,7 +42,7 @@ function body(template: Template): string {
   return plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
 }
 
-/** The lines of a graph, with their labels, if any. */
+/** Returns the lines of a graph, with their labels, if any. */
 function graph(template: Template, title: string): string[] {
   const { widgets } = JSON.parse(body(template));
   const found = widgets.filter(({ properties }: any) => properties.title === title);

@@ -16,7 +16,7 @@ const { Conditions, Resources } = parse(FILE, { version: '1.1' });
 const INNER = ['IntermediateDlq', 'AnnotationQueue', 'FinalDlq'];
 const QUEUES = ['SourceQueue', ...INNER];
 
-/** All resources of a type, by their short ids, with these parameters. */
+/** Returns all resources of a type, by their short ids, with these parameters. */
 function made(type: string, AlarmTopicArn = ''): Record<string, Resource> {
   const given: any = resolved(Resources, Conditions, { AlarmTopicArn });
   return resources(Template.fromJSON({ Resources: JSON.parse(JSON.stringify(given)) }), type);

@@ -69,7 +69,7 @@ test('keda.yaml scales the Deployment of kubernetes.yaml by the backlog of its q
 const FUNCTIONS = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'];
 const ACCOUNT = { Prefix: 'orders', LogKeyArn: '', 'AWS::Partition': 'aws', 'AWS::Region': 'eu-central-1', 'AWS::AccountId': '123456789012' };
 
-/** The resources of ecs.yaml for one function. */
+/** Returns the resources of ecs.yaml for one function. */
 function ecs(name: string, parameters: Record<string, string> = {}): Record<string, any> {
   const { Mappings, Conditions, Resources } = parse(read('ecs.yaml'));
   const known = { ...ACCOUNT, ...parameters, Function: name };
@@ -154,7 +154,7 @@ test('the commands in containers.md use the functions and variables of ecs.yaml'
   const [{ Environment }] = ecs('message-processor').Task.Properties.ContainerDefinitions;
   const [, file = ''] = /`orders.env`.*?```text\n(.*?)```/s.exec(page) ?? [];
   const given = [...file.matchAll(/^(\w+)=/gm)].map(([, name]) => name);
-  // Fargate sets the region; the batch time limit has its default there.
+  // Unlike ecs.yaml, the page sets the region, which Fargate sets itself, and keeps the default target timeout.
   const names = Environment.map(({ Name }: { Name: string }) => Name).filter((name: string) => name !== 'TARGET_TIMEOUT_SECONDS');
   assert.deepEqual(given, ['AWS_REGION', ...names]);
 });

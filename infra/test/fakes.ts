@@ -2,7 +2,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 
-/** The smallest valid ELF header for an architecture, since building the real programs is slow. */
+/** Writes programs that consist of the smallest valid ELF header, since building the real programs is slow. */
 export function writeFakeBundles(directory: string, architecture = lambda.Architecture.ARM_64): void {
   const header = Buffer.alloc(20);
   header.write('\x7fELF', 'latin1');
@@ -13,7 +13,7 @@ export function writeFakeBundles(directory: string, architecture = lambda.Archit
   }
 }
 
-/** The context that the CDK's command line passes to the app. */
+/** Returns the context that the CDK's command line passes to the app. */
 export function cdkJson(): { context: Record<string, unknown> } {
   return JSON.parse(readFileSync(join(__dirname, '../cdk.json'), 'utf8'));
 }

@@ -22,14 +22,14 @@ import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const SCHEMA = join(__dirname, '../../schemas/message.schema.json');
-/** Code for a runtime that does not support inline code. */
+/** Returns code for a runtime that does not support inline code. */
 const asset = () => ({ code: lambda.Code.fromAsset(join(__dirname, 'functions')), handler: 'orders.handler' });
 const IN_TIME: Partial<lambda.FunctionProps> = { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 };
 
 type Props = Omit<Partial<RedeliverProps>, 'target'> & OwnFunctionOptions;
 type Given = (stack: Stack) => { readonly function: lambda.IFunction } & Props;
 
-/** A stack with the user's function as the message-processor. */
+/** Creates a stack with the user's function as the message-processor. */
 function made(given: Given): { stack: Stack; redeliver: Redeliver; template: Template } {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   const redeliver = redeliverOf(stack, 'Retries', given);
@@ -42,7 +42,7 @@ function redeliverOf(stack: Stack, id: string, given: Given): Redeliver {
   return new Redeliver(stack, id, { bundles, target, ...props });
 }
 
-/** The function's environment variables. */
+/** Returns the function's environment variables. */
 function environmentOf(template: Template): Record<string, string> {
   return plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties).Environment.Variables;
 }
@@ -57,12 +57,12 @@ function refused(given: Given): string[] {
   }
 }
 
-/** The problems reported for a valid function with this change and these additional props. */
+/** Returns a valid function with these props, and additional props for `Redeliver`. */
 function own(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
   return (stack) => ({ function: userFunction(stack, 'Own', { ...IN_TIME, ...function_ }), ...props });
 }
 
-/** The same function with properties that the CDK's construct does not support. */
+/** Creates a valid function, and changes properties that the CDK's construct does not support. */
 function changed(stack: Stack, change: (of: { readonly resource: lambda.CfnFunction }) => unknown): { readonly function: lambda.IFunction } {
   const { function: function_ } = own({})(stack);
   change({ resource: function_.node.defaultChild as lambda.CfnFunction });
@@ -520,7 +520,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     const otherQueue = (path: string): string =>
       `target.function (Test/Own) has another queue as an event source (${path}): its batches reach the handler unchanged, without any of redeliver's guarantees; give that ` +
       'queue a function of its own, or acknowledge this. [ack: @redeliver/cdk:anotherQueueOfFunction]';
-    /** The problems and warnings caused by changes made after `Redeliver` is created. */
+    /** Returns the problems and warnings caused by changes made after `Redeliver` is created. */
     const later = (change: (stack: Stack, made: Redeliver) => void, props: Props = {}): { problems: string[]; warnings: string[] } => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
       change(stack, redeliverOf(stack, 'Retries', own({}, props)));

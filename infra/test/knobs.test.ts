@@ -20,13 +20,13 @@ function refused(props: Partial<RedeliverProps>): string[] {
   }
 }
 
-/** A property of each function, by the function's short logical id. */
+/** Returns a property of each function, by the function's short logical id. */
 function ofFunctions(template: Template, property: string): Record<string, unknown> {
   const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
   return Object.fromEntries(functions.flatMap(([id, { Properties }]) => (Properties[property] === undefined ? [] : [[id, Properties[property]]])));
 }
 
-/** The settings that limit concurrent invocations, by queue. */
+/** Returns the settings that limit concurrent invocations, by queue. */
 function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
   const mappings = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::Lambda::EventSourceMapping'));
   return Object.fromEntries(

@@ -35,7 +35,7 @@ function importsOf(file: string): string[] {
   return [...imports].map(([, path = '']) => posix.join(posix.dirname(file), path));
 }
 
-/** The first import cycle: each file imports the next. */
+/** Returns the first import cycle, in which each file imports the next. */
 function firstCircle(files = FILES, above: readonly string[] = [], seen = new Set<string>()): readonly string[] {
   for (const file of files) {
     if (above.includes(file)) {

@@ -14,7 +14,7 @@ import { userFunction } from './stack-variants';
 
 const PAGE = readFileSync(join(__dirname, '../../docs/operate/logs.md'), 'utf8');
 
-/** The log groups of every query. */
+/** Returns the log groups of every query. */
 function logGroups(template: Template): unknown[] {
   return Object.values(resources(template, 'AWS::Logs::QueryDefinition')).map(({ Properties }) => plain(Properties['LogGroupNames']));
 }

@@ -31,7 +31,7 @@ function made(props: (stack: Stack) => Partial<RedeliverProps>): { stack: Stack;
   return { stack, template: Template.fromStack(stack) };
 }
 
-/** The `Allow` statements of a policy, except the account's own. */
+/** Returns the `Allow` statements of a policy, except the account's own. */
 function allowed(document: any): unknown[] {
   const statements: any[] = plain(document).Statement;
   return statements

@@ -17,7 +17,7 @@ const URL = 'https://a.example/';
 /** Props as from JavaScript or unchecked TypeScript. */
 type Unchecked = Record<string, unknown>;
 
-/** The problems of invalid props, one sentence each. */
+/** Returns the problems with invalid props, one sentence each. */
 function refused(make: (stack: Stack) => unknown): string[] {
   try {
     make(new Stack(new App(), 'Test'));

@@ -17,7 +17,9 @@ function stackIn(region?: string): Stack {
   return new Stack(new App(), 'Test', region === undefined ? {} : { env: { account: '111122223333', region } });
 }
 
-/** The recursive-loop setting and tracing mode that all functions share, and whether any role may send traces. */
+/**
+ * Returns the recursive-loop setting and tracing mode that all functions share, and whether any role may send traces.
+ */
 function features(stack: Stack): unknown {
   const template = Template.fromStack(stack);
   const functions = Object.values(template.findResources('AWS::Lambda::Function')).map(({ Properties }) =>

@@ -56,7 +56,7 @@ const redeliver = new Redeliver(stack, 'Redeliver', {
   }),
 });
 
-// In this loop SQS itself moves a message.
+// SQS moves messages from the queue Moving to the queue Moved after one receive.
 const moved = new sqs.Queue(stack, 'Moved', { enforceSSL: true, removalPolicy });
 const moving = new sqs.Queue(stack, 'Moving', { enforceSSL: true, removalPolicy, deadLetterQueue: { queue: moved, maxReceiveCount: 1 } });
 

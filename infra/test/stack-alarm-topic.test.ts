@@ -15,7 +15,7 @@ import { userFunction } from './stack-variants';
 const bundles = fakeBundles();
 const ENV = { account: '111122223333', region: 'eu-west-1' };
 
-/** Two `Redeliver` constructs and an `AsyncRetry` with one topic; `later` runs after they are added. */
+/** Creates two `Redeliver` constructs and an `AsyncRetry` with one topic; `later` runs after they are added. */
 function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopic) => void = () => {}): Template {
   const stack = new Stack(new App(), 'Test');
   const ticketTopic = topicOf(stack);
@@ -26,7 +26,7 @@ function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopi
   return Template.fromStack(stack);
 }
 
-/** The statements of all policies of a type. */
+/** Returns the statements of all policies of a type. */
 function statements(template: Template, type: string, document: string): unknown[] {
   return Object.values(resources(template, type)).flatMap(({ Properties }) => plain(Properties[document]).Statement);
 }
@@ -144,7 +144,10 @@ test('a topic of another region is refused, since CloudWatch accepts none', () =
 });
 
 describe('notifications', () => {
-  /** The alarms by the end of their names, each with the topics that it notifies when it fires and when it clears. */
+  /**
+   * Returns the alarms by the end of their names, each with the topics that it notifies when it fires and when it
+   * clears, and the warnings.
+   */
   function notified(props: (topic: (id: string) => sns.ITopic) => Partial<RedeliverProps>): { alarms: Record<string, string>; warnings: unknown[] } {
     const stack = new Stack(new App(), 'Test');
     new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props((id) => new sns.Topic(stack, id)) });

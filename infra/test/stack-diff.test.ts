@@ -7,7 +7,9 @@ import { fakeBundles, temporaryDirectory } from './stack-support';
 
 const DEPLOYED = join(__dirname, 'snapshot/redeliver.template.json');
 
-/** The diff that the pinned CDK prints between a stack with the defaults and a stack with these props. */
+/**
+ * Returns the relevant lines of the pinned CDK's diff between a stack with the defaults and a stack with this context.
+ */
 function diff(...context: string[]): string[] {
   const given = ['target=https://orders.example.com/hook', `bundles=${fakeBundles()}`, ...context].flatMap((value) => ['--context', value]);
   const run = spawnSync(

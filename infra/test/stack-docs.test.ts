@@ -16,14 +16,14 @@ import { userFunction, VARIANT_NAMES, variant } from './stack-variants';
 
 const page = (name: string): string => readFileSync(join(__dirname, `../../docs/${name}`), 'utf8');
 
-/** The names of all alarms, without the prefix. */
+/** Returns the names of all alarms, without the prefix. */
 function alarms(template: Template): string[] {
   return Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) =>
     [asyncNamesOf(), namesOf()].reduce((name, { prefix }) => name.replace(`${prefix}-`, ''), Properties['AlarmName']),
   );
 }
 
-/** The quoted names in the first column of a page's tables with the heading `alarm`; `…` matches anything. */
+/** Returns the quoted names in the first column of a page's tables with the heading `alarm`; `…` matches anything. */
 function explained(markdown: string): string[] {
   const tables = [...markdown.matchAll(/^\| alarm \|.*\n((?:\|.*\n)*)/gm)].map(([, rows = '']) => rows);
   return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));

@@ -15,7 +15,7 @@ import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 
 const bundles = fakeBundles();
 
-/** The error that a user sees: our sentences, any other error, or none. */
+/** Returns the error that a user sees: our sentences, any other error, or that there is none. */
 function collectProblems(make: () => unknown): string[] {
   try {
     make();
@@ -37,7 +37,7 @@ function app(context: Record<string, string>, directory = '.'): RedeliverStack {
   return new RedeliverStack(new App({ context: given }), directory);
 }
 
-/** One sentence that starts with the name of the prop. */
+/** Asserts that there is one sentence, which starts with the name of the prop. */
 function oneSentenceOn(name: string, sentences: string[]): void {
   assert.deepEqual(
     [sentences.length, sentences.every((sentence) => sentence.startsWith(name) && sentence.endsWith('.'))],

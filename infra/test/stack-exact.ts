@@ -4,7 +4,7 @@ import type { Resource } from './stack-support';
 
 const HASH = /[0-9A-F]{8}$/;
 
-/** A readable part of a template: references by logical id, without `Retries` and the hash. */
+/** Makes a part of a template readable: references are logical ids, without `Retries` and the hash. */
 export function plain(value: any): any {
   if (Array.isArray(value)) {
     return value.map(plain);
@@ -33,12 +33,12 @@ export function short(logicalId: string): string {
   return logicalId.replace(HASH, '').replace(/^Retries/, '');
 }
 
-/** All resources of a type, by their short logical ids. */
+/** Returns all resources of a type, by their short logical ids. */
 export function resources(template: Template, type: string): Record<string, Resource> {
   return Object.fromEntries(Object.entries(template.findResources(type)).map(([id, found]) => [short(id), found as Resource]));
 }
 
-/** All statements for a role, from any policy: `EFFECT ACTION on RESOURCE [if CONDITION]`. */
+/** Returns all statements for a role, from any policy: `EFFECT ACTION on RESOURCE [if CONDITION]`. */
 export function grants(template: Template, role: string): string[] {
   const found = resources(template, 'AWS::IAM::Role')[role];
   if (found === undefined) {
@@ -62,7 +62,7 @@ function triples(statement: any): string[] {
   return [Action].flat().flatMap((action) => [on].flat().map((resource) => `${Effect} ${action} on ${resource}${condition}`));
 }
 
-/** All resources that a resource refers to and therefore depends on. */
+/** Returns all resources that a resource refers to and therefore depends on. */
 export function referencesOf(value: any): string[] {
   if (Array.isArray(value)) {
     return value.flatMap(referencesOf);

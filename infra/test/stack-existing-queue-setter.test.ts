@@ -24,7 +24,7 @@ const FRESH = { VisibilityTimeout: '30', MessageRetentionPeriod: '345600', Maxim
 const ORDERED = { RedrivePolicy: redrive(OURS.replace('intermediate', 'source').concat('.fifo'), 1000) };
 const WANTED = { VisibilityTimeout: '360', MessageRetentionPeriod: '604800', MaximumMessageSize: '1048576', RedrivePolicy: redrive(OURS) };
 
-/** The scripted behaviour of SQS, and the changes it received in `sets`. */
+/** The scripted behavior of SQS, and the changes it received in `sets`. */
 interface Queue {
   attributes?: Record<string, string>;
   /** The number of requests that fail before one succeeds. */
@@ -107,7 +107,7 @@ async function run(queue: Queue, request: Record<string, any>, wanted: Record<st
   return { answer: JSON.parse(answer), queue: JSON.parse(readFileSync(state, 'utf8')) };
 }
 
-/** The function's exit code for a request from elsewhere, as on AWS, where no variable names an emulator. */
+/** Returns true if the function refuses a request, as on AWS, where no variable names an emulator. */
 function refuses(request: Record<string, string>): boolean {
   const directory = temporaryDirectory();
   writeFileSync(join(directory, 'boto3.py'), BOTO3);

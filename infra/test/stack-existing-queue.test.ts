@@ -23,7 +23,7 @@ function only(template: Template, type: string): [string, Resource] {
   return found[0] as [string, Resource];
 }
 
-/** The steps of the custom resource by name, and the ids of both. */
+/** Returns the two steps of the custom resource by name, and their ids. */
 function steps(template: Template): { check: Resource; set: Resource; ids: Record<string, string> } {
   const found = Object.entries(template.findResources('Custom::RedeliverSourceQueue')) as [string, Resource][];
   const of = (name: string): [string, Resource] => found.find(([, { Properties }]) => Properties['Step'] === name) as [string, Resource];
@@ -218,7 +218,7 @@ describe("a queue of the same stack gets its attributes in the stack's template"
   });
 });
 
-/** The problems of a source queue in a stack with a known account and region. */
+/** Returns the problems with a source queue in a stack with a known account and region. */
 function refusedWith(queue: (stack: Stack) => SourceQueue): string[] {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: { account: '111122223333', region: 'eu-west-1' } });
   const existingSourceQueue = queue(stack);

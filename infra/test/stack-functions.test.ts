@@ -58,14 +58,14 @@ function always(id: string): string[] {
   ];
 }
 
-/** A user's schema in its own file. */
+/** Writes a user's schema to a new file, and returns the file's path. */
 function schemaOf(text: string): string {
   const schema = join(temporaryDirectory(), 'order.schema.json');
   writeFileSync(schema, text);
   return schema;
 }
 
-/** The contents of each function's package, by function name: file names, and the schema's text. */
+/** Returns the contents of each function's package, by function name: file names, and the schema's text. */
 function packages(stack: Stack): Record<string, string[]> {
   const assembly = (stack.node.root as App).synth();
   const resources = Object.values(assembly.getStackByName('Test').template.Resources as Record<string, any>);

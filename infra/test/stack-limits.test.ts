@@ -14,7 +14,7 @@ import { fakeBundles, HTTP, stackWith, temporaryDirectory } from './stack-suppor
 const seconds = Duration.seconds;
 const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 
-/** The problems; none if the props are accepted. */
+/** Returns the problems, or an empty list if the props are accepted. */
 function sentences(make: () => unknown): string[] {
   try {
     make();

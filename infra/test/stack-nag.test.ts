@@ -13,7 +13,7 @@ import { VARIANT_NAMES, variant } from './stack-variants';
 /** Our own warning, which applies to most variants. */
 const NO_TOPIC = 'Annotation::@redeliver/cdk:alarmsNotifyNobody';
 
-/** The findings of AwsSolutions, `rule at construct`. */
+/** Returns the findings of AwsSolutions, as `rule at construct`. */
 function findings(app: App): string[] {
   Validations.of(app).addPlugins(new AwsSolutionsChecks(app));
   let directory = app.outdir;

@@ -28,7 +28,7 @@ function variables(template: Template, id = 'MessageProcessor'): Record<string, 
   return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
-/** The properties of each alarm, by the end of its name. */
+/** Returns the properties of each alarm, by the end of its name. */
 function alarms(template: Template): Record<string, Record<string, any>> {
   const found = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
   return Object.fromEntries(found.map((alarm) => [alarm['AlarmName'].replace('redeliver-prod-', ''), alarm]));
@@ -52,7 +52,7 @@ function own(id: string): string[] {
   ];
 }
 
-/** The problems of invalid props, one sentence each. */
+/** Returns the problems with invalid props, one sentence each. */
 function refused(props: Partial<RedeliverProps>): string[] {
   try {
     made(props);
@@ -440,7 +440,7 @@ describe('an invalid combination is reported in one sentence', () => {
 });
 
 describe('a subscription of the app to the ordered queue', () => {
-  /** The problems of a topic subscribed after `Redeliver` is created. */
+  /** Returns the problems with a topic to which the queue is subscribed after `Redeliver` is created. */
   function problems(topicOf: (stack: Stack) => sns.ITopic, props: (stack: Stack) => Partial<RedeliverProps> = () => ({})): string[] {
     const { stack, redeliver } = stackWith((stack) => ({ ...ORDERED, ...props(stack) }));
     topicOf(stack).addSubscription(new SqsSubscription(redeliver.sourceQueue));

@@ -35,7 +35,7 @@ const NAMES: Record<string, { in: 'account' | 'region'; property?: string }> = {
   'AWS::SQS::QueuePolicy': { in: 'region' },
 };
 
-/** The physical names in a template for one account and region: `TYPE NAME`, with the region if it matters. */
+/** Returns the physical names in a template for one account and region: `TYPE NAME`, with the region if it matters. */
 function namesIn(template: Template, { account, region }: Place): string[] {
   const names = Object.values(template.toJSON().Resources as Record<string, any>).flatMap(({ Type, Properties }) => {
     const scope = NAMES[Type];
@@ -50,7 +50,7 @@ function nothingTwice(names: string[]): void {
   assert.deepEqual(names.filter((name, index) => names.indexOf(name) !== index), []);
 }
 
-/** A stack without an account and region, as `cargo xtask cdk deploy` creates it. */
+/** Creates a stack without an account and region, as `cargo xtask cdk deploy` does. */
 function appTemplate(context: Record<string, string> = {}): Template {
   const given = { ...cdkJson().context, bundles, target: 'https://orders.example.com/', ...context };
   return Template.fromStack(new RedeliverStack(new App({ context: given }), '.'));
@@ -92,7 +92,7 @@ describe('names do not collide in one account', () => {
   });
 
   describe('equal names are refused at synth', () => {
-    /** The errors for a construct created after `Test/Orders`, in a stack with this environment. */
+    /** Returns the error for a construct created after `Test/Orders`, in a stack with this environment. */
     const refused = (make: (stack: Stack) => void, env = {}): string => {
       const stack = new Stack(new App(), 'Test', { env });
       new Redeliver(stack, 'Orders', { ...HTTP, bundles });

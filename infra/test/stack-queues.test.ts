@@ -15,7 +15,7 @@ function queue(template: Template, suffix: (typeof SUFFIXES)[number]): Resource 
   return named(template, 'AWS::SQS::Queue', 'QueueName', `redeliver-prod-${suffix}`);
 }
 
-/** The statements of the policy of one queue. */
+/** Returns the statements of one queue's policy. */
 function statements(template: Template, suffix: string): any[] {
   const queues = template.findResources('AWS::SQS::Queue', { Properties: { QueueName: `redeliver-prod-${suffix}` } });
   const [id] = Object.keys(queues);

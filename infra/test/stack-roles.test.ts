@@ -26,13 +26,15 @@ function allow(actions: string[], ...on: string[]): string[] {
   return actions.flatMap((action) => on.map((resource) => `Allow ${action} on ${resource}`));
 }
 
-/** The statements that attach a function to a VPC but deny its code the same permissions. */
+/**
+ * Returns the statements that let Lambda attach a function to a VPC but deny the function's code the same permissions.
+ */
 function ofVpc(name: string): string[] {
   const itself = `arn:{AWS::Partition}:lambda:{AWS::Region}:{AWS::AccountId}:function:redeliver-prod-${name}`;
   return [...allow(NETWORK, '*'), ...NETWORK.map((action) => `Deny ${action} on * if {"ArnEquals":{"lambda:SourceFunctionArn":"${itself}"}}`)];
 }
 
-/** The permissions of every function: to write its log, send traces, receive from its queue, and send. */
+/** Returns the permissions of every function: to write its log, send traces, receive from its queue, and send. */
 function usual(id: string, from: string, ...to: string[]): string[] {
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return [
@@ -189,7 +191,7 @@ describe('a role that signs calls can make these calls and no others', () => {
   }
 });
 
-/** Short ids omit `Retries`, regardless of the construct's name. */
+/** Creates a stack without feature flags. The construct is named `Retries`, which short ids omit. */
 function bare(props: (stack: Stack) => RedeliverProps): Template {
   // No context, as in an app without feature flags.
   const stack = new Stack(new App(), 'Test');

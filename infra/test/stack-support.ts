@@ -9,14 +9,14 @@ import { after } from 'node:test';
 import { Redeliver, type RedeliverProps, Target } from '../lib/index';
 import { cdkJson, writeFakeBundles } from './fakes';
 
-/** Bundles that are removed after the test file has run. */
+/** Creates bundles that are removed after the test file has run. */
 export function fakeBundles(architecture: lambda.Architecture = lambda.Architecture.ARM_64): string {
   const directory = temporaryDirectory();
   writeFakeBundles(directory, architecture);
   return directory;
 }
 
-/** A directory that is removed after the test file has run. */
+/** Creates a directory that is removed after the test file has run. */
 export function temporaryDirectory(): string {
   const directory = mkdtempSync(join(tmpdir(), 'redeliver-test-'));
   after(() => rmSync(directory, { recursive: true, force: true }));
@@ -25,7 +25,7 @@ export function temporaryDirectory(): string {
 
 export const HTTP: RedeliverProps = { target: Target.http('https://orders.example.com/hook') };
 
-/** A stack that contains the construct. */
+/** Creates a stack that contains the construct. */
 export function stackWith(props: (stack: Stack) => RedeliverProps): { stack: Stack; redeliver: Redeliver } {
   const app = new App({ context: cdkJson().context });
   const stack = new Stack(app, 'Test');
@@ -43,7 +43,7 @@ export interface Resource {
   readonly UpdateReplacePolicy?: string;
 }
 
-/** The only resource with this type and name. */
+/** Returns the only resource with this type and name. */
 export function named(template: Template, type: string, property: string, name: string): Resource {
   const found = Object.values(template.findResources(type, { Properties: { [property]: name } }));
   if (found.length !== 1) {

@@ -139,7 +139,7 @@ const ASYNC = 'async-retry';
 
 export const VARIANT_NAMES: readonly string[] = [...Object.keys(VARIANTS), ASYNC];
 
-/** A minimal user function. */
+/** Creates a minimal user function. */
 export function userFunction(scope: Construct, id: string, props: Partial<lambda.FunctionProps> = {}): lambda.Function {
   return new lambda.Function(scope, id, {
     runtime: lambda.Runtime.PYTHON_3_14,
@@ -168,7 +168,7 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
   return { app, stack };
 }
 
-/** cdk-nag findings of the user's own function. */
+/** Acknowledges the cdk-nag findings on the user's own function. */
 function acknowledgeOfUser(target: lambda.Function, by: string): void {
   const reason = `A user's function, as the CDK makes it: it is there to be changed by ${by}.`;
   Validations.of(target).acknowledge({ id: 'AwsSolutions-L1', reason });

@@ -23,7 +23,7 @@ const everything = templateWith((stack) => ({
   ticketTopic: sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms'),
 }));
 
-/** A short form of a graph's line: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
+/** Returns a short form of a graph's line: `[ID = ]NAMESPACE NAME of WHAT: STATISTIC[, hidden]`, or its expression. */
 function line([namespace, name, ...rest]: any[]): string {
   if (typeof namespace === 'object') {
     return namespace.expression;
@@ -177,7 +177,7 @@ describe('all watched metrics exist', () => {
       source.match(new RegExp(`const ${constant}: Dimension = Dimension \\{\\s+name: "(\\w+)"`))?.[1],
     ]),
   );
-  /** The crates that emit each event; crates that all functions share count for all of them. */
+  /** Returns the crates that emit an event; crates that all functions share count for all of them. */
   const makers = (event: string): string[] =>
     readdirSync(crates).filter((crate) => !crate.endsWith('.toml') &&
       (readdirSync(join(crates, `${crate}/src/`), { recursive: true }) as string[])

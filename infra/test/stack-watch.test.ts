@@ -15,7 +15,7 @@ describe('alarms', () => {
   const template = templateWith(() => HTTP);
   const alarms = Object.values(template.findResources('AWS::CloudWatch::Alarm')) as Resource[];
 
-  /** A short form of an alarm: metric, subject, statistic and threshold. */
+  /** Returns a short form of an alarm: metric, subject, statistic and threshold. */
   const describeAlarm = ({ Properties }: Resource): unknown[] => {
     if (Properties['Metrics'] !== undefined) {
       return [Properties['AlarmName'].replace('redeliver-prod-', ''), 'an expression', `${Properties['Metrics'].length - 1} metrics`, `> ${Properties['Threshold']}`];

@@ -17,7 +17,7 @@ const { stack } = stackWith(() => HTTP);
 const template = Template.fromStack(stack);
 const QUEUES = resources(template, 'AWS::SQS::Queue');
 
-/** All environment variables of a function. */
+/** Returns all environment variables of a function. */
 function variables(of: Template, id: string): Record<string, unknown> {
   return plain(resources(of, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }

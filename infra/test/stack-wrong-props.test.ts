@@ -15,7 +15,7 @@ import { userFunction } from './stack-variants';
 
 const EXAMPLES = join(__dirname, '../../schemas/examples/');
 
-/** The problems of invalid props, one sentence each. */
+/** Returns the problems with invalid props, one sentence each. */
 function refused(props: Partial<RedeliverProps>): string[] {
   try {
     stackWith(() => ({ ...HTTP, ...props }));
@@ -31,7 +31,7 @@ function http(target: { url: string; allowHttp?: boolean; proxy?: string; errorE
   return { target: Target.http(url, options) };
 }
 
-/** A policy with type errors, as it could be in a file. */
+/** Returns props with a policy that may have type errors, as in a file. */
 function policy(document: unknown): Partial<RedeliverProps> {
   return { policy: RetryPolicy.fromJson(document as Record<string, unknown>) };
 }

@@ -19,7 +19,7 @@ function variables(template: Template, id: string): Record<string, unknown> {
   return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
-/** Name and threshold of each alarm. */
+/** Returns the threshold of each alarm, by name. */
 function alarms(template: Template): Record<string, number> {
   const found = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties);
   return Object.fromEntries(found.map(({ AlarmName, Threshold }) => [AlarmName.replace('redeliver-prod-', ''), Threshold]));

@@ -44,7 +44,9 @@ const GIVEN: Record<OptionName, Record<string, string>> = {
 /** The option that each of these options requires. */
 const NEEDED: { readonly [K in OptionName]?: OptionName } = { HasArchiveKey: 'HasArchive', HasNotifyKey: 'HasNotices' };
 
-/** Each variant with no options and with all; and one variant with each option alone and with each related pair. */
+/**
+ * Yields each variant with no options and with all; and one variant with each option alone and with each related pair.
+ */
 function* choices(): Generator<readonly [Variant, readonly OptionName[]]> {
   for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
     for (const target of ['url', 'function'] as const) {
@@ -408,7 +410,7 @@ const [TERRAFORM_NAMES = [], TERRAFORM_OWN_NAMES = []] = [TERRAFORM, TERRAFORM_O
   return [...names.matchAll(/"(\S+?)"/g)].map(([, name]) => name);
 });
 
-/** The zips that Terraform finds in a template. */
+/** Returns the zips that Terraform finds in a template. */
 function foundByTerraform(configuration: string, file: string): (string | undefined)[] {
   const [, sought = ''] = /"\/(\(Code\|Content\): .*)\/",/.exec(configuration) ?? [];
   return [...file.matchAll(new RegExp(`^ {6}${sought}$`, 'gm'))].map(([, , name]) => name).toSorted();
@@ -473,7 +475,7 @@ test('differences that no condition can express are refused', () => {
   assert.throws(() => mergeTemplates('Is', only({ one: { ...one, Condition: 'Was' } }), only({})), /one\/Condition/);
 });
 
-/** A template without outputs. */
+/** Returns a template without outputs. */
 function only(Resources: JsonObject): Template {
   return { Conditions: {}, Resources, Outputs: {} };
 }
@@ -503,7 +505,7 @@ function texts(properties: Json): Json[] {
   return parts.map((part, index) => (index % 3 === 1 ? { Ref: part.replaceAll(/\W/g, '') || 'Empty' } : part));
 }
 
-/** A linear congruential generator ("Numerical Recipes"), which returns the same numbers in every run. */
+/** Creates a linear congruential generator ("Numerical Recipes"), which returns the same numbers in every run. */
 function generator(seed: number): (below: number) => number {
   let state = seed;
   return (below) => {

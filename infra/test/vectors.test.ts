@@ -17,7 +17,7 @@ import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 import { userFunction } from './stack-variants';
 import { type Accepted, BACKOFFS, CALL_SECONDS, PATTERNS, POLICIES, QUEUES, type QueuesVector, SECRET_PARAMETERS, STRATEGY_POLICIES, type StrategyVector } from './vectors';
 
-/** The pointers of all violations in a document, each once, sorted. */
+/** Returns the pointers of all violations in a document, each once, sorted. */
 function culprits(policy: PolicyDocument): string[] {
   const pointers = policyProblems(policy).map((sentence) => {
     const [, pointer = '', unknown] = sentence.match(/^policy(\S*) (?:has the unknown member (.*)\.)?/) ?? [];
@@ -28,7 +28,7 @@ function culprits(policy: PolicyDocument): string[] {
   return [...new Set(pointers)].sort();
 }
 
-/** The longest delay before a retry. */
+/** Returns the longest delay before a retry. */
 function longestDelay(policy: PolicyDocument, retry: number): number {
   return worstCaseDelaySeconds(policy, retry) - worstCaseDelaySeconds(policy, retry - 1);
 }
@@ -106,7 +106,7 @@ function stackWith({ strategy, policy }: Pick<StrategyVector, 'strategy' | 'poli
   return stack;
 }
 
-/** The pointers of all violations that the strategy reports. */
+/** Returns the pointers of all violations that the strategy reports. */
 function refusedBy(vector: StrategyVector): string[] {
   try {
     stackWith(vector);
@@ -146,7 +146,7 @@ test("absent policy members have the functions' defaults for the strategy", () =
   }
 });
 
-/** A template's queues in the vectors' terms. */
+/** Returns a template's queues in the vectors' terms. */
 function queuesOf(vector: QueuesVector): QueuesVector['queues'] {
   const stack = stackWith(vector);
   const queues = Template.fromStack(stack).findResources('AWS::SQS::Queue');

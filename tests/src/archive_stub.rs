@@ -1,5 +1,5 @@
-//! Stubs of S3 and SQS, with what saving and sending back archived dead letters needs: objects that can be listed and
-//! read, and a queue that records its messages and can stop answering.
+//! Stubs of S3 and SQS for saving archived dead letters and sending them back: objects that can be listed and read, and
+//! a queue that records its messages and can stop answering.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::pending;
@@ -19,7 +19,7 @@ use crate::wire::serve_router;
 
 /// The only bucket.
 const BUCKET: &str = "letters";
-/// The account of the credentials. It owns the bucket, too, unless a test says otherwise.
+/// The account of the credentials. It also owns the bucket unless a test sets another owner.
 pub const CALLER: &str = "000000000000";
 /// The queue. A queue URL with any other name reaches the same queue, under another ARN.
 const QUEUE: &str = "orders";
@@ -39,14 +39,14 @@ struct ArchiveStubState {
 
 struct Accounts {
     bucket_owner: &'static str,
-    /// `None`: there is no STS.
+    /// The account that STS reports; `None` if STS is unavailable.
     caller: Option<&'static str>,
 }
 
 #[derive(Default)]
 struct StubQueue {
     bodies: Vec<String>,
-    /// The number of batches that the queue still accepts before it stops answering; `None`: no limit.
+    /// The number of batches that the queue still accepts before it stops answering; `None` if it accepts all.
     batches_left: Option<u64>,
 }
 
@@ -63,25 +63,25 @@ impl ArchiveStub {
         Self { url: format!("http://{address}"), state, server }
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> &str {
         &self.url
     }
 
-    /// The address of the archive below this prefix.
+    /// Returns the address of the archive below this prefix.
     #[must_use]
     pub fn archive_address(&self, prefix: &str) -> String {
         format!("s3://{BUCKET}/{prefix}")
     }
 
-    /// The queue's URL.
+    /// Returns the queue's URL.
     #[must_use]
     pub fn queue_url(&self) -> String {
         format!("{}/000000000000/{QUEUE}", self.url)
     }
 
-    /// Makes `bucket_owner` the owner of the bucket. `caller` is the account that STS reports; `None`: STS is
+    /// Makes `bucket_owner` the owner of the bucket. `caller` is the account that STS reports, or `None` if STS is
     /// unavailable.
     ///
     /// # Panics
@@ -90,15 +90,15 @@ impl ArchiveStub {
         *self.state.accounts.lock().expect("no holder panics") = Accounts { bucket_owner, caller };
     }
 
-    /// Makes the queue accept this many more batches and then stop answering; `None`: it accepts all.
+    /// Makes the queue accept this many more batches and then stop answering, or accept all with `None`.
     ///
     /// # Panics
     /// Never.
-    pub fn take_batches(&self, batches: Option<u64>) {
+    pub fn set_batch_limit(&self, batches: Option<u64>) {
         self.state.queue.lock().expect("no holder panics").batches_left = batches;
     }
 
-    /// The bodies of all messages received by the queue.
+    /// Returns the bodies of all messages received by the queue.
     ///
     /// # Panics
     /// Never.
@@ -145,7 +145,7 @@ async fn answer_request(
     }
 }
 
-/// STS's response ("GetCallerIdentity", AWS Security Token Service API Reference).
+/// Returns STS's response ("GetCallerIdentity", AWS Security Token Service API Reference).
 fn caller_identity(stub: &ArchiveStubState) -> Response {
     let Some(account) = stub.accounts.lock().expect("no holder panics").caller else {
         return StatusCode::NOT_FOUND.into_response();
@@ -157,7 +157,7 @@ fn caller_identity(stub: &ArchiveStubState) -> Response {
     .into_response()
 }
 
-/// S3's rule ("Verifying bucket ownership with bucket owner condition").
+/// Returns true if S3 refuses the request ("Verifying bucket ownership with bucket owner condition").
 fn is_foreign_owner(stub: &ArchiveStubState, headers: &HeaderMap) -> bool {
     let owner = stub.accounts.lock().expect("no holder panics").bucket_owner;
     headers.get("x-amz-expected-bucket-owner").is_some_and(|expected| expected != owner)

@@ -1,7 +1,7 @@
 //! Lambda's asynchronous invocations on loopback: it accepts events, "runs" them, and sends a record of each failure to
 //! a queue.
 //!
-//! ministack does the same, but its records lack the time and the request id, which a function that waits needs.
+//! ministack also does this, but its records lack the time and the request id, which the async-retry-handler needs.
 
 use std::sync::{Arc, Mutex};
 
@@ -62,7 +62,7 @@ impl AsyncLambda {
         Self { url: format!("http://{address}"), service, server }
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL_LAMBDA`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL_LAMBDA`.
     #[must_use]
     pub fn endpoint_url(&self) -> &str {
         &self.url
@@ -81,7 +81,7 @@ impl AsyncLambda {
         self.service.run_event(function_arn, payload).await;
     }
 
-    /// The events so far, in order of arrival.
+    /// Returns the events so far, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -146,7 +146,7 @@ fn epoch_millis() -> i64 {
     i64::try_from(crate::settings::epoch_millis()).expect("the time fits in an i64")
 }
 
-/// The failure record of an invocation that failed just now, numbered `number`.
+/// Returns the failure record of an invocation that failed just now, with this number.
 ///
 /// # Panics
 /// If the payload is not JSON.
@@ -158,7 +158,8 @@ pub fn failed_now(function_arn: &str, payload: &str, number: usize) -> String {
     failure_record(function_arn, payload, &request_id, &timestamp)
 }
 
-/// "Capturing records of Lambda asynchronous invocations", AWS Lambda Developer Guide.
+/// Returns the record of a failed invocation ("Capturing records of Lambda asynchronous invocations", AWS Lambda
+/// Developer Guide).
 fn failure_record(function_arn: &str, payload: &str, request_id: &str, timestamp: &str) -> String {
     let payload: &RawValue = serde_json::from_str(payload).expect("the payload is JSON");
     let context = json!({

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-/// The length of the prefix that is searched for: a truncated secret is a leak, too.
+/// The length of the prefix that is searched for, because a truncated secret is also a leak.
 const HEAD_BYTES: usize = 12;
 
 /// Strings that must not appear in any output.
@@ -11,7 +11,8 @@ const HEAD_BYTES: usize = 12;
 pub struct Canaries(Vec<(&'static str, Vec<String>)>);
 
 impl Canaries {
-    /// Plants these strings: letters and digits, which no text encoding changes, and a distinct prefix each.
+    /// Plants these strings. They consist of letters and digits, which no text encoding changes, and have distinct
+    /// prefixes.
     ///
     /// # Panics
     /// If a string is too short, has other characters, or shares its prefix with another.
@@ -42,6 +43,8 @@ impl Canaries {
         self.0.iter().filter(|(_, disguises)| holds(disguises)).map(|(canary, _)| *canary).collect()
     }
 
+    /// Asserts that `text` contains no canary.
+    ///
     /// # Panics
     /// If a line of `text` contains a canary; the message shows the line.
     pub fn assert_absent(&self, place: &str, text: &str) {
@@ -63,7 +66,7 @@ fn disguised_forms(text: &str) -> Vec<String> {
         list(|byte| format!("{byte}"), ", "),
         list(|byte| format!("{byte}"), ","),
     ];
-    // The bytes before it shift the base64, in three ways. Characters shared with neighbouring bytes are cut off.
+    // Preceding bytes shift the base64 in one of three ways. Characters shared with neighboring bytes are cut off.
     for before in 0..3 {
         let shifted = [vec![0; before], bytes.to_vec()].concat();
         let encoded = STANDARD.encode(&shifted);

@@ -25,7 +25,7 @@ use redeliver_core::ports::{Clock, QueueService};
 pub use bench::{BrokenRule, ConformanceBench};
 pub use objects::{OBJECT_RULES, run_all_on_objects};
 
-/// The time limit of a rule. No rule needs as long, even on AWS.
+/// The time limit of a rule. No rule takes this long, even on AWS.
 const RULE_SECONDS_MAX: u64 = 180;
 
 /// The result of one rule.
@@ -33,7 +33,7 @@ const RULE_SECONDS_MAX: u64 = 180;
 pub enum RuleOutcome {
     /// The rule holds.
     Holds,
-    /// The rule does not hold; the observation.
+    /// The rule does not hold. The string is the observation.
     Broken(String),
     /// The rule does not hold, as expected.
     KnownDeparture(String),
@@ -59,7 +59,7 @@ impl ConformanceReport {
         self.left_behind.is_empty() && self.outcomes.iter().all(|(_, outcome)| is_good(outcome))
     }
 
-    /// The rules that are known departures here.
+    /// Returns the rules that are known departures here.
     pub fn known_departures(&self) -> impl Iterator<Item = &'static str> {
         let is_known = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::KnownDeparture(_));
         self.outcomes.iter().filter(move |(_, outcome)| is_known(outcome)).map(|(rule, _)| *rule)
@@ -94,7 +94,7 @@ pub async fn run_all<S: QueueService, C: Clock>(
     run_rules(bench, start_all(bench), departs).await
 }
 
-/// Like [`run_all`], with the rules of FIFO queues only, for an emulator that is too slow to run all rules at once.
+/// Runs the rules of FIFO queues only, like [`run_all`], for an emulator that is too slow to run all rules at once.
 pub async fn run_fifo<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     departs: impl Fn(&str) -> bool,

@@ -47,7 +47,7 @@ impl Cloud {
     /// Starts an emulator and bootstraps it.
     ///
     /// # Errors
-    /// If `cdk bootstrap` fails; the error has its output.
+    /// If `cdk bootstrap` fails; the error contains its output.
     ///
     /// # Panics
     /// If the emulator does not start.
@@ -69,19 +69,19 @@ impl Cloud {
         Self { emulator, cdk }
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> String {
         self.emulator.endpoint_url()
     }
 
-    /// The environment variables of every AWS client of this emulator.
+    /// Returns the environment variables of every AWS client of this emulator.
     #[must_use]
     pub fn client_variables(&self) -> [(&'static str, String); 6] {
         client_variables(&self.endpoint_url())
     }
 
-    /// The CDK with this emulator as its target.
+    /// Returns the CDK with this emulator as its target.
     #[must_use]
     pub fn cdk(&self) -> &Cdk {
         &self.cdk
@@ -90,7 +90,7 @@ impl Cloud {
     /// Deploys the stack with these context values.
     ///
     /// # Errors
-    /// If `cdk deploy` fails; the error has its output.
+    /// If `cdk deploy` fails; the error contains its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -101,7 +101,7 @@ impl Cloud {
     /// Deploys the only stack of another app of `infra/`.
     ///
     /// # Errors
-    /// If `cdk deploy` fails; the error has its output.
+    /// If `cdk deploy` fails; the error contains its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -112,7 +112,7 @@ impl Cloud {
     /// Deploys the only stack of an app that has already been synthesized.
     ///
     /// # Errors
-    /// If `cdk deploy` fails; the error has its output.
+    /// If `cdk deploy` fails; the error contains its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -123,7 +123,7 @@ impl Cloud {
     /// Destroys the stack of [`Self::deploy_assembly`].
     ///
     /// # Errors
-    /// If `cdk destroy` fails; the error has its output.
+    /// If `cdk destroy` fails; the error contains its output.
     pub async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
         self.cdk.destroy_assembly(assembly).await
     }
@@ -131,26 +131,26 @@ impl Cloud {
     /// Destroys the stack that was deployed last.
     ///
     /// # Errors
-    /// If `cdk destroy` fails; the error has its output.
+    /// If `cdk destroy` fails; the error contains its output.
     pub async fn destroy_stack(&self) -> Result<(), CdkFailed> {
         self.cdk.destroy_app().await
     }
 }
 
-/// The environment variables of every AWS client of an emulator.
+/// Returns the environment variables of every AWS client of an emulator.
 fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
     [
         ("AWS_ENDPOINT_URL", endpoint_url.to_owned()),
-        ("AWS_ENDPOINT_URL_S3", endpoint_url.to_owned()), // the CDK reads a variable for S3 alone
+        ("AWS_ENDPOINT_URL_S3", endpoint_url.to_owned()), // the CDK reads this variable for S3
         ("AWS_REGION", REGION.to_owned()),
-        ("AWS_DEFAULT_REGION", REGION.to_owned()), // boto3's name for it
+        ("AWS_DEFAULT_REGION", REGION.to_owned()), // boto3 reads this variable
         ("AWS_ACCESS_KEY_ID", "test".to_owned()),
         ("AWS_SECRET_ACCESS_KEY", "test".to_owned()),
     ]
 }
 
 impl Cdk {
-    /// The CDK with the user's own AWS configuration, overridden by these variables.
+    /// Returns the CDK with the user's own AWS configuration, overridden by these variables.
     #[must_use]
     pub fn for_user(name: &str, variables: Vec<(&'static str, String)>) -> Self {
         Self::new(name, variables, true)
@@ -165,7 +165,7 @@ impl Cdk {
     /// Deploys the only stack of an app of `infra/`.
     ///
     /// # Errors
-    /// If `cdk deploy` fails; the error has its output.
+    /// If `cdk deploy` fails; the error contains its output.
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
@@ -176,8 +176,8 @@ impl Cdk {
     /// Synthesizes the only stack of an app of `infra/` and returns its template's path.
     ///
     /// # Errors
-    /// If `cdk synth` fails; the error has its output.
-    pub async fn template_of(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
+    /// If `cdk synth` fails; the error contains its output.
+    pub async fn synthesize_template(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
         self.run_cdk(&["synth", "--quiet", "--app", &app_command(app)], context).await?;
         let files =
             std::fs::read_dir(self.assembly_folder()).into_iter().flatten().flatten().map(|file| file.path());
@@ -200,7 +200,7 @@ impl Cdk {
     /// Destroys the stack that was deployed last.
     ///
     /// # Errors
-    /// If `cdk destroy` fails; the error has its output.
+    /// If `cdk destroy` fails; the error contains its output.
     pub async fn destroy_app(&self) -> Result<(), CdkFailed> {
         // Uses the assembly of the deployment, so the app need not run again.
         self.destroy_assembly(&self.assembly_folder()).await
@@ -247,8 +247,7 @@ fn app_command(app: &str) -> String {
     format!("node --import tsx {app}")
 }
 
-/// The context values of a stack that leaves nothing behind and that the tests' machine can run, for example
-/// `policy=...`.
+/// Returns the context values of a stack that leaves nothing behind and that the tests' machine can run.
 #[must_use]
 pub fn local_context() -> Vec<String> {
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };

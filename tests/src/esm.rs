@@ -80,7 +80,7 @@ impl EventSourceMapping {
         Some(invocation)
     }
 
-    /// All invocations so far.
+    /// Returns all invocations so far.
     ///
     /// # Panics
     /// Never.
@@ -89,7 +89,7 @@ impl EventSourceMapping {
         self.invocations.lock().expect("no test panics while it holds this").clone()
     }
 
-    /// The function.
+    /// Returns the function.
     #[must_use]
     pub fn function(&self) -> &Arc<LambdaFunction> {
         &self.function

@@ -62,7 +62,7 @@ impl FakeAws {
         *self.state.secret.lock().expect("no holder panics") = secret_response(text);
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL_SECRETS_MANAGER` and `AWS_ENDPOINT_URL_LAMBDA`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL_SECRETS_MANAGER` and `AWS_ENDPOINT_URL_LAMBDA`.
     #[must_use]
     pub fn endpoint_url(&self) -> &str {
         &self.url

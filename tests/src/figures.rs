@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-/// Returns the median of some figures; of an even number, the upper of the two in the middle.
+/// Returns the median of some figures. For an even number of figures, this is the upper of the two in the middle.
 ///
 /// # Panics
 /// If there are no figures.

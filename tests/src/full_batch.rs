@@ -50,7 +50,7 @@ fn batch_event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Valu
     json!({ "Records": records })
 }
 
-/// An order with many small members, like typical bodies.
+/// Returns an order with many small members, like typical bodies.
 fn order_body(n: u32, retry_attempt: u32) -> String {
     let mut metadata = json!({ "message_id": id(n) });
     if retry_attempt > 0 {

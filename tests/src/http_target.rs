@@ -68,7 +68,7 @@ impl HttpTargetServer {
         self.state.lock().expect("no holder panics").refuses_first_attempts = true;
     }
 
-    /// The endpoint's URL.
+    /// Returns the endpoint's URL.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -91,7 +91,7 @@ impl HttpTargetServer {
         self.state.lock().expect("no holder panics").key = Some(key.to_owned());
     }
 
-    /// The requests for one `Idempotency-Key`, in order of arrival.
+    /// Returns the requests for one `Idempotency-Key`, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -106,7 +106,7 @@ impl HttpTargetServer {
             .collect()
     }
 
-    /// The requests whose body contains this string, in order of arrival.
+    /// Returns the requests whose body contains this string, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -116,7 +116,7 @@ impl HttpTargetServer {
         script.requests.iter().filter(|request| request.body.contains(text)).cloned().collect()
     }
 
-    /// The number of requests so far.
+    /// Returns the number of requests so far.
     ///
     /// # Panics
     /// Never.

@@ -39,7 +39,7 @@ pub struct Ministack {
 }
 
 impl Ministack {
-    /// The instance that all tests of a test program share; each test uses its own queues.
+    /// Returns the instance that all tests of a test program share. Each test uses its own queues.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Ministack> = LazyLock::new(Ministack::start);
@@ -86,13 +86,13 @@ impl Ministack {
             .unwrap_or_else(|| panic!("ministack does not start; see {}", directory.display()))
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// The port. No other process has it while the emulator runs.
+    /// Returns the port, which no other process has while the emulator runs.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()
@@ -116,7 +116,7 @@ impl Ministack {
             .env("SUPPORT", settings::workspace_root().join("tests/support"))
             .env(judged::VARIABLE, judged::judged_requests_file("ministack", address.port()))
             .env("IOT_MTLS_ENABLED", "0") // otherwise it binds the fixed port 8883
-            .process_group(0) // Ctrl-C must not stop it: the harness does so itself
+            .process_group(0) // only the harness stops ministack, not Ctrl-C
             .stdin(Stdio::piped())
             .stdout(log.try_clone().expect("a file handle can be copied"))
             .stderr(log)

@@ -52,7 +52,7 @@ pub enum MotoRecord {
 /// A decision on a user's request.
 #[derive(Clone, Debug, Deserialize)]
 pub struct AccessDecision {
-    /// The role's name, with `@lambda` if Lambda itself is at work.
+    /// The role's name, with `@lambda` if Lambda itself acts with the role.
     pub user: String,
     /// For example `sqs:SendMessage`.
     pub action: String,
@@ -89,7 +89,7 @@ pub struct MotoAccount {
 }
 
 impl Moto {
-    /// The instance that all tests of a test program share.
+    /// Returns the instance that all tests of a test program share.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Moto> = LazyLock::new(Moto::start);
@@ -140,7 +140,7 @@ impl Moto {
         false
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> String {
         format!("http://{}", self.address)
@@ -175,7 +175,7 @@ pub fn printed_text(output: &std::process::Output) -> String {
 }
 
 impl MotoAccount {
-    /// The program `redeliver` with this user's access key.
+    /// Returns the command `redeliver` with this user's access key.
     pub fn redeliver_command(&self, key: &Credentials) -> tokio::process::Command {
         let mut command = tokio::process::Command::new(settings::tested_program("redeliver"));
         command.env_clear().stdin(Stdio::null()).kill_on_drop(true);
@@ -193,7 +193,7 @@ impl MotoAccount {
         Self { moto: Moto::shared(), id, http: reqwest::Client::new() }
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> String {
         self.moto.endpoint_url()
@@ -237,7 +237,7 @@ impl MotoAccount {
         self.send_request("s3", self.http.delete(format!("{}/{name}", self.endpoint_url()))).await;
     }
 
-    /// The keys of a bucket, sorted.
+    /// Returns the keys of a bucket, sorted.
     ///
     /// # Panics
     /// If the listing fails.
@@ -295,7 +295,7 @@ impl MotoAccount {
         self.request_iam(&[request.as_slice(), &policy].concat()).await;
     }
 
-    /// The configuration of clients that sign with these credentials.
+    /// Returns the configuration of clients that sign with these credentials.
     #[must_use]
     pub fn sdk_config(&self, credentials: Credentials) -> SdkConfig {
         SdkConfig::builder()
@@ -307,7 +307,7 @@ impl MotoAccount {
             .build()
     }
 
-    /// A client that signs with these credentials.
+    /// Returns a client that signs with these credentials.
     #[must_use]
     pub fn signed_client(&self, credentials: Credentials) -> Client {
         let config = Config::builder()
@@ -320,7 +320,7 @@ impl MotoAccount {
         Client::from_conf(config)
     }
 
-    /// All decisions so far.
+    /// Returns all decisions so far.
     ///
     /// # Panics
     /// Never.
@@ -336,7 +336,7 @@ impl MotoAccount {
             .collect()
     }
 
-    /// All invocations so far.
+    /// Returns all invocations so far.
     ///
     /// # Panics
     /// Never.
@@ -372,7 +372,7 @@ impl MotoAccount {
         self.send_request("iam", self.http.post(url.expect("a URL with parameters"))).await
     }
 
-    /// Sends a request whose header names the account and has full access.
+    /// Sends a request with a header that names the account and grants full access.
     async fn send_request(&self, service: &str, request: reqwest::RequestBuilder) -> String {
         let scope = format!("Credential=TESTS/20260101/{REGION}/{service}/aws4_request");
         let authorization = format!("AWS4-HMAC-SHA256 {scope}, SignedHeaders=host, Signature=0");

@@ -79,13 +79,13 @@ impl SpanReceiver {
         Self { endpoint: format!("http://{address}"), spans, server }
     }
 
-    /// The value of `OTEL_EXPORTER_OTLP_ENDPOINT`.
+    /// Returns the value of `OTEL_EXPORTER_OTLP_ENDPOINT`.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// All spans so far, in order of arrival.
+    /// Returns all spans so far, in order of arrival.
     ///
     /// # Panics
     /// Never.
@@ -94,11 +94,11 @@ impl SpanReceiver {
         self.spans.lock().expect("no holder panics").clone()
     }
 
-    /// Waits for at least `count` spans and returns all: an export can outlive its invocation.
+    /// Waits until at least `count` spans have arrived, and returns all spans. An export can outlive its invocation.
     ///
     /// # Panics
     /// If they do not arrive.
-    pub async fn at_least(&self, count: usize) -> Vec<ReceivedSpan> {
+    pub async fn wait_for_spans(&self, count: usize) -> Vec<ReceivedSpan> {
         let give_up = Instant::now() + PATIENCE;
         loop {
             let spans = self.received_spans();
@@ -138,7 +138,8 @@ async fn receive_export(
 fn decode_spans(body: Bytes) -> Result<Vec<ReceivedSpan>, DecodeError> {
     let mut spans = Vec::new();
     for group in ExportTraceServiceRequest::decode(body)?.resource_spans {
-        let resource = by_name(group.resource.map(|resource| resource.attributes).unwrap_or_default());
+        let resource =
+            attributes_by_name(group.resource.map(|resource| resource.attributes).unwrap_or_default());
         let service = resource.get("service.name").and_then(Value::as_str).unwrap_or_default();
         let scoped = group.scope_spans.into_iter().flat_map(|scope| scope.spans);
         spans.extend(scoped.map(|span| to_span(service, span)));
@@ -160,23 +161,23 @@ fn to_span(service: &str, span: Encoded) -> ReceivedSpan {
             .map(|link| SpanLink {
                 trace_id: to_hexadecimal(&link.trace_id),
                 span_id: to_hexadecimal(&link.span_id),
-                attributes: by_name(link.attributes),
+                attributes: attributes_by_name(link.attributes),
             })
             .collect(),
-        attributes: by_name(span.attributes),
+        attributes: attributes_by_name(span.attributes),
         is_error: span.status.is_some_and(|status| status.code().as_str_name() == "STATUS_CODE_ERROR"),
         start_nanos: span.start_time_unix_nano,
         end_nanos: span.end_time_unix_nano,
     }
 }
 
-/// The id in lower-case hexadecimal.
+/// Returns the id in lower-case hexadecimal.
 fn to_hexadecimal(id: &[u8]) -> String {
     id.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The attributes as JSON, by name.
-fn by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
+/// Returns the attributes as JSON, by name.
+fn attributes_by_name(attributes: Vec<KeyValue>) -> BTreeMap<String, Value> {
     let value = |attribute: KeyValue| match attribute.value.and_then(|value| value.value) {
         Some(AnyValue::StringValue(text)) => text.into(),
         Some(AnyValue::IntValue(number)) => number.into(),

@@ -123,12 +123,12 @@ impl LambdaFunction {
         environment.terminate().await
     }
 
-    /// The id of the running process, if any.
+    /// Returns the id of the running process, if any.
     pub async fn process_id(&self) -> Option<u32> {
         self.environment.lock().await.as_ref().and_then(RuntimeProcess::process_id)
     }
 
-    /// All output so far.
+    /// Returns all output so far.
     ///
     /// # Panics
     /// If a reader panicked.
@@ -137,7 +137,7 @@ impl LambdaFunction {
         self.output.lock().expect("no reader panics").clone()
     }
 
-    /// The function's name.
+    /// Returns the function's name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -148,7 +148,7 @@ impl LambdaFunction {
     }
 }
 
-/// "Defined runtime environment variables" in the AWS Lambda Developer Guide.
+/// Returns the variables that Lambda sets ("Defined runtime environment variables" in the AWS Lambda Developer Guide).
 fn lambda_variables(name: &str) -> [(String, String); 11] {
     [
         ("AWS_REGION", REGION),

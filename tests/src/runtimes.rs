@@ -1,4 +1,4 @@
-//! The languages of a handler, each in Lambda's runtime for it.
+//! The languages of handlers, each with Lambda's runtime for it.
 
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,17 @@ pub enum Language {
     Rust,
     /// An unmodified function in AWS's `awslambdaric`; one record per event.
     Python,
-    /// The same, with all records in one event.
+    /// Like [`Language::Python`], with all records in one event.
     PythonBatch,
     /// An unmodified function in AWS's `aws-lambda-ric`; one record per event.
     Node,
-    /// The same, with all records in one event.
+    /// Like [`Language::Node`], with all records in one event.
     NodeBatch,
     /// An unmodified program for an OS-only runtime.
     OsOnly,
     /// An unmodified stream handler in AWS's runtime for Java; one record per event.
     Java,
-    /// The same, as a method with an object as its parameter.
+    /// Like [`Language::Java`], but a method with an object as its parameter.
     JavaPojo,
     /// A `RequestHandler<SQSEvent, SQSBatchResponse>` with all records in one event; it returns the failed ones.
     JavaBatch,
@@ -40,7 +40,7 @@ pub struct LambdaProgram {
 }
 
 impl Language {
-    /// The function whose handler follows each message's `data.script`.
+    /// Returns the function whose handler follows each message's `data.script`.
     ///
     /// # Panics
     /// If the function or its runtime has not been built.
@@ -91,7 +91,8 @@ impl LambdaProgram {
     }
 }
 
-/// A function in AWS's own runtime for Python. `handler` names a module in the folder `task` and a function in it.
+/// Returns a function in AWS's own runtime for Python. `handler` names a module in the folder `task` and a function in
+/// it.
 ///
 /// # Panics
 /// If the runtime is not installed.
@@ -104,7 +105,7 @@ pub fn python_program(task: &Path, handler: &str) -> LambdaProgram {
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-python")), variables }
 }
 
-/// A function in AWS's own runtime for Node.js, with the same parameters.
+/// Returns a function in AWS's own runtime for Node.js, with the same parameters as [`python_program`].
 ///
 /// # Panics
 /// If the runtime is not installed.
@@ -117,7 +118,7 @@ pub fn node_program(task: &Path, handler: &str) -> LambdaProgram {
     }
 }
 
-/// A function in AWS's own runtime for Java: `handler` is a class of `tests/runtimes/java`.
+/// Returns a function in AWS's own runtime for Java. `handler` is a class of `tests/runtimes/java`.
 ///
 /// # Panics
 /// If the class has not been built.
@@ -129,8 +130,8 @@ pub fn java_program(handler: &str) -> LambdaProgram {
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-java")), variables }
 }
 
-/// The native part of AWS's runtime for Java, unpacked. Without it each process would unpack it to the same file in
-/// `/tmp`, and concurrent starts would collide.
+/// Returns the unpacked native part of AWS's runtime for Java. Without it, each process would unpack it to the same
+/// file in `/tmp`, and concurrent starts would collide.
 ///
 /// # Panics
 /// If it has not been unpacked.
@@ -140,7 +141,7 @@ pub fn native_client() -> PathBuf {
     assert_exists(built_functions("java").join(format!("jni/libaws-lambda-jni.linux-{architecture}.so")))
 }
 
-/// The folder of the functions of this language, compiled by `cargo xtask runtimes`.
+/// Returns the folder with the functions in this language, compiled by `cargo xtask runtimes`.
 ///
 /// # Panics
 /// If they have not been built.
@@ -151,7 +152,7 @@ pub fn built_functions(language: &str) -> PathBuf {
     folder
 }
 
-/// A program that needs no runtime, wrapped by the message-processor.
+/// Returns a program that needs no runtime, wrapped by the message-processor.
 ///
 /// # Panics
 /// If the message-processor has not been built.
@@ -164,7 +165,7 @@ pub fn os_only(program: &Path) -> LambdaProgram {
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-os-only")), variables }
 }
 
-/// The variables that Lambda sets for a runtime.
+/// Returns the variables that Lambda sets for a runtime.
 fn runtime_variables(task: &Path, handler: &str) -> [(&'static str, String); 3] {
     [
         ("LAMBDA_TASK_ROOT", task.display().to_string()),
@@ -173,7 +174,7 @@ fn runtime_variables(task: &Path, handler: &str) -> [(&'static str, String); 3] 
     ]
 }
 
-/// The folder of the scripted handlers.
+/// Returns the folder of the scripted handlers.
 #[must_use]
 pub fn runtimes_folder() -> PathBuf {
     workspace_root().join("tests/runtimes")

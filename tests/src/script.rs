@@ -39,8 +39,8 @@ impl ScriptedCall {
 
 /// Writes a line to the journal.
 ///
+/// # Panics
 /// If the line cannot be written.
-/// If it cannot be written.
 pub fn write_journal(line: &str) {
     let journal = env_variable("SCRIPT_JOURNAL").expect("the harness sets SCRIPT_JOURNAL");
     let journal = OpenOptions::new().create(true).append(true).open(journal);

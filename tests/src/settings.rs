@@ -1,4 +1,4 @@
-//! The settings of the harness. All access to the environment and the time is here.
+//! The settings of the harness. All access to the environment and the clock is in this module.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::ops::RangeInclusive;
@@ -9,34 +9,34 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// The timeout for events that must happen: longer than the busiest machine needs, so only a hang exceeds it.
 pub const PATIENCE: Duration = Duration::from_secs(900);
 
-/// An environment variable; `None` if it is unset, empty or not UTF-8.
+/// Returns an environment variable, or `None` if it is unset, empty or not UTF-8.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the harness's only access to the environment")]
 pub fn env_variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-/// Milliseconds since 1970, as in Lambda's deadlines.
+/// Returns the milliseconds since 1970, as in Lambda's deadlines.
 #[must_use]
 #[expect(clippy::disallowed_methods, reason = "the harness's only access to the time")]
 pub fn epoch_millis() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("the clock is past 1970").as_millis()
 }
 
-/// The workspace's root.
+/// Returns the workspace's root.
 #[must_use]
 pub fn workspace_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package is in the workspace's root")
 }
 
-/// Cargo's target directory.
+/// Returns Cargo's target directory.
 #[must_use]
 pub fn target_dir() -> PathBuf {
     env_variable("CARGO_TARGET_DIR")
         .map_or_else(|| workspace_root().join("target"), |directory| workspace_root().join(directory))
 }
 
-/// A program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` selects another).
+/// Returns a program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` selects another).
 ///
 /// # Panics
 /// If it does not exist: a missing emulator is a failure, not a silent skip.
@@ -46,7 +46,7 @@ pub fn venv_file(path: &str) -> PathBuf {
     assert_exists(venv.join(path))
 }
 
-/// A program built for Lambda: a function, or the benchmark's floor.
+/// Returns a program built for Lambda: a function, or the benchmark's floor.
 ///
 /// # Panics
 /// If it has not been built.
@@ -55,7 +55,7 @@ pub fn bundle_path(name: &str) -> PathBuf {
     assert_exists(workspace_root().join("target/lambda").join(name).join("bootstrap"))
 }
 
-/// A program of the tests' own build, e.g. `redeliver`.
+/// Returns a program of the tests' own build, e.g. `redeliver`.
 ///
 /// # Panics
 /// If it has not been built.
@@ -66,7 +66,7 @@ pub fn tested_program(name: &str) -> PathBuf {
     path
 }
 
-/// A program of the release build, for benchmarks.
+/// Returns a program of the release build, for benchmarks.
 ///
 /// # Panics
 /// If it has not been built.
@@ -78,7 +78,7 @@ pub fn release_program(name: &str) -> PathBuf {
 /// Ports outside the ephemeral ranges of Linux and macOS: no outgoing connection gets one, so a free port stays free.
 const PORTS: RangeInclusive<u16> = 20_000..=32_000;
 
-/// A loopback address that was free a moment ago and that this process has not returned before.
+/// Returns a loopback address that was free a moment ago and that this process has not returned before.
 ///
 /// # Panics
 /// If no port is free.

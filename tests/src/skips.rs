@@ -8,13 +8,13 @@ use serde::Deserialize;
 
 use crate::settings;
 
-/// The file that collects the skips of a run, one per line; `cargo xtask test` prints it at the end.
+/// Returns the file that collects the skips of a run, one per line. `cargo xtask test` prints it at the end.
 #[must_use]
 pub fn skips_file() -> PathBuf {
     settings::target_dir().join("skipped-tests.txt")
 }
 
-/// Records a skip of the rule `name`. The skipping itself is up to the caller.
+/// Records a skip of the rule `name`. The caller must do the skipping itself.
 ///
 /// # Panics
 /// If `tests/known-skips.toml` does not list `name`: a skip is always visible.
@@ -30,7 +30,7 @@ pub fn skip(name: &str) {
     file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the target directory is writable");
 }
 
-/// The names of all known skips.
+/// Returns the names of all known skips.
 #[must_use]
 pub fn known_names() -> Vec<String> {
     read_known().into_iter().map(|skip| skip.name).collect()

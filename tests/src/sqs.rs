@@ -9,7 +9,7 @@ use aws_sdk_sqs::types::QueueAttributeName;
 /// The region of all tests.
 pub const REGION: &str = "eu-west-1";
 
-/// A client for an emulator, which accepts any credentials.
+/// Returns a client for an emulator, which accepts any credentials.
 #[must_use]
 pub fn emulator_client(endpoint_url: &str) -> Client {
     let config = Config::builder()
@@ -22,7 +22,7 @@ pub fn emulator_client(endpoint_url: &str) -> Client {
     Client::from_conf(config)
 }
 
-/// The name of the tests' own clients. Their requests are not checked: some break the rules on purpose.
+/// Returns the name of the tests' own clients, whose requests are not checked because some break the rules on purpose.
 #[must_use]
 pub(crate) fn client_name() -> AppName {
     AppName::new("redeliver-tests").expect("letters and a hyphen")
@@ -31,14 +31,15 @@ pub(crate) fn client_name() -> AppName {
 /// A queue of a test.
 #[derive(Clone, Debug)]
 pub struct TestQueue {
-    /// Its URL.
+    /// The queue's URL.
     pub url: String,
-    /// Its ARN.
+    /// The queue's ARN.
     pub arn: String,
 }
 
 impl TestQueue {
-    /// Creates a queue, a FIFO queue if its name has the suffix. `redrive` is the DLQ and the `maxReceiveCount`.
+    /// Creates a queue, which is a FIFO queue if its name has the suffix. `redrive` is the DLQ and the
+    /// `maxReceiveCount`.
     ///
     /// # Panics
     /// If the emulator refuses it.
@@ -61,7 +62,7 @@ impl TestQueue {
         Self { arn: attributes[&QueueAttributeName::QueueArn].clone(), url }
     }
 
-    /// The numbers of visible, in-flight and delayed messages.
+    /// Returns the numbers of visible, in-flight and delayed messages.
     ///
     /// # Panics
     /// If the emulator does not answer.

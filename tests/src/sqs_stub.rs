@@ -35,13 +35,13 @@ impl SqsStub {
         Self { endpoint_url: format!("http://{address}"), requests, server }
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> &str {
         &self.endpoint_url
     }
 
-    /// The URL of a queue. Every queue exists.
+    /// Returns the URL of a queue. Every queue exists.
     #[must_use]
     pub fn queue_url(&self, name: &str) -> String {
         format!("{}/000000000000/{name}", self.endpoint_url)
@@ -108,13 +108,13 @@ async fn answer_request(State(requests): State<RequestCounts>, headers: HeaderMa
     answer.to_string()
 }
 
-/// The response to a batch that is accepted completely.
+/// Returns the response to a batch that is accepted completely.
 pub(crate) fn accepted_batch(body: &[u8]) -> Value {
     let batch: StubBatch = serde_json::from_slice(body).expect("a batch is a valid SQS request");
     json!({ "Successful": batch.entries.iter().map(accepted_entry).collect::<Vec<_>>(), "Failed": [] })
 }
 
-/// "SendMessageBatchResultEntry" in the Amazon SQS API Reference.
+/// Returns the result of an accepted entry ("SendMessageBatchResultEntry" in the Amazon SQS API Reference).
 fn accepted_entry(entry: &StubEntry) -> Value {
     let mut accepted = json!({
         "Id": entry.id,
@@ -122,14 +122,15 @@ fn accepted_entry(entry: &StubEntry) -> Value {
         "MD5OfMessageBody": to_hex(Md5::digest(&entry.message_body).as_slice()),
     });
     if !entry.message_attributes.is_empty() {
-        accepted["MD5OfMessageAttributes"] = to_hex(&md5_of(&entry.message_attributes)).into();
+        accepted["MD5OfMessageAttributes"] = to_hex(&attributes_md5(&entry.message_attributes)).into();
     }
     accepted
 }
 
-/// "Calculating the MD5 message digest for message attributes" in the Amazon SQS Developer Guide: attributes are sorted
-/// by name; each string follows its length; a type byte is 1 before a string and 2 before bytes.
-fn md5_of(attributes: &BTreeMap<String, StubAttribute>) -> Vec<u8> {
+/// Computes the MD5 of attributes ("Calculating the MD5 message digest for message attributes" in the Amazon SQS
+/// Developer Guide): attributes are sorted by name; each string follows its length; a type byte is 1 before a string
+/// and 2 before bytes.
+fn attributes_md5(attributes: &BTreeMap<String, StubAttribute>) -> Vec<u8> {
     let mut md5 = Md5::new();
     for (name, StubAttribute { data_type, string_value, binary_value }) in attributes {
         add_field(&mut md5, name.as_bytes());

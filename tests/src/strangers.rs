@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::settings::target_dir;
 
-/// A new, empty folder outside the repository, with `name` in its name. It is deleted on drop.
+/// Creates a new, empty folder outside the repository, with `name` in its name. It is deleted on drop.
 ///
 /// # Panics
 /// If the folder cannot be created.
@@ -32,13 +32,13 @@ pub fn copy_files(from: &Path, to: &Path) {
     }
 }
 
-/// The folder of the release's files.
+/// Returns the folder of the release's files.
 #[must_use]
 pub fn release_folder() -> PathBuf {
     target_dir().join("dist-for-tests")
 }
 
-/// A file of the release, by the start and the end of its name.
+/// Returns the release file whose name has this start and this end.
 ///
 /// # Panics
 /// If the file has not been packed, or if several match.
@@ -54,7 +54,7 @@ pub fn packed_file(start: &str, end: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// The code blocks of a page, each with its language and its contents.
+/// Returns the code blocks of a page, each with its language and its contents.
 pub fn code_blocks(page: &str) -> impl Iterator<Item = (&str, &str)> {
     page.split("\n```").skip(1).step_by(2).map(|block| block.split_once('\n').expect("a block has lines"))
 }

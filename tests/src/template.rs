@@ -29,13 +29,13 @@ impl Template {
         Self { resources, conditions, account: account.to_owned(), endpoint_url: endpoint_url.to_owned() }
     }
 
-    /// The resources of a type: logical ids, and properties with all references resolved.
+    /// Returns the resources of a type: logical ids, and properties with all references resolved.
     pub fn resources_by_type(&self, wanted: &str) -> impl Iterator<Item = (&str, Value)> {
         let found = self.resources.iter().filter(move |(_, resource)| resource["Type"] == wanted);
         found.map(|(id, resource)| (id.as_str(), self.resolve(&resource["Properties"])))
     }
 
-    /// Resolves all references and conditions of a value. CloudFormation's other functions are kept.
+    /// Resolves all references and conditions in a value. CloudFormation's other functions are kept.
     ///
     /// # Panics
     /// If the CDK does not write values of this form.
@@ -98,7 +98,7 @@ impl Template {
         }
     }
 
-    /// The URL that moto gives a queue of this name.
+    /// Returns the URL that moto gives a queue of this name.
     #[must_use]
     pub fn queue_url(&self, name: &str) -> String {
         format!("{}/{}/{name}", self.endpoint_url, self.account)
@@ -120,7 +120,7 @@ impl Template {
         }
     }
 
-    /// The name of a resource, or its logical id if the template sets no name.
+    /// Returns the name of a resource, or its logical id if the template sets no name.
     fn resource_name(&self, id: &str) -> String {
         let properties = &self.resources[id]["Properties"];
         let named = ["QueueName", "FunctionName"].into_iter().find_map(|member| properties[member].as_str());
@@ -128,7 +128,7 @@ impl Template {
     }
 }
 
-/// The placeholder of a member that is to be removed.
+/// Returns the placeholder for a member that is to be removed.
 fn no_value() -> Value {
     json!({ "Ref": "AWS::NoValue" })
 }

@@ -67,7 +67,7 @@ pub const QUICK_POLICY: &str =
 const FUNCTION_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl TopologySetup {
-    /// A setup whose message-processor has an HTTP target.
+    /// Returns a setup whose message-processor has an HTTP target.
     #[must_use]
     pub fn for_http_target(target: &str) -> Self {
         Self {
@@ -81,8 +81,8 @@ impl TopologySetup {
         }
     }
 
-    /// A setup whose handler, in this language, follows each message's `data.script` and writes its calls to the file
-    /// `journal`.
+    /// Returns a setup whose handler, in this language, follows each message's `data.script` and writes its calls to
+    /// the file `journal`.
     #[must_use]
     pub fn for_script(language: Language, journal: &Path) -> Self {
         let LambdaProgram { path: processor, variables } = language.scripted_program();
@@ -114,7 +114,7 @@ impl TestTopology {
         self.send_all(&bodies).await.try_into().expect("one id for each body")
     }
 
-    /// Like [`Self::send_batch`], for any number of bodies up to 10.
+    /// Sends any number of bodies up to 10, like [`Self::send_batch`].
     ///
     /// # Panics
     /// If the emulator refuses a message.
@@ -157,7 +157,7 @@ impl TestTopology {
     /// Waits until the three inner queues are empty.
     ///
     /// # Panics
-    /// After 15 minutes; the message has the depths of the queues and the log.
+    /// After 15 minutes; the message contains the depths of the queues and the log.
     pub async fn wait_until_settled(&self, running: &RunningTopology) {
         let give_up = Instant::now() + PATIENCE;
         let mut quiet = 0;
@@ -249,13 +249,13 @@ impl RunningTopology {
         self.pollers.shutdown().await;
     }
 
-    /// The three event source mappings.
+    /// Returns the three event source mappings.
     #[must_use]
     pub fn mappings(&self) -> [&EventSourceMapping; 3] {
         [&self.processor, &self.retrier, &self.annotator]
     }
 
-    /// All output and outcomes, for failure messages.
+    /// Returns all output and outcomes, for failure messages.
     #[must_use]
     pub fn full_log(&self) -> String {
         let mut log = String::new();

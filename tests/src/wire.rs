@@ -38,9 +38,9 @@ struct TapState {
     upstream: String,
     client: reqwest::Client,
     requests: Mutex<Vec<SqsRequest>>,
-    /// Part of the URL of the queue to which all sends fail.
+    /// Part of the URL of the queue for which all sends fail.
     failing_queue: Mutex<Option<String>>,
-    /// The number of sends since [`Tap::fail_sends_in_turn`]; `None`: no faults.
+    /// The number of sends since [`Tap::fail_sends_in_turn`]; `None` if there are no faults.
     faulty_sends: Mutex<Option<usize>>,
 }
 
@@ -81,7 +81,7 @@ impl Tap {
         Self { endpoint_url: format!("http://{address}"), state, server }
     }
 
-    /// The endpoint for `AWS_ENDPOINT_URL`.
+    /// Returns the endpoint for `AWS_ENDPOINT_URL`.
     #[must_use]
     pub fn endpoint_url(&self) -> &str {
         &self.endpoint_url
@@ -112,7 +112,7 @@ impl Tap {
         self.state.faulty_sends.lock().expect("no holder panics").take().unwrap_or(0)
     }
 
-    /// All requests, of any action.
+    /// Returns all requests, of any action.
     ///
     /// # Panics
     /// Never.
@@ -121,7 +121,7 @@ impl Tap {
         self.state.requests.lock().expect("no holder panics").clone()
     }
 
-    /// All entries of the batches that were sent to a queue.
+    /// Returns all entries of the batches that were sent to a queue.
     ///
     /// # Panics
     /// Never.
@@ -173,7 +173,7 @@ async fn pass_on(State(state): State<Arc<TapState>>, headers: HeaderMap, body: B
             let half = body.slice(..body.len() / 2);
             Body::from_stream(stream::iter([Ok(half), Err(io::Error::from(io::ErrorKind::ConnectionReset))]))
         }
-        SendFault::EntryFailed => Body::from(with_a_failed_entry(&body)),
+        SendFault::EntryFailed => Body::from(fail_first_entry(&body)),
     };
     (status, [(CONTENT_TYPE, content_type)], body).into_response()
 }
@@ -203,7 +203,7 @@ fn server_error() -> Response {
 }
 
 /// Moves the first successful entry of a batch's response to the failed entries.
-fn with_a_failed_entry(answer: &Bytes) -> String {
+fn fail_first_entry(answer: &Bytes) -> String {
     let mut answer: Value = serde_json::from_slice(answer).expect("SQS answers in JSON");
     if let Some(entry) = answer["Successful"].as_array_mut().filter(|entries| !entries.is_empty()) {
         let failed = json!([{"Id": entry.remove(0)["Id"], "Code": "InternalError", "SenderFault": false}]);

@@ -138,16 +138,16 @@ class Judged(unittest.TestCase):
         unknown = "unknown member"
         request = send_batch(edit=in_json(lambda body: body["Entries"][0].update(Delay=1)))
         self.assert_judged(request, "sqs", "SendMessageBatch", [(".Entries[0].Delay", unknown)])
-        request = subscribers(edit=in_cbor(lambda body: body.update(Colour="red")))
-        self.assert_judged(request, "eventbridgev2", "ListSubscribers", [(".Colour", unknown)])
+        request = subscribers(edit=in_cbor(lambda body: body.update(Color="red")))
+        self.assert_judged(request, "eventbridgev2", "ListSubscribers", [(".Color", unknown)])
         request = mapping(in_json(lambda body: body.update(Paused=True)))
         self.assert_judged(request, "lambda", "UpdateEventSourceMapping", [(".Paused", unknown)])
         request = publish(lambda body: body + b"&Topic=x")
         self.assert_judged(request, "sns", "Publish", [(".Topic", unknown)])
         request = put_object()
         request.query["acls"] = [""]
-        request.headers["x-amz-colour"] = "red"
-        found = [("?acls", "unknown query parameter"), ("x-amz-colour", "unknown header")]
+        request.headers["x-amz-color"] = "red"
+        found = [("?acls", "unknown query parameter"), ("x-amz-color", "unknown header")]
         self.assert_judged(request, "s3", "PutObject", found)
 
     def test_a_missing_member_is_found(self):

@@ -1,4 +1,4 @@
-//! Tests of the harness itself: it stops, replaces and interprets a function like Lambda and its event source mapping.
+//! Tests of the harness itself: it stops, replaces and interprets a function as Lambda and its event source mapping do.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -42,7 +42,7 @@ const DEAD: [(usize, &str); 4] = [
     (9, "INVALID_MESSAGE_FORMAT"),
 ];
 
-/// The body of message `n`.
+/// Returns the body of message `n`.
 fn sent_body(n: usize) -> String {
     match n {
         4 => nth_body(4).replace(r#"{"n":4}"#, "[4]"),
@@ -56,7 +56,7 @@ fn sent_attributes(n: usize) -> Attributes {
     if n == 5 || n == 9 { ten_attributes() } else { producer_attributes() }
 }
 
-/// The number of the message with this body.
+/// Returns the number of the message with this body.
 fn message_number(body: &str) -> usize {
     (0..10).find(|n| body == sent_body(*n) || body.contains(&nth_id(*n))).unwrap()
 }
@@ -291,7 +291,7 @@ impl DeployedLoop {
         self.target.processed.lock().unwrap().clone()
     }
 
-    /// The messages and error types of the final records, without duplicates.
+    /// Returns the messages and error types of the final records, without duplicates.
     fn dead_letters(&self) -> BTreeSet<(usize, &str)> {
         let error_type =
             |record| Attributes::get(record, ERROR_TYPE).and_then(Attribute::text).unwrap_or("UNANNOTATED");

@@ -1,4 +1,4 @@
-//! `cargo xtask bench`: measures figures as ratios, in one run.
+//! `cargo xtask bench`: measures performance, mostly as a ratio to an alternative measured in the same run.
 
 mod core;
 mod storms;

@@ -21,14 +21,14 @@ exit "$status"
 "#;
 
 /// A program that runs in the background. Dropping it ends the program with all its children.
-pub(crate) struct Beside {
+pub(crate) struct BackgroundProcess {
     child: Child,
     log: PathBuf,
     shown: String,
     started: Instant,
 }
 
-impl Beside {
+impl BackgroundProcess {
     /// Starts a CPU-bound program. Its output is kept in a file with this name under `target/beside/`.
     ///
     /// # Errors
@@ -78,7 +78,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for BackgroundProcess {
     fn drop(&mut self) {
         // If the program is still running, `wait` closes its standard input.
         let _ignored = self.child.wait();
@@ -92,7 +92,8 @@ mod tests {
     #[test]
     fn a_background_program_fails_as_in_the_foreground() {
         let mut shell = Command::new("sh");
-        let failed = Beside::start("a-failure", shell.args(["-c", "echo said; exit 3"])).unwrap().finish();
+        let failed =
+            BackgroundProcess::start("a-failure", shell.args(["-c", "echo said; exit 3"])).unwrap().finish();
         let TaskFailure(message) = failed.unwrap_err();
         assert_eq!(message, "sh -c echo said; exit 3 failed: exit status: 3");
         assert_eq!(fs::read_to_string(target_dir().join("beside/a-failure.log")).unwrap(), "said\n");
@@ -100,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_background_program_runs_at_low_priority() {
-        Beside::start("computes", &Command::new("nice")).unwrap().finish().unwrap();
+        BackgroundProcess::start("computes", &Command::new("nice")).unwrap().finish().unwrap();
         let printed = fs::read_to_string(target_dir().join("beside/computes.log")).unwrap();
         assert_eq!(printed, "19\n");
     }
@@ -109,7 +110,7 @@ mod tests {
     fn a_background_program_is_killed_when_the_run_ends_early() {
         let mut shell = Command::new("sh");
         // Two processes: the shell and its `sleep`.
-        let beside = Beside::start("left", shell.args(["-c", "sleep 600; echo never"])).unwrap();
+        let beside = BackgroundProcess::start("left", shell.args(["-c", "sleep 600; echo never"])).unwrap();
         let group = beside.child.id();
         let is_there = || {
             let mut signal = Command::new("sh");

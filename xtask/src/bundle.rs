@@ -32,8 +32,8 @@ pub(crate) fn bundle_functions(architecture: LambdaArchitecture) -> Result<(), T
     build_programs(architecture, &[], &FUNCTIONS)
 }
 
-/// Builds the floor, a minimal function with which the benchmark compares the others, with the same dependencies and
-/// features.
+/// Builds the floor, a minimal function with the same dependencies and features, to which the benchmark compares the
+/// others.
 ///
 /// # Errors
 /// See [`bundle_functions`].
@@ -41,8 +41,8 @@ pub(crate) fn bundle_floor(architecture: LambdaArchitecture) -> Result<(), TaskF
     build_programs(architecture, &["redeliver-floor"], &["floor"])
 }
 
-/// Builds the program whose instructions are counted, with the dependencies and features of the bundles, which have
-/// already been compiled if the bundles were built.
+/// Builds the program whose instructions are counted, with the same dependencies and features as the bundles. If the
+/// bundles were built, these dependencies are already compiled.
 ///
 /// # Errors
 /// See [`bundle_functions`].
@@ -63,13 +63,14 @@ fn build_programs(
     let mut build = Command::new(venv.join("bin/cargo-lambda"));
     build.args(["lambda", "build", "--profile", "bundle", "--locked"]);
     build.args(["--target", &format!("{}.{}", architecture.rust_target(), glibc::FOR_FUNCTIONS)]);
-    // Uses the workspace's profile with `panic = "unwind"`: cargo-lambda's own profile would abort.
+    // Uses the workspace's profile with `panic = "unwind"`: cargo-lambda's own profile would abort on a panic.
     build.args(["--disable-optimizations", "--skip-target-check"]);
     build.args(FUNCTIONS.map(|function| format!("--package={}", package_name(function))));
     build.args(packages.iter().map(|name| format!("--package={name}")));
     build.args(programs.iter().map(|name| format!("--bin={name}")));
     build.arg("--lambda-dir").arg(bundles_folder());
-    // A third of the cryptography consists of tables and variants for heavy traffic, which a function does not have.
+    // A third of the cryptography code consists of tables and variants for heavy traffic, which a function does not
+    // have.
     build.env("AWS_LC_SYS_SMALL", "1").env("RUSTFLAGS", reproducible_flags());
     run_command(build.current_dir(workspace_root()).env("PATH", path_with(&venv.join("bin"))?))?;
     programs.iter().try_for_each(|name| {
@@ -143,7 +144,7 @@ impl LambdaArchitecture {
     }
 }
 
-/// Returns the flags that make builds reproducible wherever Cargo keeps its crates, because panics contain file paths.
+/// Returns the flags that replace the path of Cargo's crates, which panics contain, so that builds are reproducible.
 pub(crate) fn reproducible_flags() -> String {
     let home = std::env::home_dir().unwrap_or_default();
     let cargo_home = env_variable("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);

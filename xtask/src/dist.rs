@@ -59,12 +59,14 @@ pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure>
     for artefact in if artefacts.is_empty() { all } else { artefacts } {
         match artefact {
             Artefact::Functions => {
-                each_bundle(|architecture| functions::pack_functions(&folder, architecture))?
+                pack_each_bundle(|architecture| functions::pack_functions(&folder, architecture))?
             }
             Artefact::CommandLine => command_line::pack_program(&folder, &command_line::build_program()?)?,
             Artefact::Image => image::pack_image(&folder, &command_line::build_program()?)?,
             Artefact::Construct => construct::build_construct(&folder)?,
-            Artefact::Template => each_bundle(|architecture| template::pack_template(&folder, architecture))?,
+            Artefact::Template => {
+                pack_each_bundle(|architecture| template::pack_template(&folder, architecture))?
+            }
         }
     }
     write_sums(&folder)
@@ -75,7 +77,7 @@ pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure>
 ///
 /// # Errors
 /// See [`build_artefacts`].
-pub(crate) fn for_tests() -> Result<(), TaskFailure> {
+pub(crate) fn pack_for_tests() -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist-for-tests");
     let _might_not_exist = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
@@ -93,7 +95,7 @@ pub(crate) fn for_tests() -> Result<(), TaskFailure> {
 
 /// Builds and packs the functions for each architecture that Rust can build for on this machine, one after the other in
 /// the same folder. This machine's architecture comes last, because the tests use its functions.
-fn each_bundle(
+fn pack_each_bundle(
     mut pack: impl FnMut(LambdaArchitecture) -> Result<(), TaskFailure>,
 ) -> Result<(), TaskFailure> {
     for architecture in [LambdaArchitecture::HOST.other(), LambdaArchitecture::HOST] {

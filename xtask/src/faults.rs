@@ -8,7 +8,7 @@ use crate::copy::{copy_all, renew_copy, set_version};
 use crate::faults::bugs::{Bug, read_bugs};
 use crate::faults::edit::{Planted, plant_bugs};
 use crate::tools::{
-    TaskFailure, cargo_command, read_file, render_command, run_command, side_by_side, target_dir,
+    TaskFailure, cargo_command, map_in_parallel, read_file, render_command, run_command, target_dir,
     workspace_root, write_file,
 };
 
@@ -94,7 +94,7 @@ fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
     let mut missed = Vec::new();
     // A failure that occurs without any bug would be attributed to every bug.
     let mut seeds: BTreeSet<u64> = (1..=20).collect();
-    let caught = side_by_side(bugs, find_failing_seed);
+    let caught = map_in_parallel(bugs, find_failing_seed);
     for (Bug { name, what, seed: likely, .. }, caught) in bugs.iter().zip(caught) {
         match caught? {
             Some(Caught { seed, rule }) => {
@@ -108,7 +108,7 @@ fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
         }
     }
     let seeds: Vec<_> = seeds.into_iter().collect();
-    for found in side_by_side(&seeds, |seed| run_seeds("", *seed, 1)) {
+    for found in map_in_parallel(&seeds, |seed| run_seeds("", *seed, 1)) {
         if let Some(Caught { seed, rule }) = found? {
             return Err(TaskFailure(format!(
                 "without any active bug, the simulator fails with seed {seed}: {rule}"

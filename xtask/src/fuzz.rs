@@ -8,7 +8,8 @@ use crate::tools::{
     TaskFailure, cargo_command, command_output, env_variable, run_command, target_dir, workspace_root,
 };
 
-/// The total wall-clock time of all targets. In a run of all tests, the end-to-end tests take longer, and mostly wait.
+/// The total wall-clock time of all targets. In a run of all tests, the end-to-end tests run meanwhile; they take
+/// longer, and mostly wait.
 const SECONDS: u64 = 180;
 /// The wall-clock limit for one input. Even on a busy machine, an input that takes longer never ends.
 const HANG: &str = "-timeout=300";

@@ -86,7 +86,7 @@ mod tests {
 
     use super::*;
 
-    /// Macros that generate a test from each of their lines, which contains a name, optionally followed by its subject.
+    /// Macros that generate a test from each line: a name, optionally followed by its subject.
     const LISTS: [&str; 2] = ["in_language!(", "variants! {"];
 
     /// Collects the names of all tests in the Rust sources below a directory: functions with a test attribute in the

@@ -5,14 +5,14 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::bundle::bundle_costs;
-use crate::tools::{TaskFailure, command_output, side_by_side};
+use crate::tools::{TaskFailure, command_output, map_in_parallel};
 
 /// The limit for one retry of a message of 1 KiB, from the received record to the re-sent message: 74,000 with rustc
 /// 1.95.0, plus 10 %.
 const RETRY_MAX: u64 = 81_400;
 /// The limit for one hostile message, response or event: 133 ms on a core at 3 GHz with two and a half instructions per
-/// cycle. A message that takes a second there takes seven in a small function, and the other nine messages of its batch
-/// are received again.
+/// cycle. A message that takes a second on that core takes seven in a small function, and the other nine messages of
+/// its batch are received again.
 const HOSTILE_MAX: u64 = 1_000_000_000;
 /// The option that counts the functions of `tests/costs/src/main.rs` whose names end with `_counted`, including all
 /// callees.
@@ -44,7 +44,7 @@ pub(crate) fn check_counts() -> Result<(), TaskFailure> {
     if cases.len() == 1 {
         return Err(TaskFailure("the program `costs` lists no hostile messages".to_owned()));
     }
-    let counts = side_by_side(&cases, |(arguments, ..)| count_instructions(&program, arguments));
+    let counts = map_in_parallel(&cases, |(arguments, ..)| count_instructions(&program, arguments));
     let mut worse = Vec::new();
     println!("{:>12} {:>8}", "instructions", "ms");
     for ((arguments, milliseconds, limit), counted) in cases.into_iter().zip(counts) {

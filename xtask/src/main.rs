@@ -189,7 +189,7 @@ fn main() -> ExitCode {
         XtaskCommand::Stack => test::run_stack_tests(),
         XtaskCommand::E2e { arguments } => test::end_to_end(&arguments),
         XtaskCommand::Fuzz(arguments) => fuzz::run_fuzzers(&arguments),
-        XtaskCommand::Runtimes => test::run_runtime_tests(),
+        XtaskCommand::Runtimes => test::build_runtimes(),
         XtaskCommand::Bundle { x86_64: false } => bundle_functions(LambdaArchitecture::Arm64),
         XtaskCommand::Bundle { x86_64: true } => bundle_functions(LambdaArchitecture::X86_64),
         XtaskCommand::Dist { artefacts } => dist::build_artefacts(&artefacts),

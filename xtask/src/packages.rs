@@ -16,7 +16,7 @@ const PUBLIC: [&str; 5] = [
 ];
 
 /// Builds each public crate from its own tarball, as crates.io would serve it. This takes five minutes of processor
-/// time, because a user's build has other features than the workspace's.
+/// time, because a user's build has different features from the workspace's.
 ///
 /// # Errors
 /// A file or a version is missing.
@@ -87,7 +87,7 @@ impl PackageMetadata {
     }
 }
 
-/// Parses a version. `1.94` is `1.94.0`.
+/// Parses a version. `1.94` means `1.94.0`.
 fn parse_version(text: &str) -> [u32; 3] {
     let mut parts = text.split('.').map(|part| part.parse().unwrap_or(0));
     std::array::from_fn(|_| parts.next().unwrap_or(0))

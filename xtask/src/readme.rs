@@ -49,7 +49,7 @@ mod tests {
     use super::shell_commands;
 
     #[test]
-    fn only_shell_blocks_hold_commands() {
+    fn only_commands_in_shell_blocks_are_returned() {
         let markdown = "cargo run 0\n```sh\ncargo run 1\necho\ncargo run 2\n```\ncargo run 3\n```text\ncargo run 4\n```\n";
         assert_eq!(shell_commands(markdown, "cargo run "), ["cargo run 1", "cargo run 2"]);
     }

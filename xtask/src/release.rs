@@ -27,7 +27,7 @@ pub(crate) fn release_notes(tag: &str) -> Result<(), TaskFailure> {
 /// Checks that all packages have the same version.
 ///
 /// # Errors
-/// The first package with another version.
+/// A package has another version.
 pub(crate) fn check_versions() -> Result<(), TaskFailure> {
     for path in PACKAGES {
         let manifest: ReleasedPackage =

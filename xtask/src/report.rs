@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::Deserialize;
 
-use crate::beside::Beside;
+use crate::beside::BackgroundProcess;
 use crate::tools::{TaskFailure, is_ci, now, processor_time, target_dir, workspace_root};
 
 /// The steps of a run so far.
@@ -60,7 +60,11 @@ impl StepReport {
     }
 
     /// Waits for a step that ran in the background.
-    pub(crate) fn finish_beside(&mut self, name: &'static str, beside: Beside) -> Result<(), TaskFailure> {
+    pub(crate) fn finish_background_step(
+        &mut self,
+        name: &'static str,
+        beside: BackgroundProcess,
+    ) -> Result<(), TaskFailure> {
         println!("\n=== {name}");
         let (start, processor_start) = (now(), processor_time());
         let done = beside.finish();
@@ -81,8 +85,7 @@ impl StepReport {
     }
 
     /// Prints the steps with their times, and the skips of this run and of the tests themselves. Tests fail on skips
-    /// that
-    /// `tests/known-skips.toml` does not list.
+    /// that `tests/known-skips.toml` does not list.
     pub(crate) fn print_summary(&self) {
         println!("\n=== steps, with elapsed and processor time");
         for ReportedStep { name, time, processor_time, succeeded } in &self.steps {

@@ -1,5 +1,5 @@
-//! Size limits of the bundles. Lambda fetches a bundle for each new execution environment, and reads all of it at the
-//! start.
+//! Size limits of the bundles. Lambda fetches a bundle for each new execution environment, and reads all of it at
+//! startup.
 
 use std::fs;
 

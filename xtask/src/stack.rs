@@ -49,10 +49,10 @@ fn cdk_command(arguments: &[String]) -> Result<Command, TaskFailure> {
     let here =
         std::env::current_dir().map_err(|error| TaskFailure(format!("the current directory: {error}")))?;
     let mut cdk = STACK.command("node");
-    // npm's newest `aws-cdk` was published by accident and does not work: do not recommend it.
+    // npm's newest `aws-cdk` was published by accident and does not work, so the CDK must not recommend it.
     cdk.arg("node_modules/aws-cdk/bin/cdk").args(arguments).env("CDK_DISABLE_VERSION_CHECK", "true");
     if arguments.first().is_some_and(|command| command == "bootstrap") {
-        // `bootstrap` needs no stack, and ours would require its target.
+        // `bootstrap` needs no stack, and our app would require a target.
         cdk.args(["--app", ""]);
     }
     // Paths in context values are relative to this folder.
@@ -93,7 +93,7 @@ fn lint_template(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskFa
     )?;
     let mut sam = Command::new(venv.join("bin/sam"));
     sam.args(["validate", "--lint", "--template"]).arg(&template);
-    // SAM keeps files in its home and asks PyPI for a newer version, which a test must not do.
+    // SAM stores files in the home directory and asks PyPI for a newer version, which a test must not do.
     sam.env("HOME", templates).env("SAM_CLI_TELEMETRY", "0").env("HTTPS_PROXY", "http://127.0.0.1:9");
     run_command(&mut sam)
 }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::report::StepReport;
-use crate::tools::{TaskFailure, cargo_command, command_output, run_command, side_by_side, workspace_root};
+use crate::tools::{
+    TaskFailure, cargo_command, command_output, map_in_parallel, run_command, workspace_root,
+};
 use crate::venv::Python;
 
 /// Checks the licences, bans, duplicates and sources of all crates, and that no crate is compiled twice.
@@ -45,7 +47,7 @@ fn check_features() -> Result<(), TaskFailure> {
     let names = members.iter().filter_map(|line| line.split(' ').next());
     selections.extend(names.map(|name| vec!["--package", name, "--edges", "normal,build,dev"]));
     let mut twice = BTreeSet::new();
-    for found in side_by_side(&selections, |arguments| selected_features(arguments)) {
+    for found in map_in_parallel(&selections, |arguments| selected_features(arguments)) {
         twice.extend(found?.into_iter().filter(|line| !workspace.contains(line)));
     }
     if twice.is_empty() {

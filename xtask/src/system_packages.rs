@@ -27,7 +27,7 @@ const NEEDS: [Need; 10] = [
     Need { programs: &[&["valgrind", "--version"]], packages: &["valgrind"] },
     Need { programs: &[&["umoci", "--version"]], packages: &["ca-certificates", "umoci"] },
     Need { programs: &[&["curl", "--version"]], packages: &["curl"] },
-    // With xz, aws-lambda-ric's npm package unpacks the sources that it builds.
+    // aws-lambda-ric's npm package uses xz to unpack the sources that it builds.
     Need { programs: &[&["xz", "--version"]], packages: &["xz-utils"] },
 ];
 

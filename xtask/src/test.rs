@@ -6,7 +6,7 @@ use std::process::Command;
 
 use clap::ValueEnum;
 
-use crate::beside::Beside;
+use crate::beside::BackgroundProcess;
 use crate::bundle::{LambdaArchitecture, bundle_functions};
 use crate::containers;
 use crate::dist;
@@ -35,8 +35,8 @@ use crate::workflows;
 /// features, so nothing is compiled twice.
 const TEST_BUILD: [&str; 7] =
     ["build", "--workspace", "--lib", "--bins", "--tests", "--examples", "--test=end_to_end"];
-/// The number of queue changes that fresh seeds must check: the same amount of work on a busy machine.
-/// docs/guarantees/tests.md shows it.
+/// The number of queue changes that fresh seeds must check, so that a busy machine does the same amount of work as an
+/// idle one. docs/guarantees/tests.md shows this number.
 pub(crate) const SIMULATION_CHANGES: u32 = 1_000_000;
 /// The number of queue changes with `--quick`.
 const QUICK_SIMULATION_CHANGES: u32 = 150_000;
@@ -94,10 +94,10 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.required()?;
     npm::CONSOLE.install()?;
-    run_runtime_tests()?;
+    build_runtimes()?;
     bundle_functions(LambdaArchitecture::HOST)?;
     run_command(&mut cargo_command(&TEST_BUILD))?;
-    dist::for_tests()?;
+    dist::pack_for_tests()?;
     judged::forget_requests()?;
     run_command(
         raise_test_threads(&mut cargo_command(&["test", "--workspace", "--test", "end_to_end", "--"]))
@@ -115,21 +115,22 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
         report.run_step("words", words::check_words)?;
     }
     // Clippy runs while the Python and Node.js packages are fetched one by one.
-    let clippy =
-        is_selected(TestPart::Lints).then(|| Beside::start("lints", &clippy_command())).transpose()?;
+    let clippy = is_selected(TestPart::Lints)
+        .then(|| BackgroundProcess::start("lints", &clippy_command()))
+        .transpose()?;
     let needs_packages = [TestPart::Lints, TestPart::Stack, TestPart::EndToEnd].into_iter().any(is_selected);
     let packages = if needs_packages { TestPackages::set_up(report)? } else { TestPackages::NOT_NEEDED };
     if is_selected(TestPart::Lints) {
         check_published(report, &packages)?;
     }
     let site = is_selected(TestPart::Lints)
-        .then(|| Beside::start("docs", &task_command(&this_program, &["docs"])))
+        .then(|| BackgroundProcess::start("docs", &task_command(&this_program, &["docs"])))
         .transpose()?;
     let end_to_end = is_selected(TestPart::EndToEnd)
         .then(|| EndToEnd::start(report, &packages, &this_program))
         .transpose()?;
     if let Some(clippy) = clippy {
-        report.finish_beside("lints (in the background)", clippy)?;
+        report.finish_background_step("lints (in the background)", clippy)?;
         report.run_step("lints of the end-to-end tests", || run_command(&mut end_to_end_clippy_command()))?;
         match fuzz::require_compiler() {
             Ok(()) => report.run_step("lints of the fuzzer", || run_command(&mut fuzzer_clippy_command()))?,
@@ -148,7 +149,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
         report.run_step("README commands", readme::run_commands)?;
     }
     if let Some(site) = site {
-        report.finish_beside("docs as a site (in the background)", site)?;
+        report.finish_background_step("docs as a site (in the background)", site)?;
         check_links(report, &packages.python)?;
         report.run_step("documentation", || {
             run_command(doc_command().env("RUSTDOCFLAGS", "--deny warnings"))
@@ -157,7 +158,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
     if is_selected(TestPart::Stack) {
         stack_tests(report, &packages)?;
     }
-    // Linking uses one processor: while the last bundle is linked, the searches use the other.
+    // Linking uses one processor, so the searches can use the others while the last bundle is linked.
     let mut searches = if is_selected(TestPart::Search) { start_search(&this_program)? } else { Vec::new() };
     let end_to_end = end_to_end.map(|started| started.finish_bundles(report)).transpose()?;
     if is_selected(TestPart::Search) {
@@ -166,7 +167,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
     if let Some(end_to_end) = end_to_end {
         end_to_end.run_end_to_end(report, &packages)?;
     }
-    searches.into_iter().try_for_each(|(name, step)| report.finish_beside(name, step))
+    searches.into_iter().try_for_each(|(name, step)| report.finish_background_step(name, step))
 }
 
 /// The Python environment and the Node.js packages of the tests.
@@ -228,25 +229,26 @@ fn clippy_command() -> Command {
     cargo_command(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
 }
 
-/// `--all-targets` omits a target with `test = false`, and Cargo then ignores `--test`.
+/// Returns the Clippy command for the end-to-end tests: `--all-targets` omits a target with `test = false`, and Cargo
+/// then ignores `--test`.
 fn end_to_end_clippy_command() -> Command {
     cargo_command(&["clippy", "--workspace", "--test", "end_to_end", "--", "--deny", "warnings"])
 }
 
-/// `--all-targets` omits a target whose required features are off.
+/// Returns the Clippy command for the fuzzer: `--all-targets` omits a target whose required features are off.
 fn fuzzer_clippy_command() -> Command {
     let fuzzer = ["clippy", "--bin", "fuzz", "--features", "redeliver-fuzz/libfuzzer"];
     cargo_command(&[&fuzzer[..], &["--", "--deny", "warnings"]].concat())
 }
 
-/// Documents all crates. With the examples, Cargo selects the features of the tests, whose dependencies the lints have
-/// already compiled.
+/// Returns the command that documents all crates. With the examples, Cargo selects the features of the tests, whose
+/// dependencies the lints have already compiled.
 fn doc_command() -> Command {
     cargo_command(&["doc", "--workspace", "--no-deps", "--lib", "--bins", "--examples"])
 }
 
-/// The unit tests without redeliver-costs: `--lib` would include its library, whose modules from crates/aws are tested
-/// there.
+/// The unit tests without redeliver-costs: `--lib` would include its library, which contains modules of crates/aws
+/// that are tested there.
 const UNIT_TESTS: [&str; 6] = ["test", "--workspace", "--exclude", "redeliver-costs", "--lib", "--bins"];
 /// The tests that `cargo test` runs in a fresh clone.
 const PLAIN_TESTS: [&str; 7] =
@@ -269,8 +271,8 @@ fn count_instructions(report: &mut StepReport) -> Result<(), TaskFailure> {
 
 /// The background builds of the programs that the end-to-end tests run; `None` if skipped.
 struct EndToEnd {
-    runtimes: Option<Beside>,
-    bundles: Option<Beside>,
+    runtimes: Option<BackgroundProcess>,
+    bundles: Option<BackgroundProcess>,
 }
 
 impl EndToEnd {
@@ -286,7 +288,7 @@ impl EndToEnd {
 
     fn finish_bundles(self, report: &mut StepReport) -> Result<Self, TaskFailure> {
         if let Some(bundles) = self.bundles {
-            report.finish_beside("bundles (in the background)", bundles)?;
+            report.finish_background_step("bundles (in the background)", bundles)?;
             report.run_step("sizes of the bundles", sizes::check_sizes)?;
             count_instructions(report)?;
         }
@@ -295,11 +297,14 @@ impl EndToEnd {
 
     fn run_end_to_end(self, report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
         if packages.require_both().is_ok() {
-            report.run_step("release artefacts", dist::for_tests)?;
+            report.run_step("release artefacts", dist::pack_for_tests)?;
         }
         let has_runtimes = self.runtimes.is_some();
         if let Some(runtimes) = self.runtimes {
-            report.finish_beside("AWS's runtimes for Node.js, Java and Go (in the background)", runtimes)?;
+            report.finish_background_step(
+                "AWS's runtimes for Node.js, Java and Go (in the background)",
+                runtimes,
+            )?;
         }
         system_tests(report, packages, has_runtimes)
     }
@@ -311,7 +316,7 @@ fn start_bundles(
     report: &mut StepReport,
     python: &Python,
     this_program: &Path,
-) -> Result<Option<Beside>, TaskFailure> {
+) -> Result<Option<BackgroundProcess>, TaskFailure> {
     if let Python::Unavailable(remedy) = python {
         report.skip_step("bundles", remedy)?;
         return Ok(None);
@@ -326,7 +331,7 @@ fn start_bundles(
         LambdaArchitecture::Arm64 => &["bundle"][..],
         LambdaArchitecture::X86_64 => &["bundle", "--x86-64"],
     };
-    Beside::start("bundles", &task_command(this_program, host)).map(Some)
+    BackgroundProcess::start("bundles", &task_command(this_program, host)).map(Some)
 }
 
 /// Starts the build of AWS's Node.js runtime, which takes a minute, and of the functions in Java and Go.
@@ -334,19 +339,19 @@ fn start_runtimes(
     report: &mut StepReport,
     packages: &TestPackages,
     this_program: &Path,
-) -> Result<Option<Beside>, TaskFailure> {
+) -> Result<Option<BackgroundProcess>, TaskFailure> {
     if let Err(remedy) = packages.require_both().and_then(|_| npm::require_compiler()) {
         report.skip_step("functions in Node.js, Java and Go, in AWS's runtimes", remedy)?;
         return Ok(None);
     }
-    Beside::start("runtimes", &task_command(this_program, &["runtimes"])).map(Some)
+    BackgroundProcess::start("runtimes", &task_command(this_program, &["runtimes"])).map(Some)
 }
 
 /// Runs `cargo xtask runtimes`.
 ///
 /// # Errors
 /// A tool is missing, or npm, Maven or Go fails.
-pub(crate) fn run_runtime_tests() -> Result<(), TaskFailure> {
+pub(crate) fn build_runtimes() -> Result<(), TaskFailure> {
     functions::JAVA.build_if_changed()?;
     functions::GO.build_if_changed()?;
     venv::set_up(&venv::TESTS)?.require_environment()?;
@@ -396,11 +401,11 @@ fn stack_tests(report: &mut StepReport, packages: &TestPackages) -> Result<(), T
 }
 
 /// A running search: its name in the report and its process.
-type Search = (&'static str, Beside);
+type Search = (&'static str, BackgroundProcess);
 
 fn start_search(this_program: &Path) -> Result<Vec<Search>, TaskFailure> {
-    let planted = Beside::start("planted", &task_command(this_program, &["faults", "--planted"]))?;
-    let fresh_seeds = Beside::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
+    let planted = BackgroundProcess::start("planted", &task_command(this_program, &["faults", "--planted"]))?;
+    let fresh_seeds = BackgroundProcess::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
     Ok(vec![
         ("bugs planted for the simulator (in the background)", planted),
         ("simulation of fresh seeds (in the background)", fresh_seeds),
@@ -414,7 +419,7 @@ fn start_fuzzing(report: &mut StepReport, this_program: &Path) -> Result<Option<
         report.skip_step("fuzzing", &remedy)?;
         return Ok(None);
     }
-    let fuzzing = Beside::start("fuzzing", &task_command(this_program, &["fuzz"]))?;
+    let fuzzing = BackgroundProcess::start("fuzzing", &task_command(this_program, &["fuzz"]))?;
     Ok(Some(("fuzzing (in the background)", fuzzing)))
 }
 

@@ -91,7 +91,7 @@ pub(crate) fn command_output(command: &mut Command) -> Result<String, TaskFailur
 }
 
 /// Runs `work` on each item, as many at a time as there are processors. Returns the results in the order of the items.
-pub(crate) fn side_by_side<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
+pub(crate) fn map_in_parallel<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     let next = Mutex::new(items.iter().enumerate());
     let done = Mutex::new(Vec::with_capacity(items.len()));
     let worker = || {
@@ -124,7 +124,7 @@ mod tests {
     use std::process::Command;
     use std::time::Duration;
 
-    use super::{processor_time, run_command, side_by_side};
+    use super::{map_in_parallel, processor_time, run_command};
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn each_item_is_processed_once_and_results_keep_their_order() {
         let items: Vec<u32> = (0..1000).collect();
-        let results = side_by_side(&items, |item| item * 2);
+        let results = map_in_parallel(&items, |item| item * 2);
         assert_eq!(results, (0..1000).map(|item| item * 2).collect::<Vec<_>>());
-        assert_eq!(side_by_side(&[], |item: &u32| *item), [0; 0]);
+        assert_eq!(map_in_parallel(&[], |item: &u32| *item), [0; 0]);
     }
 }

@@ -120,7 +120,7 @@ impl Words {
             in_docs = docs.is_some();
             for rule in self.rules.iter().filter(|_| is_candidate(number)) {
                 let searched = if rule.is_doc_rule { first_of_docs.unwrap_or_default() } else { line };
-                if let Some(words) = rule.first_in(searched) {
+                if let Some(words) = rule.first_match(searched) {
                     found.push(format!("{path}:{number}: \"{words}\": write {}", rule.instead));
                 }
             }
@@ -130,7 +130,7 @@ impl Words {
 }
 
 impl WordRule {
-    fn first_in(&self, text: &str) -> Option<String> {
+    fn first_match(&self, text: &str) -> Option<String> {
         let text = self.except.as_ref().map_or(text.into(), |except| except.replace_all(text, ""));
         self.words.find(&text).map(|found| found.as_str().to_owned())
     }

@@ -38,11 +38,11 @@ export interface StrategyDefinition {
   /** Variables of the message-processor with common names, which a user's function must leave to this strategy. */
   readonly reservedVariables: readonly string[];
 
-  /** Returns problems of props that the strategy does not support. */
+  /** Returns problems with props that the strategy does not support. */
   propProblems(props: NormalizedProps): string[];
-  /** Returns problems of numbers that are out of range. */
+  /** Returns problems with numbers that are out of range. */
   rangeProblems(plan: Plan): string[];
-  /** Returns problems of a plan that has valid numbers and a valid policy but exceeds limits of SQS. */
+  /** Returns problems with a plan that has valid numbers and a valid policy but exceeds limits of SQS. */
   planProblems(plan: Plan): string[];
 
   /** Creates the queues and the functions, with their alarms and graphs. */

@@ -13,17 +13,17 @@ const { SUM } = cloudwatch.Stats;
 /** Hands failed messages off to another function, which re-sends them with a delay. */
 export const delayedResend: StrategyDefinition = {
   isFifo: false,
-  // 1. AWS recommends at least 5, so that messages do not end up unprocessed in a DLQ that nothing reads. This DLQ has
-  // a reader, which schedules the next retry; more receives would be unscheduled retries, one visibility timeout apart.
-  // Throttled receives are rare, since the event source mapping has its own maxConcurrency. They spend one of
-  // max_redrives, but no attempt.
+  // The default is 1. AWS recommends at least 5, so that messages do not end up unprocessed in a DLQ that nothing
+  // reads. This DLQ has a reader, which schedules the next retry; more receives would be unscheduled retries, one
+  // visibility timeout apart. Throttled receives are rare, since the event source mapping has its own maxConcurrency.
+  // They spend one of max_redrives, but no attempt.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
   defaultPolicy: {},
   // Without long delays, the alarm on message age could not distinguish retries that outlast the retention from stuck
   // messages. With long delays, its threshold includes the longest expected age.
   mayOutlastRetention: (policy) => policy.long_delays === true,
   // Regardless of the backoff, a hold, a redrive or a target's Retry-After can delay a re-sent message this long, and
-  // the delay counts towards the retention. The rest is for receiving the message.
+  // the delay counts towards the retention. The rest of the retention is for receiving the message.
   minRetention: {
     seconds: DELAY_SECONDS_MAX / RETENTION_SHARE,
     why: `a re-sent message may be delayed there for ${DELAY_SECONDS_MAX} s`,

@@ -51,7 +51,7 @@ export function hidingProcessor(plan: Plan, source: sqs.IQueue, annotation: sqs.
   };
 }
 
-/** @param advice the recommended action, as a sentence. */
+/** Returns the alarm on the number of messages in flight. `advice` is the recommended action, as a sentence. */
 export function inFlight(source: sqs.IQueue, advice: string): Alarm {
   return {
     name: 'source-queue-in-flight',

@@ -28,7 +28,7 @@ const LOOK_AHEAD = 120_000;
 /** Concurrent invocations for the source queue's DLQ, which is usually empty: the minimum that a mapping accepts. */
 const SOURCE_DLQ_CONCURRENCY = 2;
 
-/** The variable that determines how attempts are counted: only in batches of one is every receive a call. */
+/** The variable that determines how attempts are counted: a receive is always a call only in batches of one. */
 const BATCH_SIZE = 'BATCH_SIZE';
 
 /**

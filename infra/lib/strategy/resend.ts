@@ -105,7 +105,7 @@ function createFailedMessageProcessor(
       ...messageEnvironment(props),
     },
   });
-  // It also sends to its own queue, on which messages with long delays hop.
+  // It also sends to its own queue, through which messages with long delays hop.
   allowSend(failedMessageProcessor, plan.encryptionKey, annotation, ...(policy.long_delays ? [intermediateDlq] : []));
   failedMessageProcessor.addEventSource(innerEventSource(intermediateDlq, plan));
   return failedMessageProcessor;

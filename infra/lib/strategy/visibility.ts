@@ -14,17 +14,20 @@ import { blockProblems } from './policy-problems';
 
 /**
  * Receives in addition to the retries, for throttles and for invocations that could not give the message up. After
- * these, SQS moves the message without a reason.
+ * these receives, SQS moves the message without a reason.
  */
 const SPARE_RECEIVES = 10;
-/** SQS omits messages with more receives from a queue's age ("Available CloudWatch metrics for Amazon SQS"). */
+/**
+ * SQS omits messages with more receives from the age of the oldest message ("Available CloudWatch metrics for Amazon
+ * SQS").
+ */
 const RECEIVES_IN_AGE = 3;
 
 /** Keeps failed messages on the source queue, hidden until their retry. */
 export const visibility: StrategyDefinition = {
   isFifo: false,
   maxReceiveCount: (_, policy) => maxAttempts(policy) + SPARE_RECEIVES,
-  // Off, since each receive is an attempt, even of a held message.
+  // Off, since each receive counts as an attempt, even that of a held message.
   defaultPolicy: { circuit_breaker: false },
   // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
@@ -91,7 +94,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     finalDlqAnnotator,
     schedulers: [messageProcessor],
     alarms: [
-      // The age reported by SQS includes the first retries.
+      // The age reported by SQS includes the delays of the first retries.
       waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),
       waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       inFlight(source, 'Check the target; shorten the delays, or use strategy delayed-resend or direct-resend.'),

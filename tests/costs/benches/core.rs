@@ -1,5 +1,5 @@
 //! Measures the time of one message in the core, from its received body to the re-sent body, and compares it with
-//! `serde_json` skimming the same body. `cargo xtask bench core` runs it in rounds and prints the ratios.
+//! `serde_json` skimming the same body. `cargo xtask bench core` runs the benchmark in rounds and prints the ratios.
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput};
 use redeliver_costs::workload::{self, Operation, Workload, WorkloadCase};
@@ -12,7 +12,7 @@ fn main() {
 fn measure(criterion: &mut Criterion) {
     let workload = Workload::default();
     let mut group = criterion.benchmark_group("core");
-    group.sampling_mode(SamplingMode::Flat); // short samples, so few are interrupted
+    group.sampling_mode(SamplingMode::Flat); // short samples are rarely interrupted
     for WorkloadCase { name, operation, record } in workload.cases() {
         let body = record.body.as_str();
         group.throughput(Throughput::Bytes(body.len() as u64));

@@ -1,4 +1,4 @@
-//! The decoders of `crates/aws` that do not use the AWS SDK, compiled without the rest of the crate.
+//! The decoders in `crates/aws` that do not use the AWS SDK, compiled without the rest of the crate.
 #![expect(unreachable_pub, dead_code, reason = "public or used in its crate, not here")]
 
 #[path = "../../../crates/aws/src/received.rs"]

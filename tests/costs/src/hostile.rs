@@ -19,9 +19,9 @@ use redeliver_core::message::{Attribute, Attributes};
 
 use crate::published::{ITEMS, PLACES, SchemaPlace};
 
-/// The largest message of SQS ("Amazon SQS message quotas").
+/// The maximum size of an SQS message ("Amazon SQS message quotas").
 const MESSAGE_BYTES: usize = 1 << 20;
-/// Slightly below the maximum for messages with a schema.
+/// A number of JSON values slightly below the limit for messages with a schema.
 const CHECKED_VALUES: usize = 99_000;
 const HEAD: &str = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01"},"data":"#;
 
@@ -42,7 +42,7 @@ impl HostileCase {
         Self { message: message.to_owned(), place: String::new(), make: Box::new(make) }
     }
 
-    /// A message with `value` at this place.
+    /// Creates a case for a message with `value` at this place.
     fn at_place(message: &str, place: &'static SchemaPlace, value: impl Fn() -> String + 'static) -> Self {
         let make = move || {
             let schema = DataSchema::new(place.schema_text())
@@ -57,7 +57,7 @@ impl HostileCase {
         Self { place, ..self }
     }
 
-    /// The name under which the case is counted.
+    /// Returns the name under which the case is counted.
     pub fn name(&self) -> String {
         if self.place.is_empty() {
             self.message.clone()
@@ -72,7 +72,7 @@ impl HostileCase {
 }
 
 impl HostileReading {
-    /// `read` does all of the work on this input.
+    /// Creates a reading of this input. `read` must do all of the work.
     fn new<I: 'static, O>(input: I, read: impl Fn(&I) -> O + 'static) -> Self {
         Self(Box::new(move || drop(black_box(read(black_box(&input))))))
     }
@@ -82,7 +82,7 @@ impl HostileReading {
         Self::new((schema, body), |(schema, body)| drop(black_box(schema.parse_envelope(body))))
     }
 
-    /// A message whose `metadata` has an id and these members.
+    /// Creates a reading of a message whose `metadata` has an id and these members.
     fn with_metadata(members: &str) -> Self {
         let id = r#""message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
         Self::for_body(MessageSchema::default(), format!(r#"{{"metadata":{{{id},{members}}},"data":{{}}}}"#))
@@ -94,13 +94,13 @@ impl HostileReading {
         })
     }
 
-    /// Reads the input once, like the real programs.
+    /// Reads the input once, as the real programs do.
     pub fn read(&self) {
         (self.0)();
     }
 }
 
-/// All cases, grouped by reader.
+/// Returns all cases, grouped by reader.
 pub fn all_cases() -> Vec<HostileCase> {
     let mut cases = by_published_schemas();
     cases.extend(reader_cases());
@@ -122,7 +122,7 @@ fn by_published_schemas() -> Vec<HostileCase> {
 
 type MakeValue = fn() -> String;
 
-/// Hostile values of 1 MiB, or smaller ones that are as expensive.
+/// Returns hostile values of 1 MiB, or smaller ones that are as expensive.
 fn hostile_values() -> Vec<(&'static str, MakeValue)> {
     vec![
         ("more values than are checked", || format!("[{}]", filled_value(|_| "0".to_owned()))),
@@ -229,7 +229,7 @@ fn test_annotation() -> Annotation {
     }
 }
 
-/// As many parts as fit in a message.
+/// Returns as many parts as fit in a message.
 fn filled_value(part: impl Fn(usize) -> String) -> String {
     filled_up_to(MESSAGE_BYTES - 500, part)
 }
@@ -247,12 +247,12 @@ fn filled_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
     filled
 }
 
-/// An array with as many items as a schema's limit allows.
+/// Returns an array with as many items as a message with a schema may have.
 fn fill_array(item: impl Fn(usize) -> String) -> String {
     format!("[{}]", fill_checked(item))
 }
 
-/// An object with as many members as a schema's limit allows.
+/// Returns an object with as many members as a message with a schema may have.
 fn fill_object(member: impl Fn(usize) -> String) -> String {
     format!("{{{}}}", fill_checked(member))
 }
@@ -270,7 +270,7 @@ fn fill_text(part: &str) -> String {
     format!("[\"{}\"]", part.repeat((MESSAGE_BYTES - 400) / part.len()))
 }
 
-/// A string that no regex engine has a shortcut for: the bits of numbers.
+/// Returns a string made from the bits of numbers, for which no regex engine has a shortcut.
 fn as_and_bs(index: usize) -> String {
     let bits = |index: usize| format!("{:b}", index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let bits: String = (index * 16..index * 16 + 16).map(bits).collect();

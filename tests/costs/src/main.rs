@@ -1,9 +1,9 @@
 //! `costs`: the instructions that the core needs for one message, from its received body to the re-sent body.
 //!
-//! - `costs retry` performs one retry, for callgrind to count the instructions in [`resend_counted`], in
-//!   `cargo xtask test`.
-//! - `costs hostile` runs each reader on its hostile inputs and prints the milliseconds of the worst; `costs hostile
-//!   CASE` reads one input, to be counted.
+//! - `costs retry` performs one retry, so that callgrind, started by `cargo xtask test`, can count the instructions in
+//!   [`resend_counted`].
+//! - `costs hostile` runs each reader on its hostile inputs and prints the milliseconds of the slowest; `costs hostile
+//!   CASE` reads one input, so that its instructions can be counted.
 //!
 //! The package is built like the bundle, so it does not depend on the AWS SDK; only the benchmark uses Criterion.
 
@@ -38,8 +38,8 @@ fn run_retry() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Resends the record. `cargo xtask test` counts every function in this file whose name ends with `_counted`. Values
-/// created here are dropped here, too, like in the real function.
+/// Resends the record. `cargo xtask test` counts the instructions of every function in this file whose name ends with
+/// `_counted`. Values created here are also dropped here, as in the real function.
 #[inline(never)]
 fn resend_counted(workload: &Workload, record: ReceivedMessage) {
     drop(black_box(workload.resend(record)));

@@ -1,4 +1,4 @@
-//! Schemas of the kind that people publish, and the places where a message can contain hostile values.
+//! Schemas like those that people publish, and the places where a message can contain hostile values.
 
 /// A place in a message with this schema: the hostile value replaces the `$` in `data`.
 pub struct SchemaPlace {
@@ -7,7 +7,7 @@ pub struct SchemaPlace {
 }
 
 impl SchemaPlace {
-    /// The schema as JSON.
+    /// Returns the schema as JSON.
     ///
     /// # Panics
     /// If the schema does not exist.

@@ -29,7 +29,7 @@ pub enum Operation {
     Skim,
     /// From the received record to the re-sent message: open, parse, validate, decide, splice, check.
     Resend,
-    /// The same with a schema for `data`.
+    /// Like [`Operation::Resend`], with a schema for `data`.
     ResendByDataSchema,
 }
 
@@ -60,7 +60,7 @@ pub struct Workload {
 }
 
 impl Default for Workload {
-    /// The default policy, with and without a schema for `data`.
+    /// Creates a workload with the default policy, and message schemas with and without a schema for `data`.
     fn default() -> Self {
         let data = DataSchema::new(DATA_SCHEMA).expect("the schema above is valid");
         Self {
@@ -73,7 +73,7 @@ impl Default for Workload {
 }
 
 impl Workload {
-    /// All cases. Bodies of "1 MiB" leave room for the members that a re-send adds.
+    /// Returns all cases. Bodies of "1 MiB" leave room for the members that a re-send adds.
     pub fn cases(&self) -> Vec<WorkloadCase> {
         let records = [
             ("first failure/1 KiB", self.record(body_of_size(1 << 10))),
@@ -91,7 +91,7 @@ impl Workload {
         cases
     }
 
-    /// A body of this size whose `metadata` has two retries.
+    /// Returns a body of this size whose `metadata` records two retries.
     fn retried_twice(&self, bytes: usize) -> String {
         let details = "the target answered 503 after 1.2 s";
         let past = |attempt| PastFailure::new(attempt, self.now, "HttpStatus.503", details);
@@ -173,12 +173,12 @@ impl Workload {
     }
 }
 
-/// The baseline of the ratios: `serde_json` finds the end of the same body without interpreting it.
+/// Skims the body as the baseline of the ratios: `serde_json` finds the body's end without interpreting it.
 pub fn skim_body(body: &str) -> &RawValue {
     serde_json::from_str(black_box(body)).expect("the bodies are JSON")
 }
 
-/// An order of about this size, with short strings, numbers and some prose.
+/// Returns an order of about this size, with short strings, numbers and some prose.
 fn body_of_size(bytes: usize) -> String {
     let head = r#"{"metadata":{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01","tenant":"acme","source":"checkout/4.11"},"data":{"order":"DE-20260725","lines":["#;
     const END: &str = r#"],"comment":"$"}}"#;

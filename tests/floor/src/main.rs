@@ -1,6 +1,6 @@
-//! A function that looks at nothing and sends one fixed batch: 10 messages of 1 KiB of JSON, as the failed-message-processor's
-//! re-sends are. What it costs is what `lambda_runtime` and the AWS SDK cost. With `FINAL_RECORD` set, each message has the
-//! attributes of a final record: so it is seen what of the annotator's cost is theirs.
+//! A function that ignores its event and sends one fixed batch: 10 messages with 1 KiB of JSON each, like the re-sends
+//! of the failed-message-processor. Its cost is the cost of `lambda_runtime` and the AWS SDK. With `FINAL_RECORD` set,
+//! each message has the attributes of a final record instead of a delay, for comparison with the annotator.
 
 use aws_config::BehaviorVersion;
 use aws_sdk_sqs::Client;
@@ -32,7 +32,7 @@ async fn main() -> Result<(), Error> {
     .await
 }
 
-/// Those of a final record, about as large, and made again for each message.
+/// Returns attributes about as large as those of a final record. They are created again for each message.
 fn test_attributes() -> [(&'static str, MessageAttributeValue); 3] {
     let record = r#"{"stage":"failed-message-processor","cause":{"type":"HttpStatus.503","message":"HTTP 503 Service Unavailable"},"attempts":5,"first_sent_time":"2025-06-15T11:50:00.000000Z","dead_lettered_at":"2025-06-15T12:00:01.000000Z","source_queue_arn":"arn:aws:sqs:us-east-1:000000000000:source","sqs_message_id":"00000000-0000-4000-8000-000000000007","fingerprint":"0123456789abcdef"}"#;
     let details = "Max retry attempts 5 exceeded; last error HttpStatus.503: HTTP 503 Service Unavailable";
@@ -44,7 +44,7 @@ fn test_attributes() -> [(&'static str, MessageAttributeValue); 3] {
     )
 }
 
-/// About the bytes that a re-send has, quotation marks above all: they are escaped in the request.
+/// Returns a body about as large as a re-send's, with many quotation marks, which the request must escape.
 fn test_body() -> String {
     let metadata = r#"{"metadata":{"message_id":"00000000-0000-4000-8000-000000000000","retry_attempt":2},"data":{"items":["#;
     let item = r#"{"sku":"A-0001","quantity":2,"price":12.5},"#;

@@ -1,4 +1,4 @@
-//! The decoders of `crates/aws`, compiled without the rest of the crate: building the AWS SDK with coverage takes
+//! The decoders in `crates/aws`, compiled without the rest of the crate: building the AWS SDK with coverage takes
 //! longer than the fuzzing.
 #![expect(unreachable_pub, reason = "public there, private here")]
 

@@ -12,7 +12,7 @@ pub(crate) struct ProducerMessage {
     pub(crate) body_bytes: usize,
 }
 
-/// Any string, as targets and attackers can send it.
+/// Generates any string that a target or an attacker could send.
 pub(crate) fn arbitrary_text(bytes: &mut Unstructured<'_>) -> Result<String> {
     const PARTS: [&str; 10] = ["\0", "\u{1}", "\u{FFFE}", "😀", "é", "\"", "\\", "\n", "word ", "4711"];
     let own: String = bytes.arbitrary()?;
@@ -24,7 +24,7 @@ pub(crate) fn arbitrary_text(bytes: &mut Unstructured<'_>) -> Result<String> {
     Ok(own)
 }
 
-/// A message that SQS accepts. Its body has any size up to the limit.
+/// Generates a message that SQS accepts, with a body of any size up to the limit.
 pub(crate) fn arbitrary_message(bytes: &mut Unstructured<'_>) -> Result<ProducerMessage> {
     let mut attributes = Attributes::new();
     for _ in 0..bytes.int_in_range(0..=ATTRIBUTES_MAX)? {
@@ -44,7 +44,7 @@ pub(crate) fn arbitrary_message(bytes: &mut Unstructured<'_>) -> Result<Producer
     Ok(ProducerMessage { attributes, body_bytes })
 }
 
-/// An attribute name, possibly one that a final record uses. `Failure` is reserved and removed on arrival.
+/// Generates an attribute name, possibly one that a final record uses, but not `Failure`, which is removed on arrival.
 fn arbitrary_name(bytes: &mut Unstructured<'_>) -> Result<String> {
     const NAMES: [&str; 5] = ["ErrorType", "ErrorDetails", "DeadLetter", "traceparent", "a.b-c_D"];
     if bytes.arbitrary()? {

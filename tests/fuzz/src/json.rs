@@ -53,20 +53,20 @@ pub enum JsonRefusal {
 }
 
 impl JsonNode {
-    /// The members of an object, or `None` for another value.
+    /// Returns the members of an object, or `None` for another value.
     #[must_use]
     pub fn members(&self) -> Option<&[JsonMember]> {
         if let NodeKind::Object(members) = &self.kind { Some(members) } else { None }
     }
 
-    /// The member of this name, if there is exactly one.
+    /// Returns the member with this name, if there is exactly one.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&JsonMember> {
-        let mut found = self.members()?.iter().filter(|member| member.string_is(name));
+        let mut found = self.members()?.iter().filter(|member| member.has_name(name));
         found.next().filter(|_| found.next().is_none())
     }
 
-    /// The decoded string, unless it has lone surrogates.
+    /// Returns the decoded string, unless it has lone surrogates.
     #[must_use]
     pub fn string(&self) -> Option<String> {
         if let NodeKind::String(units) = &self.kind { String::from_utf16(units).ok() } else { None }
@@ -85,7 +85,7 @@ impl JsonNode {
 impl JsonMember {
     /// Returns true if the member has this name.
     #[must_use]
-    pub fn string_is(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.name.iter().copied().eq(name.encode_utf16())
     }
 }

@@ -13,7 +13,7 @@
 //! | `event` | the SQS event decoder | no record is lost or changed, and each is parsed independently |
 //! | `policy` | the retry policy | it has the written meaning, and its delays are in range for every attempt |
 //! | `documents` | `Failure` and `DeadLetter` on arrival | folded attributes are restored, and others stay unchanged |
-//! | `decision` | policy, failure and message together | attempts increase and end, and the result is a valid message |
+//! | `decision` | policy, failure and message together | retries make progress and end, and each re-send is valid |
 //! | `annotation` | a final record's attributes | SQS accepts them, and no producer attribute is lost |
 //! | `failure` | the attributes of a hand-off and of a verdict | SQS accepts them, and no producer attribute is lost |
 //! | `retry_after` | `Retry-After` | the parsed delay and the re-send's delay are within limits |
@@ -21,13 +21,13 @@
 //! The JSON oracle is [`json`], written from RFC 8259 and compared with `serde_json` for every input.
 //!
 //! Every run starts from three collections of inputs, which are also regression tests without a fuzzer
-//! (`tests/corpus.rs`): `corpus/<target>`, `json-test-suite` (public, see its README) and the examples of `schemas/`.
+//! (`tests/corpus.rs`): `corpus/<target>`, `json-test-suite` (public, see its README) and the examples in `schemas/`.
 //! New inputs found by a run are kept in `target/fuzz`; `cargo xtask fuzz --keep` adds those that reach new code to
-//! `corpus`. A crash is reported with its file and the command that replays it. Fix it, and add the file to
+//! `corpus`. A crash is reported with its file and the command that replays it. Fix the bug, and add the file to
 //! `corpus/<target>`.
 
 mod aws;
-/// Only the splicer: its crate depends on jq.
+/// Includes only the splicer, because its crate depends on jq.
 #[path = "../../../crates/dead-letters/src/edit.rs"]
 #[expect(unreachable_pub, reason = "public in its crate, private here")]
 mod edit;

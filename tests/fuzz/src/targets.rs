@@ -39,7 +39,7 @@ fn check_text(bytes: &[u8], check: fn(&str)) {
     }
 }
 
-/// The parts of an input, separated like in a JSON text sequence (RFC 7464).
+/// Splits an input into its parts, separated as in a JSON text sequence (RFC 7464).
 fn split_parts<const COUNT: usize>(input: &str) -> [&str; COUNT] {
     let mut parts = input.splitn(COUNT, '\u{1e}');
     std::array::from_fn(|_| parts.next().unwrap_or_default())

@@ -20,7 +20,7 @@ fn list_files(directory: &Path) -> Vec<PathBuf> {
     files
 }
 
-/// Checks the target on each file, and names a failing one.
+/// Checks the target on each file, and reports the name of a failing file.
 fn run_corpus(target: &redeliver_fuzz::FuzzTarget, directory: &Path) {
     for file in list_files(directory) {
         let bytes = fs::read(&file).unwrap();

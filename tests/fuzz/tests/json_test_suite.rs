@@ -11,7 +11,7 @@ use redeliver_fuzz::json;
 
 const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
-/// The cases whose names start with `prefix`, with their contents.
+/// Returns the cases whose names start with `prefix`, with their contents.
 fn suite_cases(prefix: &str) -> Vec<(String, String)> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("json-test-suite");
     let mut cases = Vec::new();
@@ -30,7 +30,7 @@ fn suite_cases(prefix: &str) -> Vec<(String, String)> {
     cases
 }
 
-/// A message with the case as a value in `data`.
+/// Returns a message with the case as a value in `data`.
 fn as_data(case: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"case":{case}}}}}"#)
 }
@@ -69,7 +69,8 @@ fn json_suite_refuses_invalid_documents_alone_and_nested() {
     }
 }
 
-/// Refused: a byte order mark, remains of UTF-16, and brackets 500 deep. All others are accepted and kept unchanged.
+/// The refused cases: a byte order mark, remains of UTF-16, and arrays nested 500 deep. All others are accepted and
+/// kept unchanged.
 const REFUSED: [&str; 5] = [
     "i_string_UTF-16LE_with_BOM.json",
     "i_string_utf16BE_no_BOM.json",
@@ -78,7 +79,7 @@ const REFUSED: [&str; 5] = [
     "i_structure_UTF-8_BOM_empty_object.json",
 ];
 
-/// Refused if `data` has a schema, which must decode them: lone surrogates, which are not valid strings.
+/// The cases refused in addition if `data` has a schema: lone surrogates, which cannot be decoded to valid strings.
 const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 10] = [
     "i_object_key_lone_2nd_surrogate.json",
     "i_string_1st_surrogate_but_2nd_missing.json",

@@ -1,4 +1,4 @@
-//! The active planted bug. Used only in the copy of the sources into which `cargo xtask faults --planted` plants them.
+//! The active planted bug. Used only in the copy of the sources in which `cargo xtask faults --planted` plants bugs.
 
 use std::sync::OnceLock;
 

@@ -110,7 +110,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         }
     }
 
-    /// Sleeps while the queue is empty: over many virtual hours, a long poll every 20 seconds would find nothing.
+    /// Sleeps while the queue is empty, because a long poll every 20 seconds would find nothing for many virtual hours.
     async fn sleep_while_empty(&self) {
         let SimulationWorld { clock, sqs, .. } = self.queue.world;
         let most = clock.now() + TimeDelta::seconds(120);

@@ -25,7 +25,7 @@ pub(crate) fn forge_attributes(start: DateTime<Utc>, rng: &mut impl Rng) -> Attr
     some.map(|(name, text)| (name.to_owned(), Attribute::string(text))).collect()
 }
 
-/// Generates redeliver's field of a trace header with this probability, or an empty string.
+/// Generates redeliver's field of a trace header with this probability; otherwise returns an empty string.
 pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut impl Rng) -> String {
     if !rng.random_bool(chance) {
         return String::new();
@@ -34,8 +34,8 @@ pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut im
     format!(";Redeliver={}", URL_SAFE_NO_PAD.encode(document))
 }
 
-/// Generates members of `metadata` with the names of members of redeliver's documents. In `metadata`, they belong to
-/// the producer.
+/// Generates `metadata` members with the same names as members of redeliver's documents. In `metadata`, these names
+/// belong to the producer.
 pub(crate) fn metadata_members(rng: &mut impl Rng) -> Vec<String> {
     let (name, folded) = forge_folded_attribute(rng);
     let all = [
@@ -83,7 +83,7 @@ fn forge_failure(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Value>
         ("explanation", vec![json!("acmé")]),
         ("surplus", vec![json!(1)]),
     ];
-    let mut members = some_of(values_of, rng);
+    let mut members = pick_members(values_of, rng);
     if let Some(value) = members.get("new_generation").cloned() {
         members.insert("from_producer".to_owned(), value);
     }
@@ -102,7 +102,7 @@ fn forge_dead_letter(start: DateTime<Utc>, rng: &mut impl Rng) -> Map<String, Va
         ("surplus", vec![json!(1)]),
     ];
     let mut members = required_members();
-    members.extend(some_of(values_of, rng));
+    members.extend(pick_members(values_of, rng));
     members
 }
 
@@ -138,9 +138,12 @@ fn forged_stages() -> Vec<Value> {
     vec![json!("failed-message-processor"), json!("final-dlq-annotator"), json!("nobody")]
 }
 
-/// Includes each member at random. Rarely chooses an invalid value, which is in the second half of a list or a list of
-/// its own.
-fn some_of<const N: usize>(values_of: [(&str, Vec<Value>); N], rng: &mut impl Rng) -> Map<String, Value> {
+/// Includes each member at random. The first half of each list contains only valid values; values from the second half,
+/// and the member `surplus`, are rare.
+fn pick_members<const N: usize>(
+    values_of: [(&str, Vec<Value>); N],
+    rng: &mut impl Rng,
+) -> Map<String, Value> {
     let mut members = Map::new();
     for (name, values) in values_of {
         if rng.random_bool(if name == "surplus" { 0.05 } else { 0.4 }) {

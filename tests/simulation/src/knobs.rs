@@ -61,12 +61,12 @@ pub struct SimulationKnobs {
     /// Set if the functions write spans.
     pub tracing: Option<TracingKnobs>,
     /// Set if minutes pass between messages, and idle environments end.
-    pub thin: Option<Thin>,
+    pub thin: Option<ThinTraffic>,
 }
 
 /// A queue with one message every few minutes.
 #[derive(Clone, Copy, Debug)]
-pub struct Thin {
+pub struct ThinTraffic {
     /// The idle time after which Lambda ends an environment.
     pub idle_seconds: u64,
 }
@@ -153,7 +153,7 @@ pub struct TargetFaults {
     pub always_permanent: f64,
 }
 
-/// The capacity of the target: it refuses all further calls with 429.
+/// The capacity of the target, which refuses all further calls with 429.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
     /// Maximum number of calls per window.
@@ -161,12 +161,12 @@ pub struct Capacity {
     /// Length of a window in seconds.
     pub seconds: u32,
     /// The `Retry-After` of a refusal.
-    pub asks: Asks,
+    pub asks: RequestedDelay,
 }
 
-/// See [`Capacity`].
+/// The `Retry-After` with which a target at its capacity refuses calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asks {
+pub enum RequestedDelay {
     /// No `Retry-After`.
     Nothing,
     /// The time until the target accepts calls again.
@@ -177,7 +177,12 @@ pub enum Asks {
 
 impl Capacity {
     fn random(rng: &mut impl Rng) -> Self {
-        let asks = [Asks::Nothing, Asks::Nothing, Asks::UntilThen, Asks::Ban];
+        let asks = [
+            RequestedDelay::Nothing,
+            RequestedDelay::Nothing,
+            RequestedDelay::UntilThen,
+            RequestedDelay::Ban,
+        ];
         Self {
             calls: rng.random_range(1..=5),
             seconds: rng.random_range(1..=10),
@@ -405,7 +410,7 @@ impl SimulationKnobs {
             forged: random_chance(rng, 0.2),
             earlier_life: random_chance(rng, 0.4),
             expires: random_chance(rng, 0.2),
-            // Only a few, because each is a mebibyte on every hop.
+            // There are only a few, because each one is a mebibyte large on every hop.
             oversize: random_chance(rng, 0.02).min(3.0 / messages as f64),
             brimful: 0.0,
             sent_twice: random_chance(rng, 0.1),
@@ -420,10 +425,11 @@ impl SimulationKnobs {
         };
         let visibility = retry_loop == Strategy::Visibility.into();
         let asynchronous = retry_loop == RetryLoop::AsyncRetry;
-        // A message that stays on its queue keeps its `SentTimestamp`: all its retries must fit in the retention.
+        // A message that stays on its queue keeps its `SentTimestamp`, so all of its retries must fit within the
+        // retention period.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
         let policy = if visibility { PolicyModel { max_redrives: None, ..policy } } else { policy };
-        // Asynchronous payloads are any JSON. Other seeds combine the faults of SQS with other kinds of messages.
+        // Asynchronous payloads can be any JSON. Other seeds combine the faults of SQS with other kinds of messages.
         let (policy, content) = if asynchronous {
             let breaker = BreakerKnob::Off;
             let policy = PolicyModel { immediate: None, max_redrives: None, breaker, ..policy };
@@ -514,7 +520,7 @@ impl SimulationKnobs {
                 knobs.outage = None;
             }
         }
-        // A few always-failing messages must be enough to open a circuit that no success of another message closes.
+        // A few always-failing messages should be enough to open a circuit that no success of another message closes.
         let (fails, hold_seconds_max) = (rng.random_bool(0.15), rng.random_range(4000..=8000));
         let may_be_held = !matches!(knobs.policy.breaker, BreakerKnob::Off);
         if fails && may_be_held && !asynchronous {
@@ -528,7 +534,7 @@ impl SimulationKnobs {
         // A separate generator keeps runs without an archive and notices as they were before this option existed.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0xa7c4_17e5);
         if rng.random_bool(0.3) {
-            // Several days are long enough for several notices of the same cause.
+            // Several days are long enough for several notices about the same cause.
             if rng.random_bool(0.3) {
                 knobs.fault_seconds = rng.random_range(86_400..=3 * 86_400);
                 knobs.messages = knobs.messages.min(200);
@@ -545,15 +551,15 @@ impl SimulationKnobs {
         knobs
     }
 
-    /// Makes the queue thin: minutes between messages, and outages of hours.
+    /// Makes the queue thin: minutes pass between messages, and outages last for hours.
     fn make_thin(&mut self) {
         let rng = &mut StdRng::seed_from_u64(self.seed ^ 0x7417_5eed);
         let pause_seconds = rng.random_range(60..=1200);
         self.messages = self.messages.min(rng.random_range(10..=100));
         self.fault_seconds = (self.messages as u64 * pause_seconds).max(3600);
-        self.thin = Some(Thin { idle_seconds: rng.random_range(120..=900) });
+        self.thin = Some(ThinTraffic { idle_seconds: rng.random_range(120..=900) });
         self.capacity = None;
-        // The messages of one tenant would be hours apart.
+        // With an outage of only one tenant, the affected messages would be hours apart.
         if rng.random_bool(0.7) {
             self.outage = Some(PlannedOutage {
                 shape: OutageScope::Whole,
@@ -614,8 +620,8 @@ impl SimulationKnobs {
         }
     }
 
-    /// Returns the `maxReceiveCount` of the annotation queue: ten more than the receive count that a moved message
-    /// brings along.
+    /// Returns the `maxReceiveCount` of the annotation queue: ten more than the receive count with which SQS can move a
+    /// message there.
     #[must_use]
     pub fn annotation_receives(&self) -> u16 {
         let brought = if self.is_visibility() { self.receives_max() } else { 100 };
@@ -690,7 +696,7 @@ impl Silences {
     }
 }
 
-/// Draws 0 or a probability below `most`, each half of the time.
+/// Draws a probability: 0 half of the time, and otherwise a value below `most`.
 fn random_chance(rng: &mut impl Rng, most: f64) -> f64 {
     if most > 0.0 && rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
 }

@@ -1,5 +1,5 @@
-//! Lambda's asynchronous invocations: queues events, executes them at any time, possibly twice, and sends each failure
-//! to the retry queue. Its faults end with all other faults.
+//! Lambda's asynchronous invocations: events are queued and executed at any time, possibly twice, and each failure is
+//! sent to the retry queue. Lambda's faults end with all other faults.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};

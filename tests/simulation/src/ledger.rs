@@ -82,7 +82,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// Returns true if it waits for answers only until a deadline; the others wait forever.
+    /// Returns true if the actor waits for answers only until a deadline. The other actors wait forever.
     #[must_use]
     pub fn has_deadlines(self) -> bool {
         !matches!(self, Self::Producer | Self::Console | Self::Lambda)
@@ -119,13 +119,13 @@ pub struct Ledger {
     by_error_type: BTreeMap<String, u64>,
     /// The state of the archive and the notices.
     archive_ledger: ArchiveLedger,
-    /// The last computed delay and its key: a re-send is compared with many cases of the same retry.
-    last_delay: Cell<Option<(DelayOf, u64)>>,
+    /// The last computed delay and its key, kept because a re-send is compared with many cases of the same retry.
+    last_delay: Cell<Option<(CachedDelayKey, u64)>>,
     spans: SpanLedger,
 }
 
 /// A message number, the retry, and the delay that the target requested.
-type DelayOf = (usize, RetryKey, Option<TargetDelay>);
+type CachedDelayKey = (usize, RetryKey, Option<TargetDelay>);
 
 /// A message with all its copies.
 struct LedgerMessage {
@@ -164,7 +164,7 @@ struct LedgerMessage {
 /// A delivery in the source queue.
 struct CopyOrigin {
     subject: usize,
-    /// Its index among the message's copies in the source queue.
+    /// The copy's index among the message's copies in the source queue.
     copy: usize,
     body_hash: u64,
     sent_at: DateTime<Utc>,
@@ -203,7 +203,7 @@ impl LedgerMessage {
 }
 
 impl Ledger {
-    /// Creates an empty ledger for these messages. `queues` holds the ARNs in the order of [`QueuePlace`].
+    /// Creates an empty ledger for these messages. `queues` contains the ARNs in the order of [`QueuePlace`].
     #[must_use]
     pub fn new(
         knobs: &SimulationKnobs,
@@ -488,7 +488,7 @@ impl Ledger {
         by_console && without == subject.attributes
     }
 
-    /// Returns the maximum number of retries, and the wording by which the explanation names the source of the limit.
+    /// Returns the maximum number of retries, and the source of this limit as the explanation names it.
     fn max_attempts(&self, n: usize) -> (u32, &'static str) {
         let by_policy = self.knobs.policy.max_attempts;
         match self.subjects[n].produced.max_attempts {

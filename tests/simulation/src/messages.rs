@@ -379,7 +379,7 @@ fn invalid_body(n: usize, id: &str, mix: &ContentMix, rng: &mut impl Rng) -> (St
         with(r#""expires_at":"\ud800""#),
     ];
     // With plain messages enabled, a body that is not intended as an envelope is a valid plain message.
-    let is_poison = |(body, _): &(String, _)| mix.plain == 0.0 || means_to_be_an_envelope(body);
+    let is_poison = |(body, _): &(String, _)| mix.plain == 0.0 || is_apparent_envelope(body);
     let all: Vec<_> = all.into_iter().skip(usize::from(!mix.data_schema)).filter(is_poison).collect();
     let choice = rng.random_range(0..all.len());
     all.into_iter().nth(choice).expect("within the list")
@@ -390,7 +390,7 @@ pub const ID_ATTRIBUTE: &str = "order-id";
 
 /// Returns true if the documentation treats the body as an envelope: a JSON object with `data`, and with a `metadata`
 /// whose `message_id` is a UUID.
-fn means_to_be_an_envelope(body: &str) -> bool {
+fn is_apparent_envelope(body: &str) -> bool {
     let id = find_metadata(body).and_then(|metadata| find_member(metadata, "message_id"));
     let id: Option<String> = id.and_then(|id| serde_json::from_str(id).ok());
     find_member(body, "data").is_some() && id.is_some_and(|id| is_hyphenated_uuid(&id))

@@ -30,7 +30,7 @@ pub async fn run_operator(
     let journal = folder.path().join("redrive.jsonl");
     loop {
         world.clock.sleep(Duration::from_secs(world.up_to(pause))).await;
-        if world.is_tired() || world.has_ended() {
+        if world.should_wind_down() || world.has_ended() {
             return;
         }
         let death = world.fault_strikes(world.knobs.process.dies).then(|| world.up_to(60));
@@ -90,8 +90,8 @@ async fn run_redrive(from: &Probe<'_>, to: &Probe<'_>, plan: &RedrivePlan, journ
             stop_after_failures_percent: 100,
             watch: Duration::from_secs(15),
         },
-        // Copies create copies here as well.
-        interrupted: &|| from.world.is_tired(),
+        // Redriven copies can create further copies, so the redrive is interrupted if there are too many.
+        interrupted: &|| from.world.should_wind_down(),
         progress: &|_| {},
     };
     let _the_next_run_continues = redrive.apply(&mut journal).await;

@@ -2,7 +2,7 @@
 //! plan is drawn from a seed, and a judge checks the order of each group's calls.
 //!
 //! At first, anything can fail: requests, responses, entries, processes at any await, the target. Then the faults end,
-//! and every message must be processed or in the final DLQ in the time that the policy allows.
+//! and every message must be processed or in the final DLQ within the time that the policy allows.
 
 mod actors;
 mod judge;
@@ -35,12 +35,12 @@ use redeliver_embedded::{
 use judge::Judge;
 pub use judge::OrderedCounts;
 pub use knobs::OrderedKnobs;
-use knobs::{Fate, OrderedFaults, Planned};
+use knobs::{Fate, OrderedFaults, PlannedMessage};
 
 /// The pause between the end of the faults and the late messages.
 const CALM: Duration = Duration::from_secs(3600);
 
-/// The retention of notices: the longest time that SQS can hide a message.
+/// The retention of notices: the longest time for which SQS can hide a message.
 const NOTICES_KEPT: Duration = Duration::from_secs(12 * 3600);
 
 /// A run that passed.
@@ -69,7 +69,7 @@ impl fmt::Display for OrderedFailedRun {
         for line in trace {
             writeln!(f, "{line}")?;
         }
-        let failing = |(_, planned): &(usize, &Planned)| planned.fate != Fate::Succeeds;
+        let failing = |(_, planned): &(usize, &PlannedMessage)| planned.fate != Fate::Succeeds;
         for (n, planned) in knobs.messages.iter().enumerate().filter(failing) {
             writeln!(f, "message {n}: {planned:?}")?;
         }
@@ -167,7 +167,11 @@ async fn produce_and_settle(world: &OrderedWorld) {
 }
 
 /// Sends a message until SQS confirms it. The deduplication id prevents duplicates.
-async fn send_until_confirmed(world: &OrderedWorld, n: usize, Planned { group, fate, .. }: Planned) {
+async fn send_until_confirmed(
+    world: &OrderedWorld,
+    n: usize,
+    PlannedMessage { group, fate, .. }: PlannedMessage,
+) {
     let message_id = if fate == Fate::Invalid { "none".to_owned() } else { judge::id(n) };
     let content = Content {
         body: format!(r#"{{"metadata":{{"message_id":"{message_id}"}},"data":{{"n":{n}}}}}"#),

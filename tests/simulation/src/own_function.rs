@@ -20,7 +20,7 @@ use crate::target::{Act, DETAILS, SimulatedCall};
 use crate::world::SimulationWorld;
 
 /// The simulated runtime of one process.
-pub struct Simulated<'a> {
+pub struct SimulatedRuntime<'a> {
     world: &'a SimulationWorld,
     handler_event: HandlerEvent,
     calls: Mutex<Calls>,
@@ -85,7 +85,7 @@ impl FunctionFailure {
 
 /// A guard for a running call. If it is dropped before the call ends, the call was cut off.
 struct CallGuard<'a> {
-    runtime: &'a Simulated<'a>,
+    runtime: &'a SimulatedRuntime<'a>,
     call: CallId,
 }
 
@@ -97,7 +97,7 @@ impl Drop for CallGuard<'_> {
     }
 }
 
-impl<'a> Simulated<'a> {
+impl<'a> SimulatedRuntime<'a> {
     /// Creates a runtime before its first call.
     #[must_use]
     pub fn new(world: &'a SimulationWorld, handler_event: HandlerEvent) -> Self {
@@ -118,13 +118,13 @@ impl<'a> Simulated<'a> {
 /// Calls the function for a message, and reports the handler's own answer to the ledger instead of the product's
 /// interpretation.
 pub(crate) async fn call_function(
-    function: &OwnFunction<Simulated<'_>>,
+    function: &OwnFunction<SimulatedRuntime<'_>>,
     invocation: Invocation<'_>,
     mut calling: SimulatedCall<'_>,
     act: Act,
 ) -> Result<(), HandlerError> {
     let runtime = &function.runtime;
-    let Simulated { world, .. } = *runtime;
+    let SimulatedRuntime { world, .. } = *runtime;
     let call = calling.call;
     let record = HandlerRecord::from_invocation(&invocation);
     runtime.lock_calls().running.push(RunningCall {
@@ -165,7 +165,7 @@ fn is_timeout(outcome: &Result<(), HandlerError>) -> bool {
     outcome.as_ref().is_err_and(|error| error.error_type.name() == "Timeout")
 }
 
-impl FunctionRuntime for Simulated<'_> {
+impl FunctionRuntime for SimulatedRuntime<'_> {
     async fn run_handler(&self, event: FunctionInvocation<'_>) -> Result<FunctionResponse, HandlerError> {
         let Self { world, .. } = *self;
         let records = match self.begin_event(&event) {
@@ -176,7 +176,7 @@ impl FunctionRuntime for Simulated<'_> {
             }
         };
         world.take_a_moment().await;
-        world.be_slow().await;
+        world.delay_slow_call().await;
         if records.iter().any(|given| given.act == Act::Hang) {
             return pending().await;
         }
@@ -188,8 +188,8 @@ impl FunctionRuntime for Simulated<'_> {
     }
 }
 
-/// Reading events.
-impl Simulated<'_> {
+/// Reads events.
+impl SimulatedRuntime<'_> {
     /// Matches the records of an event with the calls that have just started, in order.
     fn begin_event(&self, event: &FunctionInvocation<'_>) -> Result<Vec<GivenRecord>, BrokenInvariant> {
         let records = parse_records(&event.json).ok_or("it cannot be read")?;
@@ -272,8 +272,8 @@ fn parse_records(event: &str) -> Option<Vec<HandlerRecord>> {
     event["Records"].as_array()?.iter().map(HandlerRecord::parse).collect()
 }
 
-/// Writing responses.
-impl Simulated<'_> {
+/// Writes responses.
+impl SimulatedRuntime<'_> {
     fn random_answer(&self, records: &[GivenRecord]) -> FunctionResponse {
         let Self { world, .. } = *self;
         let target = &world.knobs.target;
@@ -340,7 +340,7 @@ impl Simulated<'_> {
         ])
     }
 
-    /// Returns a response according to which all records have failed with this error.
+    /// Returns a response that reports all records as failed with this error.
     fn error_answer(&self, act: Act) -> (FunctionResponse, FunctionFailure) {
         let Self { world, .. } = *self;
         let (outcome, error_type, after) = match act {

@@ -335,7 +335,7 @@ impl PolicyModel {
         }
     }
 
-    /// Returns the limit on the returns of a message that SQS has moved.
+    /// Returns the maximum number of re-sends after moves by SQS, counted since the last answered call.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)

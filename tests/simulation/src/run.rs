@@ -369,13 +369,13 @@ async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, conten
     }
 }
 
-/// Waits for the end of the faults, ends them, and checks that every message settles in the time that the policy
+/// Waits for the end of the faults, ends them, and checks that every message settles within the time that the policy
 /// allows.
 async fn heal_and_settle(world: &SimulationWorld, queues: &SimulatedQueues) {
     let end =
         world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));
-    // Copies create copies: if faults create too many, they end early.
-    while world.clock.now() < end && !world.is_tired() {
+    // Copies create further copies, so the faults end early if there are too many.
+    while world.clock.now() < end && !world.should_wind_down() {
         world.clock.sleep(Duration::from_secs(10)).await;
     }
     world.end_faults();

@@ -11,7 +11,7 @@ use redeliver_core::ports::Clock;
 use crate::knobs::{OutageEffect, TargetFaults};
 use crate::ledger::CallId;
 use crate::messages::{Destiny, message_number};
-use crate::own_function::{self, Simulated};
+use crate::own_function::{self, SimulatedRuntime};
 use crate::policy::{ERROR_TYPES, TOO_MANY};
 use crate::world::SimulationWorld;
 
@@ -21,7 +21,7 @@ pub(crate) const DETAILS: &str = "the simulated target says no: é \u{0}";
 /// The target as called by one process.
 pub struct SimulationTarget<'a> {
     world: &'a SimulationWorld,
-    own_function: Option<OwnFunction<Simulated<'a>>>,
+    own_function: Option<OwnFunction<SimulatedRuntime<'a>>>,
 }
 
 /// The target's reaction to a call.
@@ -68,7 +68,7 @@ impl Handler for SimulationTarget<'_> {
         let mut calling = SimulatedCall::new(world, message);
         let call = calling.call;
         world.take_a_moment().await;
-        world.be_slow().await;
+        world.delay_slow_call().await;
         let answered = |kind, error_type, after, unavailable| {
             world.lock_ledger().record_failure(call, kind, error_type, after, unavailable);
         };
@@ -114,7 +114,8 @@ impl<'a> SimulationTarget<'a> {
     #[must_use]
     pub fn new(world: &'a SimulationWorld) -> Self {
         let own_function = world.knobs.own_function;
-        let own_function = own_function.map(|event| OwnFunction::new(Simulated::new(world, event), event));
+        let own_function =
+            own_function.map(|event| OwnFunction::new(SimulatedRuntime::new(world, event), event));
         Self { world, own_function }
     }
 

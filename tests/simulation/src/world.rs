@@ -14,12 +14,13 @@ use redeliver_core::trace::Tracer;
 use redeliver_embedded::{EmbeddedSqs, FaultPlan, MemoryBucket, VirtualClock};
 
 use crate::knobs::{
-    Asks, Capacity, OutageEffect, OutageScope, PlannedOutage, Silences, SimulationKnobs, TracingKnobs,
+    Capacity, OutageEffect, OutageScope, PlannedOutage, RequestedDelay, Silences, SimulationKnobs,
+    TracingKnobs,
 };
 use crate::ledger::{Actor, Ledger};
 use crate::messages::Produced;
 
-/// The number of queue changes after which the faults end, whatever the knobs are.
+/// The number of queue changes after which the faults end, regardless of the knobs.
 const CHANGES_IN_FAULTS: u64 = 30_000;
 
 /// The world of one run.
@@ -34,7 +35,7 @@ pub struct SimulationWorld {
     rng: Mutex<StdRng>,
     invocations: AtomicU64,
     environments: AtomicU64,
-    /// Number of target calls so far, so that no two end at the same time.
+    /// Number of target calls so far, used so that no two end at the same time.
     calls: AtomicU64,
     load: Mutex<TargetLoad>,
     start: Timestamp,
@@ -130,7 +131,7 @@ impl SimulationWorld {
 
     /// Returns true if the faults and the operator's work should end: their time is over, or the queues have changed so
     /// often that the run would not finish.
-    pub fn is_tired(&self) -> bool {
+    pub fn should_wind_down(&self) -> bool {
         self.is_healed() || self.lock_ledger().change_count() > CHANGES_IN_FAULTS
     }
 
@@ -156,7 +157,7 @@ impl SimulationWorld {
     }
 
     /// Delays a call if the target is slow, possibly beyond the end of the invocation.
-    pub async fn be_slow(&self) {
+    pub async fn delay_slow_call(&self) {
         if self.fault_strikes(self.knobs.target.slow) {
             let most = 2000 * self.knobs.invocation_seconds;
             self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
@@ -204,9 +205,9 @@ impl SimulationWorld {
             return None;
         }
         Some(match asks {
-            Asks::Nothing => None,
-            Asks::UntilThen => Some(rest),
-            Asks::Ban => {
+            RequestedDelay::Nothing => None,
+            RequestedDelay::UntilThen => Some(rest),
+            RequestedDelay::Ban => {
                 load.ban_seconds = if is_banned { (2 * load.ban_seconds).min(600) } else { 2 * rest };
                 load.banned_until = now + load.ban_seconds;
                 Some(load.ban_seconds)
@@ -236,7 +237,7 @@ impl SimulationWorld {
     }
 
     /// Returns the fault that replaces the response to a request accepted during a silence, or `None` if the response
-    /// is only late. In one case of four, never returns.
+    /// is only late. One time in four, this never returns.
     pub async fn silent_fault(&self) -> Option<Fault> {
         let (fault, seconds_max) = match self.up_to(3) {
             0 => return std::future::pending().await,

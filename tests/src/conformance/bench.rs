@@ -167,7 +167,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
     }
 
     /// Sends each of these messages along with a valid one: it must fail as the sender's fault and must not be in the
-    /// queue. The service may accept or refuse the valid one, but its outcome must say so.
+    /// queue. The service may accept or refuse the valid one, but must report what it did.
     pub(super) async fn must_refuse_on(
         &self,
         queue: &S::Queue,
@@ -273,17 +273,17 @@ pub(super) fn to_visibility(seconds: u64) -> VisibilitySeconds {
     VisibilitySeconds::new(seconds).unwrap_or(VisibilitySeconds::MAX)
 }
 
-/// A String or Number attribute, with or without a label.
+/// Creates a String or Number attribute, with or without a label.
 pub(super) fn text_attribute(data_type: &str, value: &str) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
 }
 
-/// A Binary attribute, with or without a label.
+/// Creates a Binary attribute, with or without a label.
 pub(super) fn binary_attribute(data_type: &str, value: &[u8]) -> Attribute {
     Attribute { data_type: data_type.to_owned(), value: AttributeValue::Binary(value.to_vec()) }
 }
 
-/// A message with this body and nothing else.
+/// Creates a message with this body and nothing else.
 pub(super) fn plain_content(body: impl Into<String>) -> Content {
     Content { body: body.into(), ..Content::default() }
 }

@@ -62,7 +62,7 @@ pub(super) async fn ten_attributes_are_accepted<S: QueueService, C: Clock>(
     Ok(())
 }
 
-/// Numbers have no leading or trailing zeros: "Amazon SQS trims leading and trailing zeroes".
+/// The numbers have no leading or trailing zeros, because "Amazon SQS trims leading and trailing zeroes".
 pub(super) async fn attributes_at_the_documented_limits_are_kept<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
@@ -95,7 +95,7 @@ pub(super) async fn the_trace_header_is_kept<S: QueueService, C: Clock>(
     let received = bench.receive_count(&queue, 2).await?;
     let headers: Vec<_> = received.iter().map(|message| message.trace_header.as_deref()).collect();
     ensure_eq!(headers, [Some(trace), None], "AWSTraceHeader");
-    // redeliver's own field, in a header of 256 bytes, with a body of the maximum size.
+    // Redeliver's own field, in a header of 256 bytes, with a body of the maximum size.
     let field = format!("{trace};Redeliver={}", "e30".repeat(57));
     ensure_eq!(field.len(), 256, "bytes of the test's own header");
     let full = Content { trace_header: Some(field.clone()), ..plain_content("x".repeat(MESSAGE_BYTES_MAX)) };

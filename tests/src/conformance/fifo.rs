@@ -15,7 +15,7 @@ use super::bench::{
     BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings, to_visibility,
 };
 
-/// A message of this group; its body is its deduplication id.
+/// Creates a message of this group. Its body is also its deduplication id.
 fn fifo_content(body: impl Into<String>, group: &str) -> Content {
     let body = body.into();
     Content {
@@ -54,7 +54,7 @@ pub(super) async fn visibility_zero_returns_a_message_before_its_successors<S: Q
 ) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(300).await?;
     bench.send_all(&queue, ["a1", "a2", "a3"].map(|body| fifo_content(body, "a")).into()).await?;
-    let first = first_of::<S>(&queue).await?;
+    let first = receive_first::<S>(&queue).await?;
     ensure_eq!(first.body, "a1", "the first message");
     let outcomes = queue.change_visibility_batch(&[(first.receipt_handle, VisibilitySeconds::ZERO)]).await;
     ensure_eq!(outcomes, [Ok(())], "outcomes");
@@ -67,7 +67,7 @@ pub(super) async fn a_message_that_is_hidden_longer_keeps_its_group_back<S: Queu
 ) -> Result<(), BrokenRule> {
     let queue = bench.fifo_queue(2).await?;
     bench.send_all(&queue, ["a1", "a2"].map(|body| fifo_content(body, "a")).into()).await?;
-    let first = first_of::<S>(&queue).await?;
+    let first = receive_first::<S>(&queue).await?;
     let start = bench.now();
     let longer = [(first.receipt_handle, to_visibility(6))];
     ensure_eq!(queue.change_visibility_batch(&longer).await, [Ok(())], "outcomes");
@@ -231,7 +231,7 @@ async fn must_refuse<S: QueueService, C: Clock>(
 }
 
 /// Receives the first available message alone.
-async fn first_of<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
+async fn receive_first<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
     let one = Receive { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
     queue.receive(one).await?.pop().ok_or_else(|| BrokenRule::new("no message"))
 }

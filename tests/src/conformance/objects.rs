@@ -75,7 +75,7 @@ async fn an_empty_object_is_kept(store: &impl ReadableStore, folder: &str) -> Re
     Ok(())
 }
 
-/// All characters that a prefix may contain.
+/// The key contains every character that a prefix may contain.
 async fn all_characters_of_a_key_are_kept(
     store: &impl ReadableStore,
     folder: &str,

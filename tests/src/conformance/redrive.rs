@@ -7,7 +7,7 @@ use redeliver_core::ports::{Clock, Queue, QueueService, QueueSettings, RedriveSe
 
 use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings};
 
-/// A queue with a visibility timeout of 1 s, and its dead-letter queue.
+/// Creates a queue with a visibility timeout of 1 s, and its dead-letter queue.
 async fn create_queue_pair<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     max_receive_count: u16,

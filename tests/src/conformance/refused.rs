@@ -1,5 +1,5 @@
 //! Invalid messages: "Amazon SQS message metadata" in the Amazon SQS Developer Guide, and "SendMessage" in the Amazon
-//! SQS API Reference. Cases that these leave open (an exponent, an umlaut in a name) are not covered by any rule.
+//! SQS API Reference. Cases that these pages leave open (an exponent, an umlaut in a name) are not covered by any rule.
 
 use redeliver_core::message::{Attribute, Attributes, Content};
 use redeliver_core::ports::{Clock, QueueService};
@@ -74,7 +74,7 @@ pub(super) async fn a_wrong_message_group_id_is_a_sender_fault<S: QueueService, 
     bench.must_refuse(["tenant 1", "a\tb", &long].map(with_group).into()).await
 }
 
-/// A message with only this attribute, and a description of it.
+/// Creates a message with only this attribute, and a description of it.
 fn content_with_attribute(name: &str, attribute: Attribute) -> (String, Content) {
     let reported = format!("{name:?} {attribute:?}");
     (reported, Content { attributes: [(name.to_owned(), attribute)].into(), ..plain_content("wrong") })

@@ -52,7 +52,7 @@ struct PendingInvocation {
 }
 
 struct PostedResponse {
-    /// `None`: the function failed to start.
+    /// `None` if the function failed to start.
     id: Option<String>,
     outcome: InvocationOutcome,
 }
@@ -242,8 +242,8 @@ async fn post_error(State(api): State<Arc<Api>>, UrlPath(id): UrlPath<String>, b
     api.settle_invocation(Some(id), InvocationOutcome::Error(parse_or_text(&body)))
 }
 
-/// "Improving startup performance with Lambda SnapStart": the function is ready for its snapshot, and gets a response
-/// once it is restored.
+/// Responds once the snapshot is restored. The request means that the function is ready for its snapshot ("Improving
+/// startup performance with Lambda SnapStart").
 async fn restore_next(State(api): State<Arc<Api>>) -> StatusCode {
     api.polled.send_replace(true);
     match api.restored.clone().wait_for(|restored| *restored).await {
@@ -263,7 +263,7 @@ impl Api {
     }
 }
 
-/// A body that is not JSON is kept as a string; the event source mapping interprets it.
+/// Parses a body. A body that is not JSON is kept as a string, which the event source mapping interprets.
 fn parse_or_text(body: &[u8]) -> Value {
     serde_json::from_slice(body).unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }

@@ -13,7 +13,7 @@ use super::*;
 const DEAD_LETTERS: u32 = 30;
 const FINGERPRINT: &str = "0123456789abcdef";
 
-/// The objects of a deployment's archive.
+/// Returns the objects of a deployment's archive.
 fn archived_objects(
     deployment: &str,
     lines: impl Iterator<Item = ArchivedMessage>,
@@ -47,7 +47,7 @@ async fn output_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -
     command_on_stub(stub, folder, arguments).output().await.expect("the program starts")
 }
 
-/// The message ids of all messages received by the queue, including duplicates.
+/// Returns the message ids of all messages received by the queue, including duplicates.
 fn sent_bodies(stub: &ArchiveStub) -> Vec<String> {
     let id = |body: &String| {
         let message: Value = serde_json::from_str(body).expect("a message is JSON");
@@ -86,7 +86,7 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
     // One batch is confirmed and in the journal; the others are in flight when the program is killed.
     let redrive =
         ["redrive", file, "--to", &stub.queue_url(), "--into-paused", "--apply", "--format", "json"];
-    stub.take_batches(Some(1));
+    stub.set_batch_limit(Some(1));
     let mut killed = command_on_stub(&stub, here.path(), &redrive)
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -103,8 +103,8 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
     killed.kill().await.expect("the program was running");
     assert_eq!(sent_bodies(&stub).len(), 10);
 
-    // The journal belongs to the file, wherever the next run starts and whatever it selects.
-    stub.take_batches(None);
+    // The journal belongs to the file, regardless of where the next run starts and what it selects.
+    stub.set_batch_limit(None);
     let finished = report_with(5, &output_on_stub(&stub, elsewhere.path(), &redrive).await);
     assert_eq!((&finished["sent"], &finished["deleted_only"]), (&20.into(), &10.into()), "{finished}");
     let stays = "its /data/email was omitted from the archive: it cannot be sent again";
@@ -233,7 +233,7 @@ async fn a_dry_run_of_a_file_counts_earlier_sends() {
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
 
-/// Otherwise they would be sent twice: by the earlier command, and from the new file.
+/// In a second file, they would be sent twice: by the earlier command, and from that file.
 #[tokio::test]
 async fn sent_letters_of_a_file_are_not_written_to_another_file() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;

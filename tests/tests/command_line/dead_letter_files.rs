@@ -11,7 +11,7 @@ const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0000000
 {"metadata":{"message_id":"order-5"},"data":{"order":"A-1005"}}
 "#;
 
-/// The dead letters of `local` for five messages. All five fail, two of them as invalid.
+/// Returns a file with the dead letters of `local` for five messages. All five fail, two of them as invalid.
 fn dead_letters() -> ScratchFile {
     let (input, dead) =
         (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), ScratchFile::absent("dead.jsonl"));
@@ -85,7 +85,7 @@ fn ages_after_a_virtual_run_use_its_virtual_time() {
     assert_eq!((&audited["age"]["oldest_seconds"], &audited["total"]), (&3600.into(), &2.into()));
 }
 
-/// A queue whose bodies have no envelope, on the first evening.
+/// A new user's queue can contain only bodies without an envelope.
 #[test]
 fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
     let bodies = |count| ScratchFile::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
@@ -123,7 +123,7 @@ fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
     }
 }
 
-/// A redrive would otherwise send the file's dead letters instead of the piped ones.
+/// If `-` meant the file, a redrive would send its dead letters instead of the piped ones.
 #[test]
 fn a_dash_reads_standard_input_despite_a_file_of_that_name() {
     let (dead, folder) = (dead_letters(), tempfile::tempdir().unwrap());
@@ -242,7 +242,7 @@ fn a_file_without_dead_letters_is_refused_with_a_remedy() {
     }
 }
 
-/// It works without AWS: there is none here.
+/// The console works without AWS, which these tests do not have.
 #[test]
 fn the_console_shows_a_file_without_queue_actions() {
     let dead = dead_letters();
@@ -285,7 +285,7 @@ fn a_console_exits_on_ctrl_c_as_interrupted_and_on_sigterm_as_done() {
     }
 }
 
-/// The list of dead letters once it is loaded, a fragment of it, and a page that exists only for queues.
+/// Returns the list of dead letters once it is loaded, a fragment of it, and a page that exists only for queues.
 fn visit_console(link: &str) -> [String; 3] {
     let (origin, _) = link.split_once("/?").expect("a link with a token");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");

@@ -44,7 +44,7 @@ struct InterruptedRun {
     lines: u32,
     /// The number of messages in the source queue before the target answers its first call.
     sent: u32,
-    /// The number of failed calls before the interrupted one, a minute each.
+    /// The number of failed calls before the interrupted one. Each takes a minute.
     failed_calls: u32,
     /// The number of successful calls before all others.
     handled: u32,

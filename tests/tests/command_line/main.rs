@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 const EXAMPLE: &str = "examples/messages.jsonl";
 
-/// The program, started in the repository's root, in the region of the tests' queues.
+/// Returns a command that starts the program in the repository's root, in the region of the tests' queues.
 fn program_command(arguments: &[&str]) -> Command {
     let mut program = Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(workspace_root()).env("AWS_REGION", REGION);
@@ -61,7 +61,7 @@ impl ScratchFile {
         file
     }
 
-    /// A path at which no file exists yet.
+    /// Returns a path at which no file exists yet.
     fn absent(name: &str) -> Self {
         let folder = tempfile::tempdir().expect("the temporary folder is writable");
         let path = folder.path().join(name);
@@ -81,7 +81,7 @@ fn json_report(output: &Output) -> Value {
     report_with(0, output)
 }
 
-/// The report of a run that exits with this code.
+/// Returns the report of a run that exits with this code.
 fn report_with(code: i32, output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(code), "{}", stderr_text(output));
     serde_json::from_slice(&output.stdout).expect("the report is one JSON object")

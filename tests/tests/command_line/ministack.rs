@@ -72,7 +72,7 @@ async fn an_interrupt_during_feeding_reports_sends_and_deletes_queues() {
     assert_eq!(queue_urls(&client).await, [""; 0]);
 }
 
-/// Runs the program, and interrupts it like Ctrl-C once the depth of its source queue is `due`.
+/// Runs the program, and interrupts it as Ctrl-C does once `due` returns true for the depth of its source queue.
 async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u64; 3]) -> bool) -> Output {
     let child = tokio::process::Command::from(program_command(arguments))
         .stdout(Stdio::piped())
@@ -92,7 +92,7 @@ async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u
     child.wait_with_output().await.expect("the program ends")
 }
 
-/// The depth of the program's source queue; `None` before the queue exists.
+/// Returns the depth of the program's source queue, or `None` before the queue exists.
 async fn source_depth(client: &Client) -> Option<[u64; 3]> {
     let url = queue_urls(client).await.into_iter().find(|url| url.ends_with("-source"))?;
     Some(TestQueue { url, arn: String::new() }.message_counts(client).await)
@@ -111,7 +111,7 @@ async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) ->
     report_with(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
 }
 
-/// The n-th message, with an unpaired surrogate as JavaScript can leave it.
+/// Returns the n-th message, with an unpaired surrogate as JavaScript can leave it.
 fn cut_message(n: u32) -> String {
     format!(
         r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"n":{n},"name":"A\ud800"}}}}"#
@@ -210,7 +210,7 @@ async fn dead_letters_of_a_file_are_edited_and_sent_once() {
     );
 }
 
-/// AWS's own redrive does the same: a letter sent to another service's queue is lost to its own service.
+/// AWS's own redrive also does this, because a letter sent to another service's queue is lost to its own service.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn letters_of_a_shared_dlq_return_to_their_own_queues() {

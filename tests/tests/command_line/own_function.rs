@@ -119,9 +119,9 @@ fn a_local_run_of_a_function_explains_every_failure() {
     assert_eq!(
         causes,
         [
-            orders_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
-            orders_7_cause("Order.Unknown", "no such order"),
-            orders_7_cause("Runtime.Exited", "the function's process ended: exit status: 3"),
+            order_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 12, in handler)")),
+            order_7_cause("Order.Unknown", "no such order"),
+            order_7_cause("Runtime.Exited", "the function's process ended: exit status: 3"),
         ]
     );
 }
@@ -158,8 +158,8 @@ fn a_batch_processor_exception_belongs_to_its_record() {
     assert_eq!(
         causes,
         [
-            orders_7_cause("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
-            orders_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
+            order_7_cause("CardDeclined", &format!("no funds (at File \"{place}\", line 28, in charge)")),
+            order_7_cause("KeyError", &format!("'id' (at File \"{place}\", line 29, in charge)")),
         ]
     );
 }
@@ -179,7 +179,7 @@ fn assert_causes(exec: &str, variables: &[(&str, &str)], expected: &[(&str, &str
     assert_eq!(causes, expected, "{}", stderr_text(&output));
 }
 
-/// The message id of a final record.
+/// Returns the message id of a final record.
 fn id(line: &str) -> String {
     let line: Value = serde_json::from_str(line).expect("a final record is JSON");
     let body = line["body"].as_str().expect("the record has a body");
@@ -187,11 +187,11 @@ fn id(line: &str) -> String {
     body["metadata"]["message_id"].as_str().expect("the message has an id").to_owned()
 }
 
-fn orders_7_cause(error_type: &str, message: &str) -> [String; 3] {
+fn order_7_cause(error_type: &str, message: &str) -> [String; 3] {
     [error_type, message, "orders:7"].map(str::to_owned)
 }
 
-/// The type, the message and the function of the cause.
+/// Returns the type, the message and the function of the cause.
 fn letter_cause(line: &str) -> [String; 3] {
     let line: Value = serde_json::from_str(line).expect("a final record is JSON");
     let attribute = &line["attributes"]["DeadLetter"];

@@ -2,19 +2,19 @@
 
 use super::*;
 
-/// Without a circuit breaker, all numbers follow from the delays.
+/// A policy without a circuit breaker, so that all numbers follow from the delays.
 const FIXED: &[u8] = br#"{"max_attempts":3,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 fn run_simulate(policy: &ScratchFile, more: &[&str]) -> Output {
     run_redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
-/// The error message for wrong usage.
+/// Returns the error message for wrong usage.
 fn refused_message(policy: &ScratchFile, more: &[&str]) -> String {
     ended_with(2, policy, more)
 }
 
-/// The error message for an unusable file.
+/// Returns the error message for an unusable file.
 fn failure_message(policy: &ScratchFile, more: &[&str]) -> String {
     ended_with(1, policy, more)
 }
@@ -54,7 +54,7 @@ fn simulated_numbers_of_a_fixed_delay_are_exact() {
     assert!(ten_minutes["held"].is_null() && planned["span"]["hold_seconds_max"].is_null());
 }
 
-/// Otherwise a team could not find out that it does not need redeliver.
+/// The comparison shows a team whether it needs redeliver.
 #[test]
 fn simulation_compares_policies_with_plain_sqs() {
     let policy = ScratchFile::new("simulate-plain.json", FIXED);
@@ -83,7 +83,7 @@ fn a_flapping_target_goes_down_repeatedly_until_the_last_message() {
     assert_eq!((&flap["up_seconds"], &flap["down_seconds"]), (&20.into(), &20.into()));
     assert!(report["scenario"]["outage_seconds"].is_null());
     let measured = &report["policies"][0]["measured"];
-    // About half of the messages arrive while the target is down. It is up 60 s later.
+    // About half of the messages arrive while the target is down. It is up 60 s later, when they are retried.
     assert_eq!((&measured["processed"], &measured["retries"]), (&600.into(), &309.into()));
     assert_eq!((&measured["calls"], &measured["wasted"]["while_down"]), (&909.into(), &309.into()));
     // The target is down in seconds 580 to 599; those messages are back from second 640 on.
@@ -165,7 +165,7 @@ fn a_group_outage_affects_only_its_groups() {
     assert!(all["policies"][0]["measured"]["delay_seconds"].is_null());
 }
 
-/// The summary of a thousand messages in the first ten seconds of a ten-minute outage.
+/// Returns the summary of a thousand messages in the first ten seconds of a ten-minute outage.
 fn outage_summary(more: &[&str]) -> Value {
     let arguments = ["simulate", "--messages", "1000", "--over", "10s", "--format", "json"];
     json_report(&run_redeliver(&[&arguments, more].concat()))["policies"][0].clone()
@@ -206,8 +206,8 @@ fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
     assert_eq!(without["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 936);
 }
 
-/// Messages that always fail are not an outage. If they were held for a day, they would become dead letters only
-/// tomorrow.
+/// Messages that always fail do not indicate an outage. If they were held for a day, they would become dead letters
+/// only the next day.
 #[test]
 fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
     for (messages, held, seconds) in [("3", 0, 2282), ("20", 20, 7293)] {
@@ -228,7 +228,7 @@ fn a_third_of_failing_calls_does_not_open_the_circuit_breaker() {
     assert_eq!((&measured["calls"], &measured["processed"]), (&without["calls"], &without["processed"]));
 }
 
-/// The rows of the circuit breaker's table, by cell.
+/// Returns the rows of the circuit breaker's table, split into cells.
 fn table_changes(tables: &str) -> Vec<Vec<&str>> {
     tables
         .lines()
@@ -398,7 +398,7 @@ fn calls_beyond_target_capacity_are_wasted_and_retried() {
         ["--messages", "60", "--outage", "1m", "--over", "1s", "--capacity", "10", "--format", "json"];
     let report = json_report(&run_simulate(&policy, &arguments));
     let measured = &report["policies"][0]["measured"];
-    // They come back within two or three seconds, three times, and the target handles 10 per second.
+    // The messages come back within two or three seconds, three times, and the target handles 10 per second.
     assert_eq!((&measured["processed"], &measured["retries"]), (&50.into(), &120.into()));
     assert_eq!(
         (&measured["wasted"]["while_down"], &measured["wasted"]["over_capacity"]),
@@ -461,7 +461,7 @@ fn two_policies_are_compared_in_the_tables_and_on_the_page() {
     ] {
         assert!(tables.contains(words), "{words} in {tables}");
     }
-    assert!(!tables.contains('\u{1b}'), "no colours in a pipe");
+    assert!(!tables.contains('\u{1b}'), "no colors in a pipe");
     let page = page.text();
     assert_eq!(page.matches("<svg").count(), 4, "load of each, attempts, chance");
     for words in [
@@ -568,7 +568,7 @@ fn invalid_simulation_arguments_are_named() {
     assert!(refused_message(&policy, &many).contains("at most 5 policies besides the first"));
 }
 
-/// Otherwise only the first real outage would show whose messages are late, and the cost of ordering.
+/// Without these figures, only the first real outage would show whose messages are late, and the cost of ordering.
 #[test]
 fn a_failing_ordered_group_delays_no_other_as_documented() {
     let page = std::fs::read_to_string(workspace_root().join("docs/strategies/ordered.md")).unwrap();
@@ -612,7 +612,7 @@ fn a_failing_ordered_group_delays_no_other_as_documented() {
     }
 }
 
-/// Regenerated by the command on the page.
+/// `redeliver simulate` with these arguments regenerates the pictures.
 #[test]
 fn starter_policies_are_valid_and_match_their_page() {
     for name in ["policy", "policies/webhook", "policies/payment", "policies/batch"] {

@@ -57,7 +57,7 @@ impl TerminalRun {
         ["local", self.orders.name(), "--format", "json", "--exec", &exec].map(str::to_owned).into()
     }
 
-    /// The command, started in the function's folder.
+    /// Returns the command, started in the function's folder.
     fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new(program);
         command.current_dir(self.app.path.parent().expect("the file is in a folder"));
@@ -96,7 +96,7 @@ fn carriage_returns_pass_unchanged_without_a_terminal() {
     assert!(errors.contains("[ERROR] KeyError: 'id'\rTraceback (most recent call last):\r"), "{errors:?}");
 }
 
-/// The nonempty rows of a terminal with this output.
+/// Returns the nonempty rows that a terminal shows for this output.
 fn text_rows(text: &str) -> Vec<String> {
     let (mut rows, mut row, mut column) = (vec![Vec::new()], 0, 0);
     let mut characters = text.chars();
@@ -110,7 +110,7 @@ fn text_rows(text: &str) -> Vec<String> {
             '\u{1b}' => {
                 let parameters: String =
                     characters.by_ref().skip(1).take_while(|c| !c.is_alphabetic()).collect();
-                // Only indicatif's sequence for clearing a row has a 2.
+                // Only indicatif's sequence for clearing a row has the parameter 2.
                 if parameters == "2" {
                     rows[row].clear();
                 }

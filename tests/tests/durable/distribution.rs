@@ -13,8 +13,8 @@ pub(crate) struct Distribution {
 }
 
 impl Distribution {
-    /// redeliver's distribution: uniform over the whole seconds from half of the base (half jitter) or 0 (full jitter)
-    /// to the base, both rounded up.
+    /// Creates redeliver's distribution: uniform over the whole seconds from half of the base (half jitter) or 0 (full
+    /// jitter) to the base, both rounded up.
     pub(crate) fn for_redeliver(base: f64, jitter: JitterStrategy) -> Self {
         let last = whole_seconds(base.ceil());
         let first = if jitter == JitterStrategy::Half { last.div_ceil(2) } else { 0 };
@@ -22,8 +22,8 @@ impl Distribution {
         Self { first, at_most: (1..=width).map(|seconds| f64::from(seconds) / f64::from(width)).collect() }
     }
 
-    /// The SDK's distribution: a real number, uniform from half of the base to the base and rounded up (half jitter),
-    /// or from 0 to the base and rounded to the nearest second, but at least 1 (full jitter).
+    /// Creates the SDK's distribution: a real number, uniform from half of the base to the base and rounded up (half
+    /// jitter), or from 0 to the base and rounded to the nearest second, but at least 1 (full jitter).
     pub(crate) fn for_durable_sdk(base: f64, jitter: JitterStrategy) -> Self {
         let (low, up, first, last) = match jitter {
             JitterStrategy::Half => (base / 2.0, 0.0, (base / 2.0).ceil(), base.ceil()),
@@ -36,7 +36,7 @@ impl Distribution {
         }
     }
 
-    /// The distribution of a sample.
+    /// Creates the distribution of a sample.
     pub(crate) fn from_sample(sample: &[u32]) -> Self {
         let (first, last) = (sample.iter().min().unwrap(), sample.iter().max().unwrap());
         let mut counts = vec![0; (last - first + 1) as usize];
@@ -49,17 +49,17 @@ impl Distribution {
         Self { first: *first, at_most: at_most.collect() }
     }
 
-    /// The range of possible delays.
+    /// Returns the range of possible delays.
     pub(crate) fn range(&self) -> Range<u32> {
         self.first..self.first + u32::try_from(self.at_most.len()).unwrap()
     }
 
-    /// The probability of a delay.
+    /// Returns the probability of a delay.
     pub(crate) fn probability(&self, delay: u32) -> f64 {
         self.at_most(delay) - delay.checked_sub(1).map_or(0.0, |shorter| self.at_most(shorter))
     }
 
-    /// The Kolmogorov–Smirnov statistic: the maximum difference between the two cumulative distributions.
+    /// Returns the Kolmogorov–Smirnov statistic: the maximum difference between the two cumulative distributions.
     pub(crate) fn distance(&self, other: &Self) -> f64 {
         let delays = [self.range(), other.range()].into_iter().flatten();
         delays.map(|delay| (self.at_most(delay) - other.at_most(delay)).abs()).fold(0.0, f64::max)

@@ -113,8 +113,8 @@ fn only_the_given_errors_are_retried() {
     assert_eq!(given_up.reason, DeadLetterReason::NonRetryableError);
 }
 
-/// Every combination, without jitter, except initial delays above the cap: the SDK truncates them, and our policy
-/// refuses them.
+/// Returns every combination, without jitter, except initial delays above the cap: the SDK truncates them, and our
+/// policy refuses them.
 fn settings_grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64]) -> Vec<RetrySettings> {
     let mut grid = Vec::new();
     for &calls in calls {
@@ -131,7 +131,7 @@ fn settings_grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64])
     grid
 }
 
-/// The delays of both sides.
+/// Returns the delays of both sides.
 async fn delays_from_both_sides(
     all: Vec<RetrySettings>,
 ) -> impl Iterator<Item = (RetrySettings, Vec<u32>, Vec<u32>)> {
@@ -160,11 +160,11 @@ async fn compare_samples(settings: &RetrySettings) {
             |from_base: fn(f64, JitterStrategy) -> Distribution| from_base(base, settings.jitter);
         let (ours, theirs) =
             (documented(Distribution::for_redeliver), documented(Distribution::for_durable_sdk));
-        let our_sample = sample_of(&sample(&all_ours), &ours, OUR_DISTANCE_MAX);
-        let their_sample = sample_of(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
+        let our_sample = checked_distribution(&sample(&all_ours), &ours, OUR_DISTANCE_MAX);
+        let their_sample = checked_distribution(&sample(&all_theirs), &theirs, THEIR_DISTANCE_MAX);
 
         let by_rounding = ours.distance(&theirs);
-        // With an integer base they differ by at most the probability of one second on our side.
+        // With an integer base, the two differ by at most the probability of a single second on our side.
         let one = 1.0 / f64::from(u32::try_from(ours.range().len()).unwrap());
         let seconds = if base.fract() == 0.0 { 1.0 } else { 1.5 };
         assert!(by_rounding <= one * seconds + f64::EPSILON, "{settings:?} {base}: {by_rounding}");
@@ -176,8 +176,8 @@ async fn compare_samples(settings: &RetrySettings) {
     }
 }
 
-/// The distribution of a sample. It must be close to the documented one.
-fn sample_of(sample: &[u32], documented: &Distribution, distance_max: f64) -> Distribution {
+/// Returns the distribution of a sample, after checking that it is close to the documented one.
+fn checked_distribution(sample: &[u32], documented: &Distribution, distance_max: f64) -> Distribution {
     let range = documented.range();
     assert!(sample.iter().all(|delay| range.contains(delay)), "{range:?}: {sample:?}");
     let mut likely = range.filter(|delay| documented.probability(*delay) >= LIKELY);

@@ -12,12 +12,12 @@ use redeliver_testing::functions::{failed_message, resent_body};
 /// The time of every event.
 const NOW: &str = "2026-07-25T17:20:00Z";
 
-/// Message number `n`. Its delays depend on its id only.
+/// Returns message number `n`. Its delays depend only on its id.
 pub(crate) fn test_message(n: usize) -> String {
     format!(r#"{{"metadata":{{"message_id":"6f1c0d3e-8a55-4c8e-9a3f-{n:012x}"}},"data":{{}}}}"#)
 }
 
-/// The delay before each retry of message `n` in seconds, until its attempts are exhausted.
+/// Returns the delay before each retry of message `n` in seconds, until its attempts are exhausted.
 pub(crate) fn redeliver_delays(policy: &Policy, n: usize) -> Vec<u32> {
     let error = HandlerError::transient("Down", "down");
     let mut body = test_message(n);
@@ -36,7 +36,7 @@ pub(crate) fn redeliver_delays(policy: &Policy, n: usize) -> Vec<u32> {
     }
 }
 
-/// The decision on a message that failed with this error, after its hops, if any.
+/// Returns the decision on a message that failed with this error, after its hops, if any.
 pub(crate) fn decide_retry(policy: &Policy, body: &str, error: &HandlerError) -> Result<Resend, GiveUp> {
     let now = parse_rfc3339(NOW).unwrap();
     let hand_off = HandOff::from_handler_error(error, test_delivery());

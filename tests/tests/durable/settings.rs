@@ -19,7 +19,7 @@ pub(crate) struct RetrySettings {
 }
 
 impl RetrySettings {
-    /// The settings of a strategy of AWS's SDK.
+    /// Returns the settings of a strategy of AWS's SDK.
     pub(crate) fn from_strategy(strategy: &RetryStrategyConfig) -> Self {
         let seconds = |delay: Duration| u32::try_from(delay.as_secs()).unwrap();
         Self {
@@ -41,7 +41,7 @@ impl RetrySettings {
             .build()
     }
 
-    /// The SDK's `max_attempts` counts the first call; ours does not.
+    /// Converts the settings to a policy. The SDK's `max_attempts` counts the first call; ours does not.
     pub(crate) fn to_policy(self) -> Policy {
         let jitter = match self.jitter {
             JitterStrategy::None => "none",
@@ -63,7 +63,7 @@ impl RetrySettings {
         Policy::from_json(&policy.to_string()).unwrap()
     }
 
-    /// The delay before each retry as both sides document it, before jitter and rounding.
+    /// Returns the delay before each retry as both sides document it, before jitter and rounding.
     pub(crate) fn bases(&self) -> Vec<f64> {
         let grown = |retry: u32| f64::from(self.initial_seconds) * self.rate.powf(retry.into());
         (0..self.calls - 1).map(|retry| grown(retry).min(self.max_seconds.into())).collect()

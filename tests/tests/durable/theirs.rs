@@ -1,4 +1,4 @@
-//! The SDK's delays, observed from outside: its own handler loop is called like the durable execution service calls it,
+//! The SDK's delays, observed from outside: its own handler loop is called as the durable execution service calls it,
 //! with a stub of the checkpoint API. Each step always fails; the delay before its next attempt is in its RETRY
 //! checkpoint.
 
@@ -65,7 +65,7 @@ pub(crate) async fn durable_delays(
     }
 }
 
-/// The user's handler, with one step per strategy. It succeeds although they all fail.
+/// Acts as the user's handler, with one step per strategy. It succeeds although all steps fail.
 async fn always_failing(
     strategies: Arc<[RetryStrategyConfig]>,
     context: DurableContext,
@@ -104,7 +104,7 @@ impl Error for FailingOperation {
     }
 }
 
-/// The event of an invocation by the service.
+/// Returns the event of an invocation by the service.
 fn invocation_input(steps: &BTreeMap<String, Value>) -> Value {
     let execution = json!({
         "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",
@@ -118,7 +118,7 @@ fn invocation_input(steps: &BTreeMap<String, Value>) -> Value {
     })
 }
 
-/// The service's record of a step after an update.
+/// Returns the service's record of a step after an update.
 fn checkpointed_step(update: &Value, status: &str, retries: usize) -> Value {
     json!({
         "Id": update["Id"], "Type": update["Type"], "SubType": update["SubType"], "Name": update["Name"],

@@ -32,8 +32,8 @@ fn install_page_commands_run_with_release_files_alone() {
     assert!(wheel.lines().last().unwrap().starts_with(&version), "{wheel}");
     assert!(tarball.lines().last().unwrap().starts_with(&version), "{tarball}");
     assert!(local.lines().any(|line| line.split_whitespace().eq(["processed", "1"])), "{local}");
-    assert_eq!(files_of(zip), ["bootstrap"], "{zip}");
-    assert_eq!(files_of(layer), ["redeliver"], "{layer}");
+    assert_eq!(zip_file_names(zip), ["bootstrap"], "{zip}");
+    assert_eq!(zip_file_names(layer), ["redeliver"], "{layer}");
 
     let inside = list_files(&folder.path().join("redeliver"));
     for file in [
@@ -93,20 +93,20 @@ fn each_artefact_with_a_program_has_a_bill_of_materials() {
     assert_eq!(artefacts, bills);
     for bill in bills {
         assert!(
-            is_cyclonedx(&release_folder().join(format!("{bill}.cdx.json")))["components"].is_array(),
+            validate_cyclonedx(&release_folder().join(format!("{bill}.cdx.json")))["components"].is_array(),
             "{bill}"
         );
     }
 }
 
-/// The files of a zip, from Python's listing.
-fn files_of(listing: &str) -> Vec<&str> {
+/// Returns the files in a zip, from Python's listing.
+fn zip_file_names(listing: &str) -> Vec<&str> {
     listing.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
 }
 
 /// Returns the package URLs in a bill of materials, and checks that each has a licence text.
 fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
-    let bill = is_cyclonedx(bill);
+    let bill = validate_cyclonedx(bill);
     let address = |component: &Value| {
         let [name, version, purl] =
             ["name", "version", "purl"].map(|member| component[member].as_str().unwrap());
@@ -117,7 +117,7 @@ fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
 }
 
 /// Returns a bill of materials after validating it with CycloneDX's own schema.
-fn is_cyclonedx(bill: &Path) -> Value {
+fn validate_cyclonedx(bill: &Path) -> Value {
     let schemas = run_successfully(Command::new(venv_file("bin/python")).args(["-c", SCHEMAS]));
     let schema = Path::new(schemas.trim()).join("bom-1.5.SNAPSHOT.schema.json");
     let mut check = Command::new(venv_file("bin/check-jsonschema"));
@@ -125,7 +125,7 @@ fn is_cyclonedx(bill: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(bill).unwrap()).unwrap()
 }
 
-/// Distributing the construct means distributing its contents, too.
+/// Distributing the construct also distributes its contents.
 #[test]
 fn construct_packages_list_their_contents_with_licences() {
     let folder = new_folder("construct-licences");
@@ -178,7 +178,7 @@ fn construct_packages_list_their_contents_with_licences() {
 const SCHEMAS: &str =
     "import importlib.util as u; print(u.find_spec('cyclonedx.schema._res').submodule_search_locations[0])";
 
-/// Runs a script like a reader without a network and without anything installed.
+/// Runs a script as a reader would, without a network and without anything installed.
 fn run_shell(folder: &Path, script: &str) -> String {
     let mut shell = Command::new("sh");
     shell.args(["-ec", script]).current_dir(folder).env_clear();
@@ -193,7 +193,7 @@ fn run_successfully(command: &mut Command) -> String {
     stdout
 }
 
-/// All files in a folder, by relative path.
+/// Returns all files in a folder, by relative path.
 fn list_files(folder: &Path) -> Vec<String> {
     let listed = run_successfully(Command::new("find").args([".", "-type", "f"]).current_dir(folder));
     listed.lines().map(|line| line.trim_start_matches("./").to_owned()).collect()

@@ -60,7 +60,7 @@ impl LambdaEmulator {
         panic!("the emulator does not answer at {}", self.url);
     }
 
-    /// Terminates the emulator gracefully, so that it ends its function, too.
+    /// Terminates the emulator gracefully, so that it also ends its function.
     async fn stop(mut self) {
         let id = self.process.id().expect("the command runs").to_string();
         assert!(Command::new("kill").args(["-TERM", &id]).status().await.unwrap().success());
@@ -68,7 +68,7 @@ impl LambdaEmulator {
     }
 }
 
-/// The path contains Python's version.
+/// Returns the relative path of Python's packages, which contains Python's version.
 fn site_packages() -> String {
     let libraries = std::fs::read_dir(venv_file("lib")).unwrap();
     let names = libraries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

@@ -56,7 +56,7 @@ async fn new_topology() -> TestTopology {
     TestTopology::create(&Ministack::shared().endpoint_url(), "e2e").await
 }
 
-/// The `n`th message id of a test.
+/// Returns the `n`th message id of a test.
 fn id(n: u32) -> String {
     format!("{n:08}-0000-4000-8000-000000000000")
 }
@@ -65,7 +65,7 @@ fn test_message(n: u32, data: &Value) -> String {
     json!({"metadata": {"message_id": id(n)}, "data": data}).to_string()
 }
 
-/// The numbers of the messages with this `data.group`, in the order of their calls.
+/// Returns the numbers of the messages with this `data.group`, in the order of their calls.
 fn calls_of_group(target: &HttpTargetServer, group: &str) -> Vec<u32> {
     let requests = target.requests_with(&format!("\"group\":\"{group}\""));
     let number = |body: &str| {
@@ -79,20 +79,20 @@ fn scripted_message(n: u32, script: &[&str]) -> String {
     test_message(n, &json!({ "script": script }))
 }
 
-/// A new path for the journal of a scripted function.
+/// Returns a new path for the journal of a scripted function.
 fn new_journal() -> PathBuf {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("journal"));
     let _of_an_earlier_run = std::fs::remove_file(&path);
     path
 }
 
-/// The calls of a message in a journal: attempt, snoozes, action and last failure.
+/// Returns the calls of a message in a journal: attempt, snoozes, action and last failure.
 fn journal_calls(journal: &Path, n: u32) -> Vec<String> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
 }
 
-/// The process ids of a function, in the order of their starts.
+/// Returns the process ids of a function, in the order of their starts.
 fn journal_processes(journal: &Path) -> Vec<i32> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix("process ")?.parse().ok()).collect()
@@ -112,7 +112,7 @@ struct AnnotatedRecord {
     message: Message,
 }
 
-/// The messages of the final DLQ, sorted by body.
+/// Returns the messages of the final DLQ, sorted by body.
 async fn final_records(topology: &TestTopology) -> Vec<AnnotatedRecord> {
     let mut records: Vec<_> = topology.final_records().await.into_iter().map(AnnotatedRecord::new).collect();
     records.sort_by(|a, b| a.text.cmp(&b.text));
@@ -142,7 +142,7 @@ impl AnnotatedRecord {
     }
 }
 
-/// The value of a String attribute, or an empty string if it is absent.
+/// Returns the value of a String attribute, or an empty string if it is absent.
 fn message_attribute(message: &Message, name: &str) -> String {
     let attribute = message.message_attributes().and_then(|attributes| attributes.get(name));
     attribute.and_then(|attribute| attribute.string_value()).unwrap_or_default().to_owned()

@@ -75,7 +75,7 @@ static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
     write.env("CDK_VALIDATION", "false");
     assert!(write.arg(&directory).status().unwrap().success(), "the templates are synthesized");
     let files = std::fs::read_dir(&directory).unwrap().map(|file| file.unwrap().path());
-    // Templates with parameters are YAML: a test of infra/ compares each of their choices with a variant.
+    // Templates with parameters are YAML; a test in infra/ compares each of their configurations with a variant.
     let files = files.filter(|file| file.extension().is_some_and(|extension| extension == "json"));
     let named = |file: PathBuf| file.file_stem().unwrap().to_str().unwrap().to_owned();
     files.map(|file| (named(file.clone()), std::fs::read_to_string(file).unwrap())).collect()

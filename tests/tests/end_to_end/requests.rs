@@ -11,7 +11,7 @@ use redeliver_tests::sqs_stub::SqsStub;
 use redeliver_tests::wire::serve_router;
 use serde_json::{Value, json};
 
-/// The function's SQS requests for an event that succeeds completely, by action.
+/// Returns the function's SQS requests for an event that succeeds completely, by action.
 async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
     requests_with(name, event, "delayed-resend").await
 }

@@ -73,7 +73,7 @@ impl TlsTarget {
         Self { url, requests, server }
     }
 
-    /// The number of completed requests.
+    /// Returns the number of completed requests.
     pub(crate) fn requests(&self) -> usize {
         self.requests.load(Ordering::Relaxed)
     }
@@ -94,7 +94,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, requests: Arc<AtomicUsiz
     }
 }
 
-/// Succeeds once a request has arrived.
+/// Answers a request, and succeeds once it has arrived.
 async fn answer(tls: &TlsAcceptor, stream: TcpStream) -> std::io::Result<()> {
     let mut stream = tls.accept(stream).await?;
     // The tests' messages are short: one read receives the start of the request, and the rest does not matter.

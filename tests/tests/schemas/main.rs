@@ -1,6 +1,6 @@
 //! The published schemas: they compile, they accept and refuse the examples, and the code writes valid documents.
 //!
-//! The tests validate with all schemas, like a reader of the final DLQ, and not with the core's own parser.
+//! The tests validate with all schemas, as a reader of the final DLQ would, and not with the core's own parser.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
@@ -42,14 +42,14 @@ fn parse_json(text: &str) -> Value {
     serde_json::from_str(text).unwrap()
 }
 
-/// The document that the code reads from these attributes.
+/// Returns the document that the code reads from these attributes.
 fn open_attributes(attributes: Attributes) -> Option<FailureDocument> {
     let moment = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
     let record = ReceivedMessage { attributes, ..functions::nth_record(1, "{}") };
     Arrival::from_record(record, moment).document().cloned()
 }
 
-/// A validator that checks formats and resolves the other schemas by their `$id`.
+/// Returns a validator that checks formats and resolves the other schemas by their `$id`.
 fn validator(name: &str) -> Validator {
     let mut registry = Registry::new();
     for (_, text) in SCHEMAS {
@@ -75,13 +75,13 @@ fn assert_valid(schema: &str, text: &str) {
     assert!(errors.is_empty(), "{schema} refuses {text}: {errors:?}");
 }
 
-/// The schema of an example: the file's name starts with the schema's.
-fn schema_of(example: &str) -> &'static str {
+/// Returns the schema of an example, whose file name starts with the schema's.
+fn example_schema(example: &str) -> &'static str {
     let schema = SCHEMAS.into_iter().find(|(schema, _)| example.starts_with(&format!("{schema}-")));
     schema.unwrap_or_else(|| panic!("no schema's name is a prefix of {example}")).0
 }
 
-/// The examples, by file name without extension.
+/// Returns the examples, by file name without extension.
 fn read_examples(folder: &str) -> BTreeMap<String, String> {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/examples").join(folder);
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -110,7 +110,7 @@ fn every_schema_has_examples_of_both_kinds() {
     for folder in ["valid", "invalid"] {
         let examples = read_examples(folder);
         for (schema, _) in SCHEMAS {
-            assert!(examples.keys().any(|example| schema_of(example) == schema), "{folder} {schema}");
+            assert!(examples.keys().any(|example| example_schema(example) == schema), "{folder} {schema}");
         }
     }
 }
@@ -118,7 +118,7 @@ fn every_schema_has_examples_of_both_kinds() {
 #[test]
 fn valid_examples_are_valid_and_the_code_reads_them() {
     for (name, text) in read_examples("valid") {
-        let schema = schema_of(&name);
+        let schema = example_schema(&name);
         assert_valid(schema, &text);
         let attributes = Attributes::from([("Failure".to_owned(), Attribute::string(&text))]);
         let attribute = &attributes["Failure"];
@@ -148,7 +148,7 @@ fn invalid_examples_break_the_rule_they_are_named_after() {
     let mut expected: BTreeMap<String, ExpectedViolation> =
         serde_json::from_str(&fs::read_to_string(expected).unwrap()).unwrap();
     for (name, text) in read_examples("invalid") {
-        let schema = schema_of(&name);
+        let schema = example_schema(&name);
         let instance = parse_json(&text);
         let found: Vec<_> = validator(schema)
             .iter_errors(&instance)
@@ -177,7 +177,7 @@ fn the_documented_defaults_match_the_code() {
     assert_eq!(Policy::from_json(&written.to_string()).unwrap(), Policy::default());
 }
 
-/// Strings that a target can return.
+/// Returns strings that a target can return.
 fn hostile_texts() -> [String; 4] {
     [String::new(), "HTTP 503".to_owned(), "\0\u{FFFE}😀\"\\\n".to_owned(), "é😀".repeat(5000)]
 }
@@ -206,7 +206,7 @@ fn hand_offs() -> Vec<HandOff> {
     errors.map(|error| HandOff::from_handler_error(&error, delivery.clone())).chain([not_started]).collect()
 }
 
-/// Ten attributes, some of which must be folded.
+/// Returns ten attributes, some of which must be folded.
 fn ten_attributes() -> Attributes {
     let binary = |index: u8| Attribute {
         data_type: "Binary.x".to_owned(),
@@ -285,7 +285,9 @@ fn every_re_sent_body_is_a_valid_message() {
     let policy = Policy::from_json(r#"{"max_attempts":1000}"#).unwrap();
     let schema = MessageSchema::default();
     let now = parse_rfc3339("2026-07-25T17:20:10Z").unwrap();
-    for (name, first) in read_examples("valid").into_iter().filter(|(name, _)| schema_of(name) == "message") {
+    for (name, first) in
+        read_examples("valid").into_iter().filter(|(name, _)| example_schema(name) == "message")
+    {
         let mut body = first;
         for (number, mut hand_off) in hand_offs().into_iter().cycle().take(40).enumerate() {
             hand_off.delivery.came_back = hand_off.delivery.came_back.filter(|_| number == 0);

@@ -32,7 +32,7 @@ fn wire_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire")
 }
 
-/// All versions with documents.
+/// Returns all versions with documents.
 fn list_versions() -> Vec<String> {
     let folders = fs::read_dir(wire_folder()).unwrap().map(|entry| entry.unwrap());
     let folders = folders.filter(|entry| entry.file_type().unwrap().is_dir());
@@ -75,7 +75,7 @@ fn held_hand_off(delivery: Delivery) -> HandOff {
     HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay }, delivery)
 }
 
-/// A hand-off from a function that had no room for the outage.
+/// Returns a hand-off from a function that had no room for the outage.
 fn held_without_outage(delivery: Delivery) -> HandOff {
     HandOff { outage: None, ..held_hand_off(delivery) }
 }
@@ -171,7 +171,7 @@ fn dead_letter(known: bool) -> DeadLetter {
     }
 }
 
-/// A body after three failures in an earlier generation and a snooze in this one, which restarted at 0.
+/// Returns a body after three failures in an earlier generation and a snooze in this one, which restarted at 0.
 fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -206,7 +206,7 @@ fn body() -> (String, Metadata) {
     (body, metadata)
 }
 
-/// A held body that SQS has moved twice. It has been held before, in an outage confirmed by `first_failures` first
+/// Returns a held body that SQS has moved twice. It was held before, in an outage confirmed by `first_failures` first
 /// calls.
 fn held_body(first_failures: u16) -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
@@ -233,7 +233,7 @@ fn text(attributes: &Attributes, name: &str) -> String {
     attributes[name].text().unwrap().to_owned()
 }
 
-/// The name, the text and the meaning of each document.
+/// Returns the name, the text and the meaning of each document.
 fn all_documents() -> Vec<(String, String, Meaning)> {
     let (none, ten) = (Attributes::new(), ten_attributes());
     let mut all = Vec::new();

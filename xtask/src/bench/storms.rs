@@ -11,7 +11,7 @@ const MESSAGES: [&str; 2] = ["--messages", "100000"];
 const TEN_MINUTES: [&str; 2] = ["--outage", "10m"];
 /// One and a half times the rate at which messages arrived during the outage.
 const CAPACITY: [&str; 2] = ["--capacity", "250"];
-/// All messages within seconds, as a nightly job sends them.
+/// All messages arrive within seconds, as from a nightly job.
 const AT_ONCE: [&str; 2] = ["--over", "10s"];
 /// About a tenth of the rate at which ten concurrent invocations call the target.
 const A_TENTH: [&str; 2] = ["--capacity", "25"];
@@ -23,17 +23,17 @@ const PICTURE_OF_OUTAGE: &str = "docs/outage.svg";
 /// with all messages at once. Then simulates the default policy.
 pub(crate) fn bench_storms() -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["build", "--release", "--bin", "redeliver"]))?;
-    run_command(by_backoff().args(["--plot", PICTURE_OF_STORMS]))?;
-    run_command(by_backoff().args(CAPACITY))?;
-    run_command(by_backoff().args(AT_ONCE))?;
-    run_command(&mut by_default("10m"))?;
-    run_command(by_default("1h").args(["--plot", PICTURE_OF_OUTAGE]))?;
-    run_command(&mut by_default("12h"))?;
-    run_command(by_default("10m").args(AT_ONCE))?;
-    run_command(by_default("10m").args(A_TENTH))
+    run_command(compare_backoffs_command().args(["--plot", PICTURE_OF_STORMS]))?;
+    run_command(compare_backoffs_command().args(CAPACITY))?;
+    run_command(compare_backoffs_command().args(AT_ONCE))?;
+    run_command(&mut default_policy_command("10m"))?;
+    run_command(default_policy_command("1h").args(["--plot", PICTURE_OF_OUTAGE]))?;
+    run_command(&mut default_policy_command("12h"))?;
+    run_command(default_policy_command("10m").args(AT_ONCE))?;
+    run_command(default_policy_command("10m").args(A_TENTH))
 }
 
-fn by_backoff() -> Command {
+fn compare_backoffs_command() -> Command {
     let mut files = POLICIES.map(|name| format!("examples/storms/{name}.json")).into_iter();
     let mut command = simulate_command();
     command.arg("--policy").args(files.next()).args(TEN_MINUTES);
@@ -44,7 +44,7 @@ fn by_backoff() -> Command {
 }
 
 /// Simulates the default policy with ten concurrent invocations.
-fn by_default(outage: &str) -> Command {
+fn default_policy_command(outage: &str) -> Command {
     let mut command = simulate_command();
     command.args(["--outage", outage]);
     command

@@ -18,7 +18,7 @@ pub(super) struct Component {
     #[serde(default)]
     pub(super) authors: Vec<String>,
     pub(super) manifest_path: PathBuf,
-    /// The source that Cargo gives; `None` for the workspace's own crates.
+    /// The source as reported by Cargo; `None` for the workspace's own crates.
     pub(super) source: Option<String>,
     #[serde(skip)]
     pub(super) registry: Registry,

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::bill_of_materials::render_cyclonedx;
 use super::components::Component;
-use super::{EPOCH, bill_path, components, each_bundle, licences};
+use super::{EPOCH, bill_path, components, licences, pack_each_bundle};
 use crate::bundle::{self, FUNCTIONS, LambdaArchitecture, program_path};
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, read_file, run_command, target_dir, workspace_root, write_file};
@@ -33,7 +33,7 @@ const BILL: &str = "redeliver-cdk.cdx.json";
 /// A build fails, or see [`pack_construct`].
 pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
     let staged = Staged::new()?;
-    each_bundle(|architecture| staged.add_functions(architecture))?;
+    pack_each_bundle(|architecture| staged.add_functions(architecture))?;
     staged.compile_sources()?;
     staged.write_reference(&reference_page())?;
     staged.pack_packages(folder)

@@ -42,7 +42,7 @@ struct PackedImage {
 }
 
 fn build_image(program: &Path, papers: Vec<(String, String)>) -> Result<PackedImage, TaskFailure> {
-    let SystemFiles { mut files, packages } = debian::take_system_files(program)?;
+    let SystemFiles { mut files, packages } = debian::collect_system_files(program)?;
     files.push(File::program(&PROGRAM[1..], read_file(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
     let bill = extend_bill_of_materials(&packages, command_line::bill_in(&papers)?)?;
@@ -103,7 +103,7 @@ mod tests {
     type ImageFiles = BTreeMap<String, (u32, Vec<u8>)>;
 
     /// Returns the path, mode and content of each file.
-    fn unpacked(tar: &[u8]) -> ImageFiles {
+    fn unpack_files(tar: &[u8]) -> ImageFiles {
         let mut files = ImageFiles::new();
         for entry in Archive::new(tar).entries().unwrap() {
             let mut entry = entry.unwrap();
@@ -140,7 +140,7 @@ mod tests {
         assert!(image_of_true == build_image(program, papers()).unwrap());
 
         let PackedImage { archive: image_of_true, bill } = image_of_true;
-        let outer = unpacked(&image_of_true);
+        let outer = unpack_files(&image_of_true);
         let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes).unwrap();
         let index = json(&outer["index.json"].1);
         let manifest = json(blob(&outer, &index["manifests"][0]));
@@ -153,7 +153,7 @@ mod tests {
         let architecture = command_output(dpkg.arg("--print-architecture")).unwrap();
         assert_eq!(config["architecture"], architecture.trim());
         assert_eq!(config["config"]["User"], "65532:65532");
-        let files = unpacked(&tar);
+        let files = unpack_files(&tar);
         assert_eq!(files["usr/bin/redeliver"], (0o755, read_file(program).unwrap()));
         assert_eq!(files["etc/ssl/certs/ca-certificates.crt"].0, 0o644);
         assert!(files.contains_key("usr/share/common-licenses/LGPL-2.1"));

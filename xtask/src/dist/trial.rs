@@ -21,7 +21,7 @@ const CODE: &str = "RETRY_ATTEMPT_EXCEEDED";
 /// The maximum number of page requests. The first pages show that the console is still reading.
 const PAGES_MAX: usize = 1000;
 
-/// Tries the archive and the wheel for this machine in `packed`.
+/// Tries out the archive and the wheel for this machine from the folder `packed`.
 ///
 /// # Errors
 /// A program does not run, or its output differs from the README.

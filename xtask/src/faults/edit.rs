@@ -101,7 +101,7 @@ fn function_edits(
     let results = bugs.iter().filter_map(|bug| Some((is_active(parsed, bug), bug.result.as_deref()?)));
     let results: Vec<_> = results.collect();
     if !results.is_empty() {
-        edits.push(edit(function.body.clone(), with_results(function, &results)));
+        edits.push(edit(function.body.clone(), wrap_with_results(function, &results)));
     }
     for bug in bugs {
         let Some((before, after)) = bug.before.as_deref().zip(bug.after.as_deref()) else { continue };
@@ -147,7 +147,7 @@ fn first_statements(
 
 /// Wraps the body in an expression, so that `return` and `?` end it with a result, and appends the bugs that change the
 /// result.
-fn with_results(function: &SourceFunction, results: &[(String, &str)]) -> String {
+fn wrap_with_results(function: &SourceFunction, results: &[(String, &str)]) -> String {
     let annotation = |sign: &str| {
         function.returns.as_ref().map_or_else(String::new, |returned| format!("{sign} {returned}"))
     };
@@ -376,7 +376,7 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
         );
     }
 
-    /// The build of the simulator takes minutes. This test reports the entries that a rename breaks in seconds.
+    /// Building the simulator takes minutes. This test takes seconds to report the entries that a rename has broken.
     #[test]
     fn every_entry_finds_its_function_and_its_code() {
         let bugs = read_bugs(workspace_root()).unwrap_or_else(|TaskFailure(why)| panic!("{why}"));

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use crate::tools::TaskFailure;
 
-/// The option to deploy although queues would be left behind, because they are empty or still have a consumer.
+/// The option to deploy even though queues would be left behind, because they are empty or still have a consumer.
 pub(super) const ALLOW: &str = "--allow-queue-replacement";
 
 /// Options without a value that `cdk diff` does not support: it would read a following stack name as the option's
@@ -46,8 +46,8 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
             other => diff.push(other.to_owned()),
         }
     }
-    // Templates are compared without a change set, a difference is not an error, and the report goes to standard error
-    // even in CI.
+    // Templates are compared without a change set, a difference is not an error, and the report is written to standard
+    // error even in CI.
     diff.extend(["--method", "template", "--fail=false", "--ci=false", "--no-color"].map(str::to_owned));
     Some(diff)
 }

@@ -1,4 +1,4 @@
-//! The functions' readers of responses from targets, and of Lambda's events with ten messages.
+//! Hostile inputs for the functions' readers of target responses and of Lambda events with ten messages.
 
 use bytes::Bytes;
 use redeliver_core::decide::call_outcome;

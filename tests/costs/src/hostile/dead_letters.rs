@@ -1,4 +1,4 @@
-//! The command line's readers of dead letters, both redeliver's and foreign ones.
+//! Hostile inputs for the command line's readers of dead letters, both redeliver's and foreign ones.
 
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_dead_letters::edit::splice_edit;
@@ -9,10 +9,10 @@ use super::messages::received_message;
 use super::shapes::{MakeMembers, SHAPES, fill_document};
 use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value};
 
-/// Leaves space for the names and types of attributes.
+/// The maximum size of a hostile document. It leaves space for the names and types of attributes.
 const BYTES: usize = MESSAGE_BYTES - 1000;
 
-/// A producer of dead letters, and its body: hostile members replace `$`.
+/// Producers of dead letters and their bodies, in which hostile members replace `$`.
 const BODIES: [(&str, &str); 8] = [
     (
         "dead letter, of redeliver",

@@ -1,4 +1,5 @@
-//! The functions' readers of a message (its body, attributes and trace header), and the writers of their documents.
+//! Hostile inputs for the functions' readers of messages (body, attributes and trace header), and for the writers of
+//! their documents.
 
 use redeliver_core::archive::{ArchivedMessage, Omit};
 use redeliver_core::arrival::Arrival;
@@ -18,7 +19,7 @@ use super::shapes::{SHAPES, fill_document};
 use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value, test_annotation};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
-/// Leaves space for the names and types of attributes.
+/// The maximum size of a hostile document. It leaves space for the names and types of attributes.
 const BYTES: usize = MESSAGE_BYTES - 500;
 
 /// A reader and its document: hostile members replace `$`.
@@ -134,7 +135,7 @@ pub(super) fn message_cases() -> Vec<HostileCase> {
     readers.chain(text_cases()).collect()
 }
 
-/// Readers of text that is not JSON.
+/// Returns the cases for readers of text that is not JSON.
 fn text_cases() -> Vec<HostileCase> {
     let state = |name: &str, part: fn(usize) -> String| {
         HostileCase::new("tracestate", move || {
@@ -200,7 +201,7 @@ fn text_cases() -> Vec<HostileCase> {
     ]
 }
 
-/// The attributes of the final record of a message whose error is from an untrusted sender.
+/// Returns the attributes of the final record for a message whose error comes from an untrusted sender.
 fn annotate_record(record: ReceivedMessage) -> Attributes {
     let mut arrival = Arrival::from_record(record, fixed_now());
     let error = arrival.take_verdict().err().flatten().unwrap_or_default();
@@ -212,17 +213,17 @@ fn annotate_record(record: ReceivedMessage) -> Attributes {
     annotate_attributes(&arrival.record.attributes, 0, &annotation)
 }
 
-/// A document that folds another one, which folds another one, and so on, up to the size limit.
+/// Returns a document that folds another one, which folds another one, and so on, up to the size limit.
 fn nested_dead_letters() -> String {
     let record = |folded: String| {
         let record: DeadLetter = test_annotation().record;
-        let document = serde_json::to_string(&record).expect("a record always serialises");
+        let document = serde_json::to_string(&record).expect("a record always serializes");
         let open = document.strip_suffix('}').expect("an object");
         format!(r#"{open},"folded_attributes":{{{folded}}}}}"#)
     };
     let mut document = record(String::new());
     loop {
-        let text = serde_json::to_string(&document).expect("a text always serialises");
+        let text = serde_json::to_string(&document).expect("a text always serializes");
         let outer = record(format!(r#""{DEAD_LETTER}":{{"data_type":"String","text":{text}}}"#));
         if outer.len() > BYTES {
             return document;

@@ -5,7 +5,7 @@ use super::filled_up_to;
 /// The nesting depth that every reader accepts: a message may have 128 levels, some of them around the hostile part.
 const LEVELS: usize = 100;
 
-/// Returns members of an object, with at most this many bytes.
+/// A function that returns members of an object in at most this many bytes.
 pub(super) type MakeMembers = fn(usize) -> String;
 
 /// The shapes, by name.
@@ -33,7 +33,7 @@ pub(super) const SHAPES: [(&str, MakeMembers); 13] = [
     ("empty objects", |bytes| format!(r#""n":[{}]"#, filled_up_to(bytes - 20, |_| "{}".to_owned()))),
 ];
 
-/// A document with hostile members in the place of its `$`, at most this many bytes.
+/// Replaces a document's `$` with hostile members. The result has at most this many bytes.
 pub(super) fn fill_document(template: &str, members: MakeMembers, bytes: usize) -> String {
     let document = template.replacen('$', &members(bytes - template.len()), 1);
     assert!(document.len() <= bytes, "{} bytes", document.len());

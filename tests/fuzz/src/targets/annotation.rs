@@ -68,7 +68,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert!(is_sendable(&attributes), "SQS would refuse {attributes:?}");
     assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX, "too large");
     let code = Attribute::string(annotation.reason.as_str());
-    // A producer's document could pass for ours only if annotation gave up, and then all of its attributes are present.
+    // If annotation gave up, `DeadLetter` is absent or the producer's, and all producer attributes are kept.
     let written = attributes.get(DEAD_LETTER).filter(|ours| producer.get(DEAD_LETTER) != Some(*ours));
     let Some(written) = written else {
         for (name, attribute) in producer {
@@ -95,7 +95,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert_eq!(&restored, producer, "not restored exactly");
 }
 
-/// A later version's final record has more members and can still be read.
+/// Checks that a final record from a later version, which has more members, can still be read.
 fn check_later_version(attributes: &Attributes, document: &Attribute) {
     let json = document.text().expect("the attribute is a string");
     let mut later = attributes.clone();
@@ -108,6 +108,6 @@ fn check_later_version(attributes: &Attributes, document: &Attribute) {
     assert_eq!(
         producers_attributes(later),
         producers_attributes(attributes.clone()),
-        "a later version's document is not recognised"
+        "a later version's document is not recognized"
     );
 }

@@ -55,7 +55,7 @@ fn failed_delivery(
     Some(FailedMessage { span: None, accepted, hand_off, due_at, stage, error_type: None })
 }
 
-/// The body of the re-send, if any.
+/// Returns the body of the re-send, if any.
 fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, body: &str) -> Option<String> {
     let bare = failed_delivery(body, Attributes::new(), hand_off, due_at)?;
     let before = bare.accepted.metadata().clone();
@@ -63,7 +63,7 @@ fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, bod
     // A body of a mebibyte is slow to check, so only one in sixteen is made that large.
     let sizes = [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()];
     for attributes_bytes in sizes.into_iter().filter(|_| body.len().is_multiple_of(16)) {
-        // The name and the type take seven bytes.
+        // The name and the type are seven bytes long.
         let attribute = Attribute::string("x".repeat(attributes_bytes - 7));
         let full = failed_delivery(body, [("a".to_owned(), attribute)].into(), hand_off, due_at)?;
         if let Decision::Resend(resend) = decide(policy, &full, now) {
@@ -143,7 +143,7 @@ fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, bod
     Some(sent)
 }
 
-/// The body of the re-send of an envelope.
+/// Returns the body of an envelope's re-send.
 fn resend_body(resend: Resend) -> String {
     let Rewritten::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
     body

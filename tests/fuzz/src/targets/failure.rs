@@ -100,7 +100,7 @@ fn check_verdict(sent: &ProducerMessage, verdict: &Verdict) {
 
 const TRACE: Option<&str> = Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1");
 
-/// Returns true if there is enough room for the document under all circumstances.
+/// Returns true if there is certainly enough room for the document.
 fn has_room(sent: &ProducerMessage) -> bool {
     attributes_size(&sent.attributes) * 3 + sent.body_bytes + 10_000 < MESSAGE_BYTES_MAX
         && sent.attributes.len() < ATTRIBUTES_MAX

@@ -13,7 +13,7 @@ pub(super) fn check(text: &str) {
     match Policy::from_json(text) {
         Ok(policy) => {
             let node = node.unwrap_or_else(|wrong| panic!("{wrong:?}, but accepted: {text:?}"));
-            let written = Written { text, node: &node };
+            let written = WrittenPolicy { text, node: &node };
             assert!(written.names_are_known(), "accepted: {text:?}");
             written.check_meaning(&policy);
             let most = policy.backoff.longest_delay(policy.delay_limit());
@@ -35,19 +35,19 @@ pub(super) fn check(text: &str) {
         Err(PolicyError::Refused(violations)) => {
             assert!(!violations.is_empty());
             if let Ok(node) = &node {
-                assert!(!(Written { text, node }).is_certainly_valid(), "{violations:?}: {text:?}");
+                assert!(!(WrittenPolicy { text, node }).is_certainly_valid(), "{violations:?}: {text:?}");
             }
         }
     }
 }
 
 /// A policy in its written form.
-struct Written<'a> {
+struct WrittenPolicy<'a> {
     text: &'a str,
     node: &'a JsonNode,
 }
 
-impl Written<'_> {
+impl WrittenPolicy<'_> {
     fn names_are_known(&self) -> bool {
         let known = [
             "preset",
@@ -75,7 +75,7 @@ impl Written<'_> {
         let all = |node: &JsonNode, known: &[&str]| {
             let members = node.members();
             members
-                .is_some_and(|members| members.iter().all(|one| known.iter().any(|name| one.string_is(name))))
+                .is_some_and(|members| members.iter().all(|one| known.iter().any(|name| one.has_name(name))))
                 && !node.has_duplicate()
         };
         all(self.node, &known)
@@ -83,12 +83,13 @@ impl Written<'_> {
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || all(breaker, &breaker_members))
     }
 
-    /// Returns true if certainly valid: every number has a few digits, and every name and glob is plain.
+    /// Returns true if the policy is certainly valid: it has only simple members, each at most once, with values in
+    /// range.
     fn is_certainly_valid(&self) -> bool {
         let members = self.node.members();
         let plain = ["max_attempts", "max_age_seconds", "max_redrives", "circuit_breaker"];
         members.is_some_and(|members| {
-            members.iter().all(|member| plain.iter().any(|name| member.string_is(name)))
+            members.iter().all(|member| plain.iter().any(|name| member.has_name(name)))
         }) && !self.node.has_duplicate()
             && self
                 .node
@@ -105,11 +106,11 @@ impl Written<'_> {
             && self.breaker().is_none_or(|breaker| self.is_false(breaker) || self.is_plain_breaker(breaker))
     }
 
-    /// Returns true if certainly valid: a plain number, and a key without escapes.
+    /// Returns true if the breaker's settings are certainly valid: a plain number, and a key without escapes.
     fn is_plain_breaker(&self, breaker: &JsonNode) -> bool {
         let known = ["per", "hold_seconds_max"];
         let are_known = |members: &[JsonMember]| {
-            members.iter().all(|member| known.iter().any(|name| member.string_is(name)))
+            members.iter().all(|member| known.iter().any(|name| member.has_name(name)))
         };
         let is_key = |key: &str| match key.strip_prefix("\"attribute:") {
             Some(rest) => rest
@@ -261,7 +262,7 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
 }
 
-/// Checks every attempt of the policy, the next one, and more than any policy allows.
+/// Checks the delays of every attempt that the policy allows, of the next attempt, and of attempts 1000 and 10,000.
 fn check_delays(policy: &Policy) {
     let attempts = (0..=policy.max_attempts + 1).chain([1000, 10_000]);
     let mut before = 0;
@@ -304,7 +305,7 @@ fn check_delays(policy: &Policy) {
     }
 }
 
-/// The backoff with another jitter; `uniform` has a fixed one.
+/// Returns the policy with another jitter, unless the backoff is `uniform`, which has a fixed one.
 fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
     let mut policy = policy.clone();
     match &mut policy.backoff {
@@ -323,7 +324,7 @@ fn jitter_of(backoff: &Backoff) -> Jitter {
     }
 }
 
-/// The delay before jitter.
+/// Returns the delay before jitter is applied.
 fn base_delay(backoff: &Backoff, attempt: u32) -> u16 {
     let index = attempt.max(1) - 1;
     match backoff {

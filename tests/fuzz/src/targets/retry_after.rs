@@ -1,4 +1,4 @@
-//! `Retry-After`: the parsed delay is the header's, within limits, and so is the delay of the re-send.
+//! `Retry-After`: the parsed delay matches the header within limits, and so does the delay of the re-send.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::messages::fixed_now;
 
 const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
 
-/// Larger numbers are Unix times.
+/// A year in seconds. Larger numbers are Unix times.
 const YEAR: u64 = 365 * 24 * 3600;
 
 pub(super) fn check(value: &str) {
@@ -40,7 +40,7 @@ pub(super) fn check(value: &str) {
     }
 }
 
-/// The delay of a value in RFC 9110's syntax, or of a Unix time.
+/// Returns the delay requested by a value in RFC 9110's syntax or by a Unix time.
 fn standard_delay(value: &str, now: Timestamp) -> Option<Duration> {
     let until = |date: Timestamp| (date - now).to_std().unwrap_or_default();
     let delay = if !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -60,7 +60,8 @@ fn standard_delay(value: &str, now: Timestamp) -> Option<Duration> {
     Some(delay.min(LONGEST))
 }
 
-/// Checks that the delay is never shorter (except for SQS's limit of 900 s) and at most a tenth longer.
+/// Checks that a re-send's delay is never shorter than requested (except for SQS's limit of 900 s) and at most a tenth
+/// longer.
 fn check_delay(requested: Duration) {
     let answer = Classification::from_failure_kind(FailureKind::TransientAfter(requested));
     let seconds = answer.retry_after_seconds.expect("the target requested a delay");

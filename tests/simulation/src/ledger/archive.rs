@@ -41,9 +41,9 @@ struct DeathObject {
 /// The time of the last failure, and the SQS message id of the delivery that failed.
 type DeathId = (DateTime<Utc>, String);
 
-/// The work of an invocation for notices.
+/// An invocation's requests for notices: the start of the first one, and the number of pending ones.
 #[derive(Debug, Default)]
-pub(super) struct NoticeCredit {
+pub(super) struct NoticeWork {
     began_at: Option<DateTime<Utc>>,
     pending: u32,
 }

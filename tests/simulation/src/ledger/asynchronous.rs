@@ -1,4 +1,4 @@
-//! Checks for failed asynchronous invocations: the records in the retry queue and the resulting invocations.
+//! The checks of failed asynchronous invocations: the records in the retry queue and the resulting invocations.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::message::Timestamp;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::copies::StatedFailure;
-use super::invocations::Work;
+use super::invocations::MessageWork;
 use super::sends::{Send, check_no_delay};
 use super::{BrokenInvariant, Ledger, hash_body, time_delta};
 use crate::lambda::FUNCTION_ARN;
@@ -112,7 +112,7 @@ impl Ledger {
         match self.check_invocation(function_arn, payload, now) {
             Ok(n) => {
                 self.record_queued_event(n);
-                if let Some(Err(violation)) = self.current_work(n).map(Work::record_accepted_event) {
+                if let Some(Err(violation)) = self.current_work(n).map(MessageWork::record_accepted_event) {
                     self.report_violation(format!("message {n}: {violation}"));
                 }
             }
@@ -217,8 +217,8 @@ impl Ledger {
         }
     }
 
-    /// Returns the due time of the next invocation, to the second. Call it last: it seeds a generator, and a message
-    /// can have many records.
+    /// Returns the due time of the next invocation, to the second. Call this last, because it seeds a generator and a
+    /// message can have many records.
     fn due_time(&self, record: &AsyncRecord) -> DateTime<Utc> {
         let key =
             DelayKey { message_id: &record.request_id, generation: 0, attempt: record.retries_made + 1 };

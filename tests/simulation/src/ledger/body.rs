@@ -35,7 +35,7 @@ pub(crate) struct RetryMembers {
     pub(crate) generation: Option<u32>,
     pub(crate) first_sent: Option<DateTime<Utc>>,
     pub(crate) next_retry: Option<DateTime<Utc>>,
-    pub(crate) history: Vec<Past>,
+    pub(crate) history: Vec<HistoryEntry>,
     pub(crate) held_since: Option<DateTime<Utc>>,
     pub(crate) outage_failures: u32,
     pub(crate) held_seconds: u64,
@@ -48,7 +48,7 @@ pub(crate) struct RetryMembers {
 
 /// An entry of `retry_history`.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Past {
+pub(crate) struct HistoryEntry {
     pub(crate) attempt: u64,
     pub(crate) error_type: String,
     pub(crate) details_bytes: usize,
@@ -56,7 +56,7 @@ pub(crate) struct Past {
 
 impl RetryMembers {
     /// Returns the members after a return from the final DLQ. `recorded` is the generation in the final record, which
-    /// can be later than the body's.
+    /// can be higher than the body's.
     pub(crate) fn for_next_generation(&self, recorded: Option<u32>) -> Self {
         let before = self.generation.max(recorded).unwrap_or(0);
         let generation = Some(before.min(99) + 1);
@@ -183,10 +183,10 @@ fn byte_offset(text: &str, part: &str) -> usize {
     part.as_ptr() as usize - text.as_ptr() as usize
 }
 
-fn parse_history(text: &str) -> Vec<Past> {
+fn parse_history(text: &str) -> Vec<HistoryEntry> {
     let document: Value = serde_json::from_str(text).unwrap_or_default();
     let entries = document.as_array().into_iter().flatten();
-    let past = entries.map(|past| Past {
+    let past = entries.map(|past| HistoryEntry {
         attempt: past["attempt"].as_u64().unwrap_or(u64::MAX),
         error_type: past["error_type"].as_str().unwrap_or("").to_owned(),
         details_bytes: past["error_details"].as_str().map_or(usize::MAX, str::len),

@@ -65,7 +65,7 @@ pub(crate) struct LedgerEnvironment {
     run: BTreeMap<LedgerKey, u32>,
     /// Outages of messages that had never failed, by key, until the first answer, opening or report.
     first_outages: Option<BTreeMap<LedgerKey, u32>>,
-    /// The reason for which messages of all keys might be held.
+    /// The reason why messages of all keys might be held.
     down: OpeningCause,
     /// The key that was refused last.
     refused: Option<LedgerKey>,
@@ -183,7 +183,7 @@ struct KeyHistory {
     refused: Option<(DateTime<Utc>, DateTime<Utc>)>,
 }
 
-/// The reason for which a circuit might have opened.
+/// The reason why a circuit might have opened.
 #[derive(Clone, Copy, Default)]
 struct OpeningCause {
     /// Tick of the last sign of an outage.
@@ -208,7 +208,7 @@ struct OpenCircuit {
 
 /// The state of an environment at the start of an invocation.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Begun {
+pub(crate) struct EnvironmentState {
     environment: u64,
     at: DateTime<Utc>,
     tick: u64,
@@ -486,8 +486,8 @@ impl LedgerEnvironment {
         Some(EndedCall { caller, met, ended })
     }
 
-    /// Checks an event according to which a circuit has opened or its probe has failed. The circuit belongs to the key
-    /// of the last call or to the target.
+    /// Checks an event that reports that a circuit opened or that its probe failed. The circuit belongs to the key of
+    /// the last call or to the target.
     fn record_opened(
         &mut self,
         event: &Event,
@@ -591,7 +591,7 @@ impl Ledger {
         environment: u64,
         records: &[ReceivedMessage],
         now: DateTime<Utc>,
-    ) -> Option<Begun> {
+    ) -> Option<EnvironmentState> {
         let skew = self.environments.get(&environment)?.skew;
         let reports = records.iter().filter_map(|record| self.outage_report(record, now + skew));
         let reports: Vec<_> = reports.collect();
@@ -600,7 +600,7 @@ impl Ledger {
         for report in reports {
             known.apply_report(report, now);
         }
-        Some(Begun { environment, at: now, tick })
+        Some(EnvironmentState { environment, at: now, tick })
     }
 
     /// Returns the outage that an arriving message reports.
@@ -786,8 +786,8 @@ impl Ledger {
         let held_before = retries.held_seconds as f64;
         let by_age = (2.0 + held_before).min(15.0 + 0.35 * held_before);
         let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
-        // The seconds past the hold limit. Such a message, if it was not called, waits only for a `Retry-After` or for
-        // the rate limit.
+        // The seconds past the hold limit. An uncalled message past this limit waits only for a `Retry-After` or the
+        // rate limit.
         let over = retries.held_seconds.checked_sub(environment.settings.hold_seconds_max);
         let own = match call {
             Some(_) => by_age.min(by_failures),
@@ -829,7 +829,7 @@ impl Ledger {
     }
 
     /// Returns the environment of the current invocation, and its state at the start of the invocation.
-    fn current_holder(&self) -> Option<(Begun, &LedgerEnvironment)> {
+    fn current_holder(&self) -> Option<(EnvironmentState, &LedgerEnvironment)> {
         let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.breaker_knowledge())?;
         Some((begun, self.environments.get(&begun.environment)?))
     }
@@ -878,8 +878,8 @@ impl Ledger {
         }
     }
 
-    /// Checks that a message was not started for lack of time: other calls must have used that time, because a circuit
-    /// makes a message wait only for calls.
+    /// Checks a report that a message was not started for lack of time: a call of the environment must be running or
+    /// have ended since the invocation began, because a circuit makes messages wait only for calls.
     pub(super) fn check_not_started(&self) -> Result<(), BrokenInvariant> {
         let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.breaker_knowledge());
         let Some(begun) = begun else { return Ok(()) };

@@ -107,7 +107,7 @@ impl Ledger {
                 message.retry_attempt, message.redrive_generation
             ));
         };
-        // An attempt number written by the producer can be greater.
+        // A higher attempt number written by the producer is the limit instead.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
         let most = if self.knobs.is_visibility() { most } else { most.max(written) };

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use chrono::{DateTime, Utc};
 use redeliver_core::message::ReceivedMessage;
 
-use super::archive::NoticeCredit;
-use super::breaker::Begun;
+use super::archive::NoticeWork;
+use super::breaker::EnvironmentState;
 use super::spans::TracedDelivery;
 use super::{BrokenInvariant, Ledger};
 use crate::messages::message_number;
@@ -14,17 +14,17 @@ use crate::messages::message_number;
 /// An invocation, with its work by message.
 #[derive(Debug, Default)]
 pub(crate) struct LedgerInvocation {
-    of: BTreeMap<usize, Work>,
-    begun: Option<Begun>,
+    of: BTreeMap<usize, MessageWork>,
+    begun: Option<EnvironmentState>,
     /// The deliveries, if the functions write spans.
     pub(super) delivered: Vec<TracedDelivery>,
     /// The requests for notices.
-    pub(super) notices: NoticeCredit,
+    pub(super) notices: NoticeWork,
 }
 
 /// The work of an invocation for one message, of which it may have received several copies.
 #[derive(Debug, Default)]
-pub(crate) struct Work {
+pub(crate) struct MessageWork {
     /// The SQS message ids of the deliveries.
     given: Vec<String>,
     /// Number of started target calls.
@@ -103,7 +103,7 @@ impl Ledger {
     }
 
     /// Returns the current invocation's work for a message, or `None` for actions of a producer or an operator.
-    pub(super) fn current_work(&mut self, n: usize) -> Option<&mut Work> {
+    pub(super) fn current_work(&mut self, n: usize) -> Option<&mut MessageWork> {
         Some(self.invocations.get_mut(&self.current_invocation?)?.of.entry(n).or_default())
     }
 
@@ -123,7 +123,7 @@ impl HandOffReading {
 
 impl LedgerInvocation {
     /// Returns the state of the environment at the start of the invocation, or `None` without a breaker.
-    pub(super) fn breaker_knowledge(&self) -> Option<Begun> {
+    pub(super) fn breaker_knowledge(&self) -> Option<EnvironmentState> {
         self.begun
     }
 
@@ -132,7 +132,7 @@ impl LedgerInvocation {
     }
 }
 
-impl Work {
+impl MessageWork {
     pub(super) fn record_call(&mut self, calls_max: usize) -> Result<(), BrokenInvariant> {
         self.called += 1;
         self.calls_max = calls_max;
@@ -191,7 +191,7 @@ impl Work {
         for reading in so_far {
             for reason in reasons {
                 match self.extend_reading(reading, reason) {
-                    Ok(next) => keep_minimal(&mut readings, next),
+                    Ok(next) => insert_minimal_reading(&mut readings, next),
                     Err(refusal) => refusals.push(refusal),
                 }
             }
@@ -232,7 +232,7 @@ impl Work {
 
 /// Adds a reading unless a present one is a subset of it, and drops its supersets: a superset permits nothing that its
 /// subset does not.
-fn keep_minimal(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
+fn insert_minimal_reading(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
     if readings.iter().any(|reading| reading.is_within(&next)) {
         return;
     }
@@ -244,9 +244,9 @@ fn keep_minimal(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
 mod tests {
     use super::*;
 
-    fn work(given: [&str; 2], called: usize, returned: usize) -> Work {
+    fn work(given: [&str; 2], called: usize, returned: usize) -> MessageWork {
         let given = given.map(str::to_owned).to_vec();
-        Work { given, called, returned, calls_max: 1, ..Work::default() }
+        MessageWork { given, called, returned, calls_max: 1, ..MessageWork::default() }
     }
 
     fn cut_off(delivery: &str) -> HandOffReason {

@@ -7,7 +7,7 @@ use super::oracle::RetryKey;
 use super::{Ledger, time_delta};
 use crate::policy::TargetDelay;
 
-/// Margin between the last call and the end.
+/// The margin between the last call and the message's end.
 const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The delays of a retry.
@@ -63,7 +63,7 @@ impl RetryDelays {
         (first.min(cut), if first > limit { own.max(limit - ARRIVAL).min(last) } else { last })
     }
 
-    /// Returns true if a message may be given up when `due` maps its delays to due times and the decision is made by
+    /// Returns true if a message may be given up. `due` maps its delays to due times, and the decision is made by
     /// `decided_at`.
     pub(super) fn may_give_up(
         self,

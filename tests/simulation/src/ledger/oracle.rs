@@ -203,7 +203,7 @@ impl Ledger {
             hold: (1, DELAY_SECONDS_MAX),
             outage: None,
             is_handed_off: false,
-            // The exact time is unknown. It was shortly before, by a clock that might be ahead.
+            // The exact time is unknown. The message failed shortly before, by a clock that might be ahead.
             failed_at: sent_again_at + self.clock_skew(),
             has_time: false,
             due: None,
@@ -458,8 +458,8 @@ impl Ledger {
         }
     }
 
-    /// Returns true if the retry of a message that is given up would have come after its limit, by its actual delay, to
-    /// the second. The decision precedes the verdict, but the deciding process's clock might be ahead.
+    /// Returns true if, with its actual delay in whole seconds, the retry of a message that is given up would have come
+    /// after the limit. The decision precedes the verdict, but the deciding process's clock might be ahead.
     fn is_expired(&self, case: &RetryCase, limit: DateTime<Utc>, send: Send<'_>) -> bool {
         let decided = send.at + self.clock_skew();
         if let Some(due) = case.due {
@@ -512,7 +512,7 @@ impl Ledger {
         if self.knobs.policy.long_delays && !case.has_time {
             return None;
         }
-        // Copies are held for different times.
+        // Copies are held for different lengths of time.
         if case.spends == RetryBudget::Hold {
             return None;
         }

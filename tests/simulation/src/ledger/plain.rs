@@ -1,5 +1,5 @@
-//! Presents plain messages as if they had an envelope, so that all rules of the ledger apply to them. ResendExplanation
-//! the documentation rather than the code.
+//! Presents plain messages as if they had an envelope, so that all rules of the ledger apply to them. Follows the
+//! documentation rather than the code.
 
 use std::borrow::Cow;
 
@@ -50,8 +50,8 @@ fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
     let (Some(folded), Some(at)) = (folded, redeliver.rfind(",\"folded_attributes\":")) else {
         return redeliver.to_owned();
     };
-    // In a final record, redeliver's own attributes occupy some names, so the attributes count as folded by
-    // `DeadLetter`.
+    // In a final record, redeliver's own attributes use some of the names, so the attributes are added to those that
+    // `DeadLetter` folds.
     let record = dead_letter(attributes).map(|(record, _)| record);
     for (name, folded) in folded {
         if record.is_none() {

@@ -3,8 +3,8 @@
 use super::{BrokenInvariant, Ledger, QueuePlace};
 
 impl Ledger {
-    /// Checks a redrive by SQS: the receive count must have reached its limit, and after the faults, a message must not
-    /// be moved although healthy processes received it.
+    /// Checks a redrive by SQS: the receive count must have reached its limit, and after the faults, a message that
+    /// healthy processes received must not be moved.
     pub(super) fn check_move(
         &mut self,
         id: &str,

@@ -91,7 +91,7 @@ impl Ledger {
         }
     }
 
-    /// Checks a hand-off: the message as received, with the reason.
+    /// Checks a hand-off: it contains the message as received, and the reason.
     fn check_hand_off(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[send.n];
         if subject.produced.expected != ExpectedEnd::Handled {
@@ -149,7 +149,7 @@ impl Ledger {
         if kind == "held" {
             let held = |call| {
                 let (seconds, outage) = (failure.retry_after(), failure.reported_outage());
-                // A message that is given up does not need the outage.
+                // A message that is given up need not report the outage.
                 let is_whole =
                     !is_oversize && failure.text_member("verdict").is_empty() && !is_counted_by_the_queue;
                 let report = Some(HoldReport { seconds, outage, is_whole });

@@ -1,5 +1,5 @@
 //! Checks spans: each attempt must be linked to the previous attempt. At each send, the attempt that the copy carries
-//! is compared with the attempts of its sender, so it is correct on every path of the copy.
+//! is compared with the attempts of its sender, which covers every path of a copy.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash as _;
@@ -34,7 +34,7 @@ pub struct SpanCounts {
     pub attempts: u64,
     /// Number of attempts on messages that had been attempted before.
     pub after_another: u64,
-    /// Number of these that are linked to the previous attempt or are children of it.
+    /// Number of those attempts that are linked to the previous attempt or are its children.
     pub linked: u64,
 }
 
@@ -232,7 +232,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Checks the parent and the links of an attempt, or of a decision without one.
+    /// Checks the parent and the links of an attempt, or of a decision without an attempt.
     fn check_origins(&self, span: &Span, n: usize, last: Option<SpanContext>) -> Result<(), BrokenInvariant> {
         let producer = self.subjects[n].produced.trace;
         let continues = self.knobs.tracing.is_some_and(|tracing| tracing.continues);
@@ -290,7 +290,7 @@ impl Ledger {
         copy: &Copy,
     ) -> Result<(), BrokenInvariant> {
         let subject = &self.subjects[n];
-        // A document without room keeps only its essential members.
+        // A document for which there is too little room keeps only its essential members.
         if self.knobs.tracing.is_none()
             || self.expected_end(n) != ExpectedEnd::Handled
             || subject.is_oversize()

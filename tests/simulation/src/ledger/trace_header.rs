@@ -24,7 +24,7 @@ pub(super) fn attach_failure(content: &Content) -> Cow<'_, Content> {
     Cow::Owned(Content { attributes, trace_header, ..content.clone() })
 }
 
-/// Splits off the last field if it is a document of redeliver's. Returns the part before it and the document, which
+/// Splits off the last field if it is one of redeliver's documents. Returns the part before it and the document, which
 /// never folds attributes.
 fn split_document(header: &str) -> Option<(&str, Attribute)> {
     let (before, value) = header.rsplit_once(";Redeliver=").filter(|(before, _)| !before.is_empty())?;

@@ -75,7 +75,7 @@ impl Ledger {
         // With a single answer and no delay requested by the target, all copies have the same delay.
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
-        // Held copies are hidden for different times.
+        // Held copies are hidden for different lengths of time.
         let is_clear =
             is_clear && is_one && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == Met::Answer);
         let seconds = u64::from(seconds);
@@ -140,8 +140,8 @@ impl Ledger {
         limit.map_or(retained, |limit| limit.min(retained))
     }
 
-    /// Returns the delays of a retry, limited so that they end in the twelve hours that SQS can hide a received
-    /// message.
+    /// Returns the delays of a retry, limited so that they end within the twelve hours for which SQS can hide a
+    /// received message.
     fn hidden_for(&self, n: usize, key: RetryKey, asked: Option<TargetDelay>) -> RetryDelays {
         self.retry_delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }

@@ -30,7 +30,7 @@ use redeliver_embedded::EmbeddedQueue;
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
-use super::judge::{CallEnd, number_in};
+use super::judge::{CallEnd, message_number_in_body};
 use super::knobs::{Fate, PERSON_SECONDS};
 use super::{OrderedWorld, timestamp_seconds};
 use crate::event_source::run_until_death;
@@ -68,8 +68,8 @@ struct OrderedMapping<'a, P> {
     start: P,
 }
 
-/// Returns the pollers of the message-processor's environments, and one of the final-dlq-annotator for each of its
-/// queues.
+/// Returns the pollers of the message-processor's environments, and one poller for each queue of the
+/// final-dlq-annotator.
 pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
     let batch_size = if world.knobs.batch_size == 1 { 1 } else { 10 };
     let mut all = Vec::new();
@@ -115,7 +115,7 @@ struct JudgeBackup<'a>(&'a OrderedWorld);
 
 impl BackupWriter for JudgeBackup<'_> {
     async fn keep(&mut self, records: &[DeadLetterRecord]) -> Result<(), DeadLetterError> {
-        let numbers = records.iter().filter_map(|record| number_in(&record.message.body));
+        let numbers = records.iter().filter_map(|record| message_number_in_body(&record.message.body));
         numbers.for_each(|n| self.0.judge().record_backup(n));
         Ok(())
     }
@@ -197,7 +197,8 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
         (readable, unreadable)
     }
 
-    /// Sleeps while the queues are empty: over many virtual hours, a long poll every 20 seconds would find nothing.
+    /// Sleeps while the queues are empty, because a long poll every 20 seconds would find nothing for many virtual
+    /// hours.
     async fn sleep_while_empty(&self) {
         let OrderedWorld { clock, sqs, .. } = self.world;
         let (soonest, latest) = (clock.now() + TimeDelta::seconds(1), clock.now() + TimeDelta::seconds(60));
@@ -237,7 +238,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
 impl Handler for OrderedTarget<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         let OrderedWorld { knobs, clock, .. } = self.world;
-        let n = number_in(message.body).expect("the producer numbers each body");
+        let n = message_number_in_body(message.body).expect("the producer numbers each body");
         self.world.judge().begin_call(n, self.environment, clock.now());
         let mut calling = OrderedCall { world: self.world, n, answer: CallEnd::CutOff };
         clock.sleep(Duration::from_millis(1 + self.world.up_to(20))).await;

@@ -13,7 +13,8 @@ use serde_json::Value;
 
 use super::knobs::{Fate, OrderedKnobs};
 
-/// The time that the last call needs before a message's age limit: a held message has no shorter delay.
+/// The seconds that the last call needs. A message may be given up this long before its age limit, even if its delay is
+/// shorter.
 const ARRIVAL_SECONDS: u64 = 5;
 
 /// Number of lines kept for the report of a failure.
@@ -88,12 +89,12 @@ struct JudgedMessage {
     excused: u32,
     calls_of: BTreeMap<u64, u32>,
     retries_of: BTreeMap<u64, u32>,
-    receive: ThisReceive,
+    receive: ReceiveState,
 }
 
 /// The events since the last receive of a message.
 #[derive(Clone, Default)]
-struct ThisReceive {
+struct ReceiveState {
     environment: Option<u64>,
     answer: Option<CallEnd>,
     hidden_seconds: Option<u16>,
@@ -252,7 +253,7 @@ impl Judge {
         let MessageChange { at, queue_arn, sqs_message_id, what } = change;
         let (at, role) = (*at, self.roles[queue_arn]);
         if let ChangeKind::Sent(content) = what
-            && let Some(n) = number_in(&content.body)
+            && let Some(n) = message_number_in_body(&content.body)
         {
             self.record_remark(at, &format!("{}: message {n} sent", role.display_name()));
             match role {
@@ -282,7 +283,7 @@ impl Judge {
         let message = &mut self.messages[n];
         match what {
             ChangeKind::Received { receive_count } if role == Role::Source => {
-                let ThisReceive { answer, spent_attempt, .. } = std::mem::take(&mut message.receive);
+                let ReceiveState { answer, spent_attempt, .. } = std::mem::take(&mut message.receive);
                 // The last call did not end the message, and no retry was confirmed.
                 message.excused += u32::from(answer.is_some() && !spent_attempt);
                 message.receive_count = *receive_count;
@@ -451,7 +452,7 @@ fn number_in_id(id: &str) -> Option<usize> {
 }
 
 /// Returns the number that the producer wrote into a body.
-pub(super) fn number_in(body: &str) -> Option<usize> {
+pub(super) fn message_number_in_body(body: &str) -> Option<usize> {
     let (_, rest) = body.split_once(r#""n":"#)?;
     rest.split('}').next()?.parse().ok()
 }

@@ -10,7 +10,7 @@ use redeliver_core::strategy::Strategy;
 pub struct OrderedKnobs {
     pub seed: u64,
     pub groups: usize,
-    pub messages: Vec<Planned>,
+    pub messages: Vec<PlannedMessage>,
     /// The event source mapping's `BatchSize`.
     pub batch_size: u16,
     pub environments: usize,
@@ -29,7 +29,7 @@ pub struct OrderedKnobs {
 
 /// A message to send.
 #[derive(Clone, Copy, Debug)]
-pub struct Planned {
+pub struct PlannedMessage {
     pub group: usize,
     pub fate: Fate,
     /// True if the message is sent an hour after the faults.
@@ -69,7 +69,7 @@ pub struct OrderedOutage {
     pub seconds: u64,
 }
 
-/// Probabilities.
+/// Probabilities of faults.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OrderedFaults {
     /// Per batch: the process dies.
@@ -220,7 +220,12 @@ fn random_rules(rng: &mut StdRng) -> OrderedRules {
     }
 }
 
-fn plan_messages(rng: &mut StdRng, messages: usize, groups: usize, rules: OrderedRules) -> Vec<Planned> {
+fn plan_messages(
+    rng: &mut StdRng,
+    messages: usize,
+    groups: usize,
+    rules: OrderedRules,
+) -> Vec<PlannedMessage> {
     let [fails, fails_for_ever, permanent, hangs, invalid] =
         [0.15, 0.04, 0.05, 0.03, 0.03].map(|most| rng.random::<f64>() * most);
     let healthy = rng.random_range(0..=groups / 2);
@@ -252,7 +257,7 @@ fn plan_messages(rng: &mut StdRng, messages: usize, groups: usize, rules: Ordere
         } else {
             Fate::Succeeds
         };
-        planned.push(Planned { group, fate, is_late: n >= late });
+        planned.push(PlannedMessage { group, fate, is_late: n >= late });
     }
     planned
 }

@@ -47,7 +47,7 @@ impl Default for BreakerModel {
 /// Lists of error types in addition to the built-in list.
 const OPENS_ON: [&[&str]; 6] = [&[], &[], &[], &["*"], &["HttpStatus.*"], &["Timeout", "Db.Bus?"]];
 
-/// The outcome of a call, as far as its target's health is concerned.
+/// The outcome of a call, with regard to the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     /// The target is available: it succeeded, or the message itself caused the error.

@@ -13,7 +13,7 @@ use redeliver_tests::wire::serve_router;
 
 use subject::{BenchSubject, Costs, RunningSubject};
 
-/// Starts of each program. The programs take turns.
+/// The number of starts of each program. The programs take turns.
 const STARTS: usize = 15;
 /// Rounds in which each program processes its batches. The programs take turns, so a busy moment of the machine affects
 /// all of them.

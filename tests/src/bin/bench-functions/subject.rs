@@ -16,7 +16,7 @@ use redeliver_tests::settings::{bundle_path, workspace_root};
 use redeliver_tests::sqs_stub::SqsStub;
 use serde_json::Value;
 
-/// The timeout of an invocation, far longer than any takes.
+/// The timeout of an invocation, far longer than any invocation takes.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A program with its input.
@@ -57,13 +57,13 @@ pub(crate) struct Costs {
     pub(crate) bytes: Option<(u64, u64)>,
 }
 
-/// Our functions, after the minimal function and before Python.
+/// Returns the measured programs: the minimal function, our functions, and Python.
 pub(crate) fn all_subjects(stub: &SqsStub, target: &str) -> [BenchSubject; 8] {
     let variable = |name: &str, value: &str| (name.to_owned(), value.to_owned());
     let sqs = variable("AWS_ENDPOINT_URL", stub.endpoint_url());
     let queues = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL", "FINAL_DLQ_URL"];
     let queues = queues.map(|name| variable(name, &stub.queue_url(name)));
-    // The stack sets a policy, too. Without a circuit breaker, which would hold back all but the first calls.
+    // The stack also sets a policy. This one has no circuit breaker, which would hold back all but the first calls.
     let policy = r#"{"circuit_breaker":false,"max_attempts":5,"backoff":{"kind":"uniform"}}"#;
     let policy = variable("RETRY_POLICY", policy);
     let variables: Vec<_> = queues.into_iter().chain([sqs, policy, variable("TARGET", target)]).collect();
@@ -111,7 +111,7 @@ pub(crate) fn all_subjects(stub: &SqsStub, target: &str) -> [BenchSubject; 8] {
     ]
 }
 
-/// A user's Python handler without the layer, and behind the layer with each kind of event. Each call waits for
+/// Returns a user's Python handler without the layer, and behind the layer with each kind of event. Each call waits for
 /// `wait_seconds`.
 pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> [BenchSubject; 3] {
     let wait = wait_seconds.to_string();
@@ -128,7 +128,7 @@ pub(crate) fn own_functions(stub: &SqsStub, wait_seconds: f64, batches: u32) -> 
     ]
 }
 
-/// No-op handlers in Java and in Go, without the layer and behind it with one record per event.
+/// Returns no-op handlers in Java and in Go, without the layer and behind it with one record per event.
 pub(crate) fn compiled_functions(stub: &SqsStub, batches: u32) -> [[BenchSubject; 2]; 2] {
     let new_subject = |name, program| own_function(stub, name, program, ("HANDLER", "idle"), batches);
     let java = || runtimes::java_program("functions.Idle::handle");
@@ -147,7 +147,7 @@ fn own_function(
     more: (&str, &str),
     batches: u32,
 ) -> BenchSubject {
-    // The first must be the event's queue: a batch of another queue would be passed to the handler unchanged.
+    // The first must be the event's queue: a batch from another queue would be passed to the handler unchanged.
     let queues = [
         ("SOURCE_QUEUE_URL", "source"),
         ("INTERMEDIATE_DLQ_URL", "intermediate-dlq"),
@@ -188,7 +188,7 @@ impl<'a> RunningSubject<'a> {
         self.requests += stub.take_requests().values().sum::<u64>();
     }
 
-    /// The cost so far.
+    /// Returns the cost so far.
     pub(crate) async fn into_costs(self) -> Costs {
         let id = self.function.process_id().await.expect("the process is still running");
         let status = read_proc_file(id, "status");
@@ -221,7 +221,7 @@ impl<'a> RunningSubject<'a> {
         );
     }
 
-    /// The CPU time of the process and its children, for example a user's own function.
+    /// Returns the CPU time of the process and its children, for example a user's own function.
     async fn cpu_time(&self) -> Duration {
         let id = self.function.process_id().await.expect("the process is still running");
         let children = read_proc_file(id, &format!("task/{id}/children"));
@@ -243,7 +243,7 @@ impl BenchSubject {
     }
 }
 
-/// The size after `gzip -9`, in bytes.
+/// Returns the size after `gzip -9`, in bytes.
 fn gzip_size(bytes: &[u8]) -> u64 {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes).expect("writing to memory succeeds");

@@ -44,7 +44,7 @@ pub(crate) fn print_table(costs: &[Costs]) {
     }
 }
 
-/// Prints the overhead of the layer in each language (the first handler is without it), and the price of a million
+/// Prints the overhead of the layer in each language (the first handler runs without it), and the price of a million
 /// messages whose calls wait.
 pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
     println!("\n{:<40}{:>10}{:>12}{:>13}{:>9}", "", "start, ms", "CPU, ms", "wall, ms", "peak,");
@@ -62,7 +62,7 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
         .flat_map(|(without, layered)| layered.iter().map(move |costs| (without, costs)));
     for (without, costs) in pairs {
         let (cpu, wall) = (costs.cpu - without.cpu, costs.wall - without.wall);
-        // The peak is the layer's own process.
+        // The peak memory is that of the layer's own process.
         row(
             "  added by the layer",
             costs.start - without.start,
@@ -73,13 +73,13 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
     }
     println!("\n{:<40}{:>13}{:>22}", "a call that waits 0.3 s", "ms per batch", "dollars per million");
     for costs in waiting {
-        println!("{:<40}{:>13.0}{:>22.2}", costs.name, costs.wall, dollars_a_million(costs.wall / 1000.0));
+        println!("{:<40}{:>13.0}{:>22.2}", costs.name, costs.wall, dollars_per_million(costs.wall / 1000.0));
     }
 }
 
-/// The price of a million messages: invocations with ten messages each in a function of 256 MB on x86-64, in us-east-1
-/// ("AWS Lambda Pricing").
-fn dollars_a_million(batch_seconds: f64) -> f64 {
+/// Returns the price of a million messages: invocations with ten messages each in a function of 256 MB on x86-64, in
+/// us-east-1 ("AWS Lambda Pricing").
+fn dollars_per_million(batch_seconds: f64) -> f64 {
     const GIGABYTE_SECOND: f64 = 0.000_016_666_7;
     const REQUEST: f64 = 0.000_000_2;
     1e6 / f64::from(RECORDS) * (batch_seconds * 0.25 * GIGABYTE_SECOND + REQUEST)

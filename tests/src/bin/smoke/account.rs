@@ -14,7 +14,7 @@ use tokio::process::Command;
 
 pub(crate) struct SmokeAccount {
     pub(crate) sqs: aws_sdk_sqs::Client,
-    /// The environment variables that give other programs access to it.
+    /// The environment variables that give other programs access to the account.
     pub(crate) variables: Vec<(&'static str, String)>,
     pub(crate) is_emulated: bool,
 }
@@ -52,7 +52,7 @@ impl SmokeAccount {
         self.query_json(&["identity"]).await
     }
 
-    /// The status of a stack, if there is one.
+    /// Returns the status of a stack, if it exists.
     pub(crate) async fn stack_status(&self, name: &str) -> Result<Option<String>, String> {
         self.query_json(&["stack", name]).await
     }
@@ -62,21 +62,21 @@ impl SmokeAccount {
         self.query_json(&["delete", name]).await
     }
 
-    /// The states of the alarms with this prefix.
+    /// Returns the states of the alarms with this prefix.
     pub(crate) async fn alarm_states(&self, prefix: &str) -> Result<BTreeMap<String, String>, String> {
         self.query_json(&["alarms", &format!("{prefix}-")]).await
     }
 
-    /// The quota increase to request, if the stack needs more concurrency than the account has; or why that could not
-    /// be determined.
-    pub(crate) async fn too_little_concurrency(
+    /// Returns the quota increase to request if the stack needs more concurrency than the account has, or the reasons
+    /// why this could not be determined.
+    pub(crate) async fn concurrency_shortage(
         &self,
         cdk: &Cdk,
         stack: &str,
         app: &str,
         context: &[String],
     ) -> Result<Option<String>, String> {
-        let template = cdk.template_of(app, context).await.map_err(|error| error.to_string())?;
+        let template = cdk.synthesize_template(app, context).await.map_err(|error| error.to_string())?;
         let mut preflight = self.aws_command(&tested_program("redeliver"));
         preflight.args(["preflight", "--format", "json", "--stack", stack, "--template"]).arg(template);
         let printed = preflight.output().await.map_err(|error| format!("redeliver preflight: {error}"))?;
@@ -96,11 +96,11 @@ impl SmokeAccount {
         serde_json::from_slice(&answer.stdout).map_err(|_| format!("{}: {reason}", arguments.join(" ")))
     }
 
-    /// A program with access to the account.
+    /// Returns a command that runs a program with access to the account.
     pub(crate) fn aws_command(&self, program: &std::path::Path) -> Command {
         let mut command = Command::new(program);
         command.envs(self.variables.iter().map(|(name, value)| (name, value)));
-        // Ctrl-C must not stop it before everything is destroyed.
+        // Ctrl-C must not stop the program before everything is destroyed.
         command.process_group(0).kill_on_drop(true).stdin(Stdio::null());
         command
     }

@@ -83,8 +83,7 @@ async fn smoke_account(arguments: &Arguments, cdk: &Cdk, account: &SmokeAccount)
         ));
     }
     println!("{}", describe_plan(prefix, &identity));
-    if let Some(advice) = account.too_little_concurrency(cdk, prefix, APP, &context_arguments(prefix)).await?
-    {
+    if let Some(advice) = account.concurrency_shortage(cdk, prefix, APP, &context_arguments(prefix)).await? {
         println!("{advice}");
     }
     if !arguments.yes && !ask_consent().await {

@@ -17,7 +17,7 @@ use crate::report::SmokeReport;
 const PATIENCE_SECONDS: u32 = 300;
 /// The alarm evaluates periods of five minutes, and SQS metrics can be some minutes late.
 const ALARM_PATIENCE_SECONDS: u32 = 1200;
-/// The visibility timeout of a receive: its messages are hidden from the next.
+/// The visibility timeout of a receive, which hides its messages from the next receive.
 const HIDDEN_SECONDS: i32 = 5;
 const ALARM: &str = "final-dlq-not-empty";
 
@@ -49,17 +49,19 @@ impl<'a> Smoke<'a> {
         Self { account, prefix, outputs, calls: Vec::new() }
     }
 
+    /// Runs the scenarios and adds their results to the report.
+    ///
     /// # Errors
     /// If the run cannot continue; failed checks are in the report.
     pub(crate) async fn run_scenarios(mut self, report: &mut SmokeReport) -> Result<(), String> {
         let sent_at = now();
         self.send_messages().await?;
-        let success = self.until_called("succeeds", |call| call.id == SUCCEEDS && call.ok).await;
+        let success = self.wait_until_called("succeeds", |call| call.id == SUCCEEDS && call.ok).await;
         report.add_check("a message is processed", success);
-        let recovered = self.until_called("recovers", |call| call.id == RECOVERS && call.ok).await;
+        let recovered = self.wait_until_called("recovers", |call| call.id == RECOVERS && call.ok).await;
         report.add_check("a message that fails twice is processed", recovered);
         self.report_figures(sent_at, report);
-        let explained = self.until_explained().await;
+        let explained = self.wait_until_explained().await;
         report
             .add_check("exhausted, permanent and invalid messages are explained in the final DLQ", explained);
         self.check_permanent_failure(report).await;
@@ -98,7 +100,7 @@ impl<'a> Smoke<'a> {
         Ok(())
     }
 
-    async fn until_called(
+    async fn wait_until_called(
         &mut self,
         event: &str,
         matches: impl Fn(&LoggedCall) -> bool,
@@ -142,7 +144,7 @@ impl<'a> Smoke<'a> {
         }
     }
 
-    async fn until_explained(&self) -> Result<String, String> {
+    async fn wait_until_explained(&self) -> Result<String, String> {
         let expected = BTreeMap::from([
             (EXHAUSTED, "RETRY_ATTEMPT_EXCEEDED"),
             (PERMANENT, "NON_RETRYABLE_ERROR"),
@@ -167,13 +169,13 @@ impl<'a> Smoke<'a> {
         Err(format!("only {found:?} within {PATIENCE_SECONDS} s"))
     }
 
-    /// Checks that the target was called only once. The dead letter is there, so there are no more calls to come.
+    /// Checks that the target was called only once. The dead letter has already arrived, so no more calls can follow.
     async fn check_permanent_failure(&mut self, report: &mut SmokeReport) {
         let name = "a permanent failure is not retried";
         if report.skip_if_unsupported(name) {
             return;
         }
-        let found = self.until_called("fails permanently", |call| call.id == PERMANENT).await;
+        let found = self.wait_until_called("fails permanently", |call| call.id == PERMANENT).await;
         let counted = async {
             while self.receive_calls().await? {}
             match self.calls.iter().filter(|call| call.id == PERMANENT).count() {
@@ -215,12 +217,12 @@ impl<'a> Smoke<'a> {
             return;
         }
         let began = report.elapsed_seconds();
-        let fired = self.until_alarm().await;
+        let fired = self.wait_until_alarm().await;
         report.add_figure("seconds_to_the_alarm", report.elapsed_seconds() - began);
         report.add_check(name, fired);
     }
 
-    async fn until_alarm(&self) -> Result<String, String> {
+    async fn wait_until_alarm(&self) -> Result<String, String> {
         for waited in (0..ALARM_PATIENCE_SECONDS).step_by(15) {
             let alarms = self.account.alarm_states(self.prefix).await?;
             let state =
@@ -252,7 +254,7 @@ impl<'a> Smoke<'a> {
         }
         // All messages were sent, so the journal is not needed.
         let _left_in_target = std::fs::remove_dir_all(&journal);
-        self.until_called("redriven dead letter", |call| {
+        self.wait_until_called("redriven dead letter", |call| {
             call.id == EXHAUSTED && call.generation == 1 && call.ok
         })
         .await

@@ -20,14 +20,14 @@ const PLAIN: [&str; 2] = ["Handler in Rust", "Messages of SNS and S3"];
 const PYTHON: [&str; 3] = ["Python", "Ordered queue", "Signed calls"];
 const NODE: &str = "Node.js";
 
-/// Compiles for minutes; the tests' build has already built the same program.
+/// This command would compile for minutes, and the tests' build has already built the same program.
 const CARGO: &str = "cargo run --quiet --example custom_handler --";
 
 fn gallery_page() -> String {
     fs::read_to_string(workspace_root().join(FOLDER).join("README.md")).expect("the page exists")
 }
 
-/// The introduction, and the sections with their titles.
+/// Returns the introduction, and the sections with their titles.
 fn page_sections(page: &str) -> (&str, Vec<(&str, &str)>) {
     let mut parts = page.split("\n## ");
     let introduction = parts.next().expect("a split has a first part");
@@ -93,7 +93,7 @@ fn each_section_of_the_page_is_run() {
     let titles: BTreeSet<_> = sections.into_iter().map(|(title, _)| title).collect();
     assert_eq!(titles, [&PLAIN[..], &PYTHON, &[NODE]].concat().into_iter().collect());
     assert!(page.contains(CARGO));
-    // The packages; `cargo xtask test` installs them from its own lists.
+    // The only code block installs the packages, which `cargo xtask test` installs from its own lists.
     assert_eq!(code_blocks(introduction).map(|(language, _)| language).collect::<Vec<_>>(), ["sh"]);
 }
 

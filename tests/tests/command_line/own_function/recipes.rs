@@ -39,8 +39,8 @@ impl Recipes {
         Self { _folder: folder, path }
     }
 
-    /// The dead letters of a run of the complete loop, by type: one of four orders succeeds, and the others fail for
-    /// three reasons.
+    /// Returns the dead letters of a run of the complete loop, by type: one of four orders succeeds, and the others
+    /// fail for three reasons.
     fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<RecipeReason> {
         let exec = format!("{runtime} {handler}");
         let dead = ScratchFile::absent("dead.jsonl");
@@ -72,7 +72,7 @@ impl Recipes {
         reasons
     }
 
-    /// The ids that a handler reports as failed when Lambda calls it with all orders, without redeliver.
+    /// Returns the ids that a handler reports as failed when Lambda calls it with all orders, without redeliver.
     fn failed_ids_without_redeliver(&self, mut call: Command) -> Vec<String> {
         let record = |(n, body): (usize, &str)| json!({ "messageId": format!("id-{}", n + 1), "body": body });
         let orders = fs::read_to_string(self.path.join("orders.jsonl")).expect("the file was copied");
@@ -101,7 +101,7 @@ fn letter_reason(line: &str) -> RecipeReason {
     (text(&attributes["ErrorType"]), attempts, text(&cause["type"]), text(&cause["message"]))
 }
 
-/// The permanent failure ends at its first call, and each reason is a separate cause.
+/// Returns the expected reasons: the permanent failure ends at its first call, and each reason is a separate cause.
 fn expected_reasons(declined: String, insufficient: String, type_error: String) -> [RecipeReason; 3] {
     let exceeded = |cause: &str, message| ("RETRY_ATTEMPT_EXCEEDED".to_owned(), 2, cause.to_owned(), message);
     [

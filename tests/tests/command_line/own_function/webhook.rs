@@ -41,7 +41,7 @@ impl WebhookReceiver {
         Self { child, url, printed }
     }
 
-    /// The error of a call signed with these secrets.
+    /// Returns the error of a call signed with these secrets.
     async fn error_of_call(&self, secrets: &str) -> Option<ErrorType> {
         let Ok(TargetAddress::Url(url)) = TargetAddress::parse(&self.url, false) else {
             panic!("{} is not a URL of this machine", self.url);
@@ -89,7 +89,7 @@ async fn the_webhook_receiver_processes_only_signed_calls() {
     for secret in [OLD, NEW] {
         assert_eq!(rotating.error_of_call(secret).await, None, "the receiver rotates first");
     }
-    // Farther off than the tolerance, even on a slow machine.
+    // Outside the tolerance, even on a slow machine.
     for seconds_ahead in [301, -1200] {
         let stale = WebhookReceiver::start(OLD, seconds_ahead);
         assert_eq!(stale.error_of_call(OLD).await, refused, "{seconds_ahead}");

@@ -17,7 +17,7 @@ use super::{AnnotatedRecord, final_records, new_topology};
 
 const ORDERS: &str = "arn:aws:lambda:eu-west-1:000000000000:function:orders";
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// A delay of three seconds takes one hop. Two retries.
+/// Two retries, each after a delay of three seconds, which takes one hop.
 const POLICY: &str = r#"{"long_delays":true,"max_attempts":2,"max_age_seconds":3600,"backoff":{"kind":"fixed","delay_seconds":3,"jitter":"none"}}"#;
 
 /// The queues of a topology, with the intermediate DLQ as the retry queue, and the two functions.

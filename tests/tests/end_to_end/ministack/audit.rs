@@ -15,14 +15,14 @@ use tokio::process::Command;
 use super::{id, new_topology};
 
 const COUNT: u32 = 2000;
-/// The limit of body and attributes together.
+/// SQS's limit for the body and the attributes together.
 const MESSAGE_BYTES_MAX: usize = 1_048_576;
 
 fn text_attribute(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
 }
 
-/// The attributes that the annotator adds to a message.
+/// Returns the attributes that the annotator adds to a message.
 fn failure_attributes(error_type: &str, fingerprint: &str) -> HashMap<String, MessageAttributeValue> {
     let dead_letter = json!({
         "stage": "failed-message-processor",
@@ -40,7 +40,7 @@ fn failure_attributes(error_type: &str, fingerprint: &str) -> HashMap<String, Me
     ])
 }
 
-/// The n-th dead letter: body and attributes.
+/// Returns the n-th dead letter: its body and attributes.
 fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
     let body = json!({"metadata": {"message_id": id(n), "retry_attempt": 2}, "data": {"n": n}}).to_string();
     match n % 5 {
@@ -139,7 +139,8 @@ async fn an_audit_groups_two_thousand_dead_letters_and_consumes_none() {
     let (_, report) = run_redeliver(&some).await;
     assert_eq!(serde_json::from_str::<Value>(&report).unwrap()["total"], 400);
 
-    // The messages to send back: all valid ones with our metadata, including those with ten attributes and of one MiB.
+    // The messages to send back: all valid ones with our metadata, including those with ten attributes and those of one
+    // MiB.
     let (code, plan) = run_redeliver(&["redrive", "--queue", dlq, "--to", source, "--format", "json"]).await;
     let plan: Value = serde_json::from_str(&plan).unwrap();
     let staying: u64 =

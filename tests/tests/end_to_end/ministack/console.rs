@@ -32,7 +32,7 @@ const HOSTILE: [&str; 3] = [
     "'\"><img src=x onerror=alert('run')>",
 ];
 
-/// Includes CloudWatch and Lambda, which the pages query, too.
+/// Includes CloudWatch and Lambda, which the pages also query.
 static EMULATOR: LazyLock<Ministack> = LazyLock::new(Ministack::with_all_services);
 
 /// Creates the queues of a test.
@@ -47,7 +47,7 @@ fn text_attribute(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
 }
 
-/// The body and the error type of the n-th dead letter.
+/// Returns the body and the error type of the n-th dead letter.
 fn dead_letter(n: u32) -> (String, Option<&'static str>) {
     let note = HOSTILE[n as usize % HOSTILE.len()];
     let ours = |n: u32| {
@@ -136,7 +136,7 @@ impl RunningConsole {
     }
 }
 
-/// A new folder for plans, journals and backups.
+/// Creates a new folder for plans, journals and backups.
 fn new_folder() -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("console"));
     let _of_an_earlier_run = std::fs::remove_dir_all(&folder);
@@ -294,8 +294,8 @@ async fn a_terminated_console_returns_the_messages_it_was_reading() {
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [500, 0, 0]);
 }
 
-/// The size documented in docs/console.md, with a margin for other allocators. The program's code does not count: the
-/// operating system decides how much of it is in memory.
+/// The limit is the size documented in docs/console.md, with a margin for other allocators. The program's code does not
+/// count: the operating system decides how much of it is in memory.
 #[tokio::test]
 async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     const COUNT: u32 = 10_000;
@@ -322,7 +322,7 @@ async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     assert!((1..40 * 1024).contains(&most), "{most} KiB");
 }
 
-/// The error message on the page of dead letters.
+/// Returns the error message on the page of dead letters.
 async fn page_alert(console: &RunningConsole) -> String {
     let visitor = Visitor::enter(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());

@@ -1,4 +1,4 @@
-//! The stack, deployed like a user deploys it; the emulator runs the bundles behind its own event source mappings.
+//! The stack, deployed as a user deploys it; the emulator runs the bundles behind its own event source mappings.
 
 mod first_night;
 mod functions;
@@ -29,7 +29,7 @@ async fn run_boto3(cloud: &Cloud, arguments: &[&str], input: &[String]) -> Vec<S
     boto3_script(cloud, "boto3_queue.py", arguments, input).await
 }
 
-/// The output lines of a script of `tests/support`.
+/// Returns the output lines of a script in `tests/support`.
 async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[String]) -> Vec<String> {
     let mut client = Command::new(venv_file("bin/python"))
         .arg(workspace_root().join("tests/support").join(script))
@@ -45,7 +45,7 @@ async fn boto3_script(cloud: &Cloud, script: &str, arguments: &[&str], input: &[
     String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
 }
 
-/// A summary of a final record: message id, error type, details and number of retries.
+/// Returns a summary of a final record: message id, error type, details and number of retries.
 fn summarize_record(record: &str) -> (String, String, String, Value) {
     let record: Value = serde_json::from_str(record).unwrap();
     let text =
@@ -55,7 +55,7 @@ fn summarize_record(record: &str) -> (String, String, String, Value) {
     (message_id, text("ErrorType"), text("ErrorDetails"), body["metadata"]["retry_attempt"].clone())
 }
 
-/// The output of `redeliver status --stage prod`.
+/// Returns the output of `redeliver status --stage prod`.
 async fn query_status(cloud: &Cloud) -> Value {
     let mut command = Command::new(tested_program("redeliver"));
     command
@@ -67,7 +67,8 @@ async fn query_status(cloud: &Cloud) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-/// Based on the metric that the message-processor writes to its log, not on another function's.
+/// Checks that the status is based on the metric that the message-processor writes to its log, not on another
+/// function's.
 async fn assert_outage_status(cloud: &Cloud) {
     let write_metric = async |function: &str, metric: &str| {
         boto3_script(cloud, "boto3_metric.py", &[function, metric, "1"], &[]).await

@@ -23,7 +23,7 @@ const ROUNDS: u64 = 8;
 /// More calls than all copies of a message cause.
 const ALWAYS: usize = 100;
 
-/// The scripted result of a message.
+/// Returns the scripted result of a message.
 fn message_fate(n: u32) -> &'static str {
     ["succeeds", "succeeds", "fails once", "succeeds", "fails always", "is refused", "succeeds", "is no JSON"]
         [n as usize % 8]
@@ -118,7 +118,7 @@ fn message_data(n: u32) -> Value {
     json!({ "n": n, "kept": [1, 2] })
 }
 
-/// A string that only the bodies of message `n` contain.
+/// Returns a string that only the bodies of message `n` contain.
 fn given_up_text(n: u32) -> String {
     if message_fate(n) == "is no JSON" { format!("poison {n}") } else { id(n) }
 }

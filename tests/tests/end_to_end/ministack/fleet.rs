@@ -40,7 +40,7 @@ async fn run_fleet(emulator: &Ministack, profiles: &PathBuf, arguments: &[&str])
     command.stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap()
 }
 
-/// The name, the sources, the number of messages and the problems of each DLQ in a region.
+/// Returns the name, the sources, the number of messages and the problems of each DLQ in a region.
 fn fleet_rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
     let dlqs = fleet["dlqs"].as_array().unwrap().iter();
     let here = dlqs.filter(|dlq| dlq["account"] == account && dlq["region"] == region);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::{final_records, id, new_topology, test_message};
 
-/// Short: an unconfirmed send is retried for the rest of the invocation.
+/// A short timeout, because an unconfirmed send is retried for the rest of the invocation.
 const TIMEOUT: Duration = Duration::from_secs(4);
 
 fn assert_reported_and_redriven(running: &RunningTopology, target: &HttpTargetServer, sqs_id: &str) {

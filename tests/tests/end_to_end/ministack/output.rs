@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use super::{id, new_journal, new_topology, test_message};
 
-/// Occurs in bodies, attributes, panics and error messages, but must not occur in the output.
+/// A string in bodies, attributes, panics and error messages that must not occur in the output.
 const CANARY: &str = "canary-of-a-payload";
 
-/// All lines of the functions' standard output.
+/// Returns all lines of the functions' standard output.
 fn lines(running: &RunningTopology) -> Vec<Value> {
     let output = running.mappings().into_iter().flat_map(|mapping| mapping.function().output_lines());
     let lines = output.filter(|line| !line.is_stderr);
@@ -38,7 +38,7 @@ async fn send_with_canary_attribute(topology: &TestTopology, body: String) {
     request.message_attributes("producer", canary).send().await.unwrap();
 }
 
-/// The most verbose settings of the functions and their dependencies.
+/// Adds the most verbose settings of the functions and their dependencies.
 fn loud(mut setup: TopologySetup) -> TopologySetup {
     for name in ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"] {
         setup.variables.push((name, "TRACE".to_owned()));

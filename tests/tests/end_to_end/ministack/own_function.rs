@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Variable = (&'static str, String);
 
-/// A function with the queues' variables, whose values do not matter to its tests.
+/// Creates a function with the queues' variables, whose values do not matter to its tests.
 fn function(program: LambdaProgram, more: impl IntoIterator<Item = Variable>) -> Arc<LambdaFunction> {
     let queue_variables = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
         .map(|name| (name, "http://127.0.0.1:1/000000000000/unused".to_owned()));
@@ -23,7 +23,7 @@ fn function(program: LambdaProgram, more: impl IntoIterator<Item = Variable>) ->
     LambdaFunction::new("orders", program.path, variables.map(|(name, value)| (name.to_owned(), value)))
 }
 
-/// A scripted function with a journal.
+/// Creates a scripted function with a journal.
 fn scripted_function(
     language: Language,
     journal: &std::path::Path,
@@ -138,7 +138,7 @@ async fn assert_native_error(program: LambdaProgram, error_type: &str) {
     assert_eq!(with_us, alone);
 }
 
-/// An error during the start, without the parts that vary.
+/// Returns the error of a start, without the parts that vary.
 fn start_error(outcome: InvocationOutcome) -> Value {
     let InvocationOutcome::Error(mut error) = outcome else { panic!("the function starts: {outcome:?}") };
     for name in ["stackTrace", "trace"] {

@@ -97,7 +97,7 @@ async fn powertools_idempotency_prevents_a_second_effect() {
     assert!(final_records(&topology).await.is_empty(), "{}", running.full_log());
 }
 
-/// The table as documented by Powertools.
+/// Creates the table as documented by Powertools.
 async fn create_table(name: &str) {
     let table = json!({
         "TableName": name,

@@ -48,7 +48,7 @@ fn redrive_between(from: &str, to: &str, journal: &PathBuf, more: &[&str]) -> Co
     redrive_from(&["--queue", from], to, journal, more)
 }
 
-/// A redrive of the dead letters from a queue or a file.
+/// Returns the command for a redrive of the dead letters from a queue or a file.
 pub(super) fn redrive_from(from: &[&str], to: &str, journal: &PathBuf, more: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(["redrive", "--format", "json"]);
@@ -72,7 +72,7 @@ pub(super) fn journal() -> PathBuf {
     path
 }
 
-/// The number of entries of each kind in a journal.
+/// Returns the number of entries of each kind in a journal.
 fn entries(journal: &PathBuf) -> BTreeMap<String, u32> {
     let mut kinds = BTreeMap::new();
     for line in std::fs::read_to_string(journal).unwrap_or_default().lines() {
@@ -90,7 +90,7 @@ async fn wait_until_under_way(child: &mut Child, journal: &PathBuf) {
     }
 }
 
-/// The number of copies of each message in the source queue; they stay in flight there.
+/// Returns the number of copies of each message in the source queue; they stay in flight there.
 async fn sent_back(topology: &TestTopology) -> BTreeMap<String, (u32, Message)> {
     let mut found: BTreeMap<String, (u32, Message)> = BTreeMap::new();
     loop {

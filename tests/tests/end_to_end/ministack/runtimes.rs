@@ -110,7 +110,7 @@ in_language!(
     running_out_of_memory_costs_only_its_own_message_an_attempt,
 );
 
-/// Each language's name for an unexpected error.
+/// Returns the language's name for an unexpected error.
 fn unexpected_error(language: Language) -> &'static str {
     match language {
         Language::Rust => "Panic",
@@ -128,7 +128,7 @@ fn unexpected_error(language: Language) -> &'static str {
 /// The error of a record that was reported as failed without a reason.
 const UNNAMED: &str = "BatchItemFailure";
 
-/// The function of this language, with a short timeout for calls that hang.
+/// Returns the setup for this language, with a short timeout for calls that hang.
 fn short_timeout_setup(language: Language, journal: &Path) -> TopologySetup {
     // A JVM loads its classes during the first call.
     let seconds = if [Language::Java, Language::JavaBatch].contains(&language) { 10 } else { 4 };
@@ -345,7 +345,7 @@ async fn running_out_of_memory_costs_only_its_own_message_an_attempt(language: L
     for n in [0, 2] {
         assert_eq!(journal_calls(&journal, n), ["0 0 ok -"], "message {n}");
     }
-    // AWS's runtime for Java exits after such an error, too.
+    // AWS's runtime for Java also exits after such an error.
     assert_eq!(journal_processes(&journal).len(), 2, "{}", running.full_log());
 }
 
@@ -422,7 +422,7 @@ async fn a_failed_message_with_ten_attributes_is_called_again(language: Language
 async fn a_refused_hand_off_is_reported_and_arrives_by_redrive(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(1, &["transient"]), scripted_message(2, &[])]).await;
-    // Short: a refused send is retried for the rest of the invocation.
+    // A short timeout, because a refused send is retried for the rest of the invocation.
     let mut setup =
         TopologySetup { timeout: Duration::from_secs(4), ..TopologySetup::for_script(language, &journal) };
     setup.processor_variables.push(("INTERMEDIATE_DLQ_URL", format!("{}-gone", topology.intermediate.url)));

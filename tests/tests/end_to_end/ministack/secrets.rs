@@ -80,7 +80,7 @@ fn queue_canaries() -> Canaries {
     ])
 }
 
-/// The n-th message, with canaries in every place that a producer can set.
+/// Returns the n-th message, with canaries in every place that a producer can set.
 fn message(n: u32, more: &Value) -> String {
     let mut body = json!({
         "metadata": { "message_id": id(n), "note": METADATA },
@@ -104,8 +104,8 @@ async fn send(topology: &TestTopology, bodies: impl IntoIterator<Item = String>)
     }
 }
 
-/// The most verbose settings of the functions and their dependencies, with the operator's canaries, through a proxy
-/// that records the requests.
+/// Adds the most verbose settings of the functions and their dependencies, the operator's canaries, and a proxy that
+/// records the requests.
 fn loud(mut setup: TopologySetup, tap: &Tap) -> TopologySetup {
     setup.variables.extend(loud_variables());
     setup.endpoint_url = Some(tap.endpoint_url().to_owned());
@@ -162,7 +162,7 @@ async fn a_leak_planted_in_a_program_is_found() {
     assert_eq!(secrets().found_in(&format!("{outcome:?}")), [METADATA]);
 }
 
-/// Events that no event source mapping sends, or only when something is wrong.
+/// An event source mapping never sends such events, or sends them only when something is wrong.
 #[tokio::test]
 async fn an_unreadable_event_is_reported_without_its_text() {
     let topology = new_topology().await;

@@ -9,7 +9,7 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// The reported state of the target of the queue `orders`.
+/// Returns the reported state of the target of the queue `orders`.
 async fn target(emulator: &Ministack) -> Value {
     status(emulator, "orders").await["target"].take()
 }

@@ -1,4 +1,4 @@
-//! The destinations that the real message-processor sends a message to, and those it never does.
+//! The destinations to which the real message-processor sends a message, and those to which it never does.
 
 use std::time::Duration;
 

@@ -57,7 +57,7 @@ async fn assert_three_attempts_are_traced(continues: bool) {
 
     // For each attempt: its batch, the attempt, its call, the hand-off, the decision and the send; and finally the dead
     // letter.
-    let received = MessageSpans(receiver.at_least(3 * 6 + 2).await);
+    let received = MessageSpans(receiver.wait_for_spans(3 * 6 + 2).await);
     let ids: BTreeSet<_> = received.0.iter().map(|span| &span.span_id).collect();
     assert_eq!((received.0.len(), ids.len()), (20, 20), "each span once, with its own id: {received:#?}");
     let [source, intermediate, annotation, final_dlq] =
@@ -184,7 +184,7 @@ impl MessageSpans {
         child
     }
 
-    /// The SQS message id of the sent message.
+    /// Returns the SQS message id of the sent message.
     fn sent_message_id(
         &self,
         parent: &ReceivedSpan,
@@ -205,7 +205,7 @@ impl MessageSpans {
     }
 }
 
-/// The links of a span, sorted.
+/// Returns the links of a span, sorted.
 fn describe_links(span: &ReceivedSpan) -> Vec<String> {
     let link = |link: &SpanLink| {
         let role = link.attributes["redeliver.link"].as_str().unwrap();
@@ -307,7 +307,7 @@ async fn assert_trace_continues(function: impl Fn() -> LambdaProgram) {
 
         // The batch, the attempt and the call; and the function's own span.
         let count = if writes_spans { 4 } else { 1 };
-        let received = MessageSpans(receiver.at_least(count).await);
+        let received = MessageSpans(receiver.wait_for_spans(count).await);
         assert_eq!(received.0.len(), count, "{received:#?}");
         let own = received.only(|span| span.name == "charge");
         assert_eq!(own.kind, CONSUMER, "{}", running.full_log());

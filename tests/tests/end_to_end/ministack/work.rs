@@ -32,7 +32,7 @@ fn command(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command
     command
 }
 
-/// Without `--endpoint-url`, so the environment can set the endpoint.
+/// Returns a command without `--endpoint-url`, so that the environment can set the endpoint.
 fn command_by_environment(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("work").args(arguments).env_clear();
@@ -51,13 +51,13 @@ fn set_up(command: &mut Command, topology: &TestTopology, target: &str) {
 }
 
 /// A running worker.
-struct Working {
+struct RunningWorker {
     process: Child,
     stderr: Lines<BufReader<ChildStderr>>,
     health: String,
 }
 
-impl Working {
+impl RunningWorker {
     /// Starts a worker and waits until it polls.
     async fn start(mut command: Command) -> Self {
         let mut process = command.args(["--health", "127.0.0.1:0"]).spawn().unwrap();
@@ -126,7 +126,7 @@ async fn a_worker_settles_every_message_and_stops_on_sigterm() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(410)]);
     target.script_replies(&id(2), [Reply::Status(500)]);
-    let mut working = Working::start(command(
+    let mut working = RunningWorker::start(command(
         &topology,
         target.url(),
         &[&ALL[..], &["--wait", "2s", "--name", "orders"]].concat(),
@@ -195,7 +195,7 @@ def handler(event, context):
     let arguments = [&ALL[..], &["--wait", "2s", "--concurrency", "1", "--exec", &exec]].concat();
     let mut command = command(&topology, "", &arguments);
     command.current_dir(folder.path());
-    let mut working = Working::start(command).await;
+    let mut working = RunningWorker::start(command).await;
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
@@ -224,7 +224,7 @@ async fn a_signal_during_a_call_lets_the_batch_finish() {
         target.script_replies(&id(0), [Reply::Hang]);
         topology.send_batch([test_message(0, &json!({}))]).await;
         let arguments = ["message-processor", "--wait", "1s", "--invocation", "9s"];
-        let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
+        let mut working = RunningWorker::start(command(&topology, target.url(), &arguments)).await;
         wait_until_called(&target).await;
         working.signal(signal, "stopping").await;
         assert_eq!(working.get("/healthz").await.1["functions"][0]["batches_in_flight"], 1);
@@ -250,7 +250,7 @@ async fn a_second_signal_or_the_grace_period_ends_a_worker_immediately() {
         target.script_replies(&id(0), [Reply::Hang]);
         topology.send_batch([test_message(0, &json!({}))]).await;
         let arguments = [&["message-processor", "--wait", "1s"], more].concat();
-        let mut working = Working::start(command(&topology, target.url(), &arguments)).await;
+        let mut working = RunningWorker::start(command(&topology, target.url(), &arguments)).await;
         wait_until_called(&target).await;
         working.signal("TERM", "stopping").await;
         match reason {
@@ -328,7 +328,7 @@ async fn a_key_rotated_during_worker_traffic_spends_no_attempt() {
     command.env("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()).env("AWS_REGION", REGION);
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     command.envs(rotation.variables());
-    let mut working = Working::start(command).await;
+    let mut working = RunningWorker::start(command).await;
     rotation.rotate_during_traffic(&topology).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;

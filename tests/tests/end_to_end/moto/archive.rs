@@ -1,4 +1,4 @@
-//! The rights of the archive and of notices: they suffice, each is needed, and nothing is lost without one.
+//! The rights of the archive and of notices: they suffice, each is needed, and nothing is lost if one is missing.
 
 use std::sync::{Arc, Mutex};
 
@@ -58,7 +58,7 @@ impl ArchiveDeployment {
         case
     }
 
-    /// All rights of the role.
+    /// Returns all rights of the role.
     fn rights(&self) -> Vec<ResourceRight> {
         let bucket = &self.bucket;
         let publish = if self.notify.contains(":sns:") { "sns:Publish" } else { "events:PutEvents" };
@@ -120,7 +120,7 @@ impl ArchiveDeployment {
         count.as_str().unwrap().parse().unwrap()
     }
 
-    /// The folders of the archive's objects.
+    /// Returns the folders of the archive's objects.
     async fn archived(&self) -> Vec<String> {
         let keys = self.account.bucket_keys(&self.bucket).await;
         let folder = |key: &String| key.split('/').take(2).collect::<Vec<_>>().join("/");

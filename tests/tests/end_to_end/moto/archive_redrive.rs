@@ -94,7 +94,7 @@ fn checked_output(output: &Output, code: i32) -> String {
     text
 }
 
-/// The count in this line of the table.
+/// Returns the count in this line of the table.
 fn count(text: &str, name: &str) -> Option<u32> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
     line.trim().parse().ok()

@@ -37,7 +37,8 @@ async fn faults_planted_in_policies_are_found() {
     assert_passes("policies_test.py").await;
 }
 
-/// The output of `redeliver permissions` for each command, with placeholders, and for queues whose key has an alias.
+/// Returns the output of `redeliver permissions` for each command, with placeholders, and for queues whose key has an
+/// alias.
 async fn permissions() -> Map<String, Value> {
     let account = MotoAccount::new();
     let key = account.create_user("Operator", "/").await;
@@ -76,8 +77,8 @@ fn published_policies() -> Vec<PathBuf> {
     pages.iter().map(|path| workspace_root().join(path)).collect()
 }
 
-/// An action unknown to IAM grants nothing, nor does a condition on a key that a request never has. An emulator notices
-/// neither.
+/// An action unknown to IAM grants nothing, nor does a statement with a condition on a key that a request never has. An
+/// emulator notices neither.
 #[tokio::test]
 async fn policies_use_only_existing_actions_resources_and_condition_keys() {
     let mut policies = permissions().await;

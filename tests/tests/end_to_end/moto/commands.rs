@@ -24,7 +24,7 @@ struct CommandCase {
 }
 
 impl CommandCase {
-    /// The case for this command.
+    /// Creates the case for this command.
     async fn new(command: &str) -> Self {
         let case = Self::with_dead_letters(if command == "unblock" { "source.fifo" } else { "source" }).await;
         if command == "unblock" {
@@ -89,7 +89,7 @@ impl CommandCase {
         command.output().await.unwrap()
     }
 
-    /// The statements printed by the program when run with all rights.
+    /// Returns the statements printed by the program when run with all rights.
     async fn statements(&self, command: &str) -> Vec<Value> {
         self.account
             .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
@@ -101,7 +101,7 @@ impl CommandCase {
     }
 }
 
-/// The rights of a policy: each action with each resource.
+/// Returns the rights of a policy: each action with each resource.
 fn list_rights(statements: &[Value]) -> Vec<(String, String)> {
     let pairs = statements.iter().flat_map(super::rights::pairs);
     pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
@@ -116,7 +116,8 @@ fn without_right(statements: &[Value], (action, resource): &(String, String)) ->
     left
 }
 
-/// moto does not check rights for CloudWatch, and of Lambda's requests it checks only invocations.
+/// Returns true if moto checks the right. It checks no rights for CloudWatch and, among Lambda's requests, only
+/// invocations.
 fn is_enforced((action, _): &(String, String)) -> bool {
     !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
 }
@@ -152,7 +153,7 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
     stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
 }
 
-/// The same resource in another account.
+/// Returns the corresponding resource in another account.
 fn in_account(resource: &str, id: &str) -> String {
     let parts = resource.split(':').map(|part| if super::rights::is_account_id(part) { id } else { part });
     parts.collect::<Vec<_>>().join(":")

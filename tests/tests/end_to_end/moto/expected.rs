@@ -42,7 +42,8 @@ impl UsedRights {
     }
 }
 
-/// A statement names a log group with a wildcard for its contents.
+/// Returns true if a statement's pattern covers the resource. A log group's pattern ends with a wildcard for its
+/// contents.
 fn covers(pattern: &str, resource: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(start) => resource.starts_with(start) || pattern == "*",
@@ -53,7 +54,7 @@ fn covers(pattern: &str, resource: &str) -> bool {
 /// The source queue's own key in the variant `existing-queue-with-keys`.
 const KEY_OF_EXISTING_QUEUE: &str = "-000000000002";
 
-/// The reason why a right is unused. Most unused rights are part of the CDK's own grants.
+/// Returns the reason why a right is unused. Most unused rights are part of the CDK's own grants.
 pub(super) fn unused_reason(stack: &MotoStack, right: &RoleRight) -> Option<&'static str> {
     let handler = stack.handler_of(&right.role);
     match right.action.as_str() {
@@ -85,10 +86,11 @@ pub(super) fn unused_reason(stack: &MotoStack, right: &RoleRight) -> Option<&'st
     }
 }
 
-/// The expected log lines of a function without this right; `None` if Lambda itself uses it, so no function reports it.
+/// Returns the expected log of a function without this right, or `None` if Lambda itself uses the right, so that no
+/// function reports it.
 pub(super) fn expected_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<String>> {
     let handler = stack.handler_of(&right.role);
-    // Without one of our functions there is no log to check.
+    // If none of our functions has the role, there is no log to check.
     stack.mappings.iter().find(|mapping| mapping.role == right.role)?;
     let is_own_queue = stack.is_own_queue(right);
     let queue = right.resource.rsplit(':').next().unwrap_or_default();
@@ -122,7 +124,7 @@ pub(super) fn expected_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<S
 }
 
 impl MotoStack {
-    /// A wrapped user's own function counts as the message-processor.
+    /// Returns the role's handler. A user's own function behind the layer counts as the message-processor.
     fn handler_of(&self, role: &str) -> &str {
         let mapping = self.mappings.iter().find(|mapping| mapping.role == role);
         let handler = mapping.map_or("", |mapping| &mapping.handler);

@@ -33,7 +33,7 @@ struct SentMessage {
     body: String,
     /// The number of calls that fail.
     failures: usize,
-    /// True if SQS moves it from the source queue after a receive, as if the function had died.
+    /// True if SQS moves the message from the source queue after a receive, as if the function had died.
     is_moved: bool,
     end: MessageEnd,
 }
@@ -129,7 +129,7 @@ impl<'a> MotoMessages<'a> {
     }
 
     fn add_invalid(&mut self, stack: &MotoStack, is_moved: bool) {
-        // Where plain messages are accepted, too, only an almost valid envelope is invalid.
+        // Where plain messages are also accepted, only an almost valid envelope is invalid.
         let message_id = format!("{}-0000-4000-8000-{:012}", &stack.account.id[4..], self.sent.len());
         let metadata = json!({ "message_id": message_id, "retry_attempt": format!("once {is_moved}") });
         let body = json!({ "metadata": metadata, "data": {} }).to_string();
@@ -149,7 +149,7 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// Sends the messages like a producer, or like Lambda for failed invocations.
+    /// Sends the messages as a producer does, or as Lambda does for failed invocations.
     pub(super) async fn send_messages(&self, stack: &MotoStack) {
         // Messages that SQS moves come first: the others must not be received before their function exists.
         let (moved, others): (Vec<_>, Vec<_>) = self.sent.iter().partition(|sent| sent.is_moved);
@@ -282,7 +282,7 @@ fn calls_lambda((_, function): (&str, Value)) -> bool {
     function["Environment"]["Variables"]["TARGET"].as_str().is_some_and(|target| target.starts_with("arn:"))
 }
 
-/// The payload of a function's first retry.
+/// Returns the payload of a function's first retry.
 fn first_retry_payload(payload: &str) -> String {
     let now = epoch_millis() / 1000;
     format!(
@@ -295,7 +295,7 @@ fn attempt_number(payload: &Value) -> usize {
     usize::try_from(attempt).unwrap()
 }
 
-/// Sends the records of failed asynchronous invocations to the function's destination, like Lambda. Returns true if
+/// Sends the records of failed asynchronous invocations to the function's destination, as Lambda does. Returns true if
 /// there were new invocations.
 pub(super) async fn record_failed_invocations(stack: &MotoStack) -> bool {
     if stack.source().handler != "async-retry-handler" {
@@ -310,7 +310,7 @@ pub(super) async fn record_failed_invocations(stack: &MotoStack) -> bool {
     !new.is_empty()
 }
 
-/// Lambda sends the record with the function's own role, and drops it if that is refused.
+/// Sends the record with the function's own role, and drops it if that is refused, as Lambda does.
 async fn send_record(stack: &MotoStack, function_arn: &str, payload: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let body = failed_now(function_arn, payload, COUNT.fetch_add(1, Ordering::Relaxed));
@@ -324,7 +324,7 @@ fn failure_count(payload: &Value) -> usize {
     usize::try_from(payload["fails"].as_u64().unwrap_or(0)).unwrap()
 }
 
-/// The names of the functions whose failed invocations are retried.
+/// Returns the names of the functions whose failed invocations are retried.
 fn users_functions(stack: &MotoStack) -> Vec<String> {
     let functions = stack.template.resources_by_type("AWS::Lambda::Function");
     functions
@@ -333,7 +333,7 @@ fn users_functions(stack: &MotoStack) -> Vec<String> {
         .collect()
 }
 
-/// The body and the reason of each final record.
+/// Returns the body and the reason of each final record.
 async fn final_records(stack: &MotoStack) -> Vec<(String, String)> {
     let url = stack.queue("final-dlq").unwrap();
     let mut records = Vec::new();

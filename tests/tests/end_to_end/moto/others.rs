@@ -37,7 +37,7 @@ pub(super) async fn assert_denied(stack: &MotoStack) {
     assert_inner_queues_are_closed(stack, &queues).await;
 }
 
-/// A message, with a group if the queue needs one.
+/// Builds a message, with a group if the queue needs one.
 fn message(client: &Client, url: &str) -> SendMessageFluentBuilder {
     let group = url.ends_with(".fifo").then(|| "g".to_owned());
     let request = client.send_message().queue_url(url).message_body("x").set_message_group_id(group.clone());
@@ -62,7 +62,7 @@ async fn assert_inner_queues_are_closed(stack: &MotoStack, queues: &BTreeSet<Str
     }
 }
 
-/// The queues that a function sends to, derived from its settings and not from the statements.
+/// Returns the queues that a function sends to, derived from its settings and not from the statements.
 fn sends_to(stack: &MotoStack, role: &str) -> BTreeSet<String> {
     let mut functions = stack.template.resources_by_type("AWS::Lambda::Function");
     let (_, function) = functions.find(|(_, function)| text(&function["Role"]).ends_with(role)).unwrap();

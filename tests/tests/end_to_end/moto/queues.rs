@@ -47,7 +47,7 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
     }
 }
 
-/// The encryption key of an existing queue, which only its setter mentions.
+/// Returns the encryption key of an existing queue, which only the queue's setter mentions.
 fn account_key(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});

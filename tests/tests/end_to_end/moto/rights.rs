@@ -21,7 +21,7 @@ pub(super) struct RoleRight {
     pub(super) resource: String,
 }
 
-/// The kind of a right: independent of the account and of the name of a source queue.
+/// Returns the kind of a right, independent of the account and of the name of a source queue.
 pub(super) fn right_kind(template: &Template, right: &RoleRight) -> String {
     let mut functions = template.resources_by_type("AWS::Lambda::Function");
     let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
@@ -46,12 +46,13 @@ pub(super) fn is_account_id(part: &str) -> bool {
     part.len() == 12 && part.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// A secret's ARN ends with random characters.
+/// Returns true if both are the same resource. Secrets count as the same, because their ARNs end with random
+/// characters.
 pub(super) fn same_resource(one: &str, other: &str) -> bool {
     one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
 }
 
-/// The user for Lambda with a role.
+/// Returns the user for Lambda with a role.
 pub(super) fn lambda_user(role: &str) -> String {
     format!("{role}@lambda")
 }
@@ -79,7 +80,7 @@ pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<RoleRight
     rights
 }
 
-/// The inline statements by role. AWS's own policies on users' functions do not count.
+/// Returns the inline statements by role. AWS's own policies on users' functions do not count.
 pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
     let mut roles: BTreeMap<String, Vec<Value>> = BTreeMap::new();
     for (id, role) in template.resources_by_type("AWS::IAM::Role") {

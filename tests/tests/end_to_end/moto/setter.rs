@@ -24,7 +24,7 @@ index.handler(json.load(sys.stdin), None)
 #[tokio::test]
 async fn the_queue_setter_changes_nothing_without_permission() {
     let target = HttpTargetServer::start().await;
-    let (stack, wanted) = with_a_bare_queue(&target).await;
+    let (stack, wanted) = deploy_with_bare_queue(&target).await;
     assert_eq!(set(&stack, &target, &wanted).await["Status"], "SUCCESS");
     assert_eq!(
         parse_policy(&attribute(&stack, "RedrivePolicy").await),
@@ -33,7 +33,7 @@ async fn the_queue_setter_changes_nothing_without_permission() {
     assert_eq!(attribute(&stack, "VisibilityTimeout").await, wanted["VisibilityTimeout"]);
 
     for right in rights(&stack) {
-        let (stack, wanted) = with_a_bare_queue(&target).await;
+        let (stack, wanted) = deploy_with_bare_queue(&target).await;
         stack.remove_right(&stack.same_right(&right)).await;
         let answer = set(&stack, &target, &wanted).await;
         assert_eq!(answer["Status"], "FAILED", "{right:?}: {answer}");
@@ -51,7 +51,7 @@ fn rights(stack: &MotoStack) -> impl Iterator<Item = RoleRight> {
     all.filter(|right| right.role.contains("Setter") && right.action.starts_with("sqs:"))
 }
 
-async fn with_a_bare_queue(target: &HttpTargetServer) -> (MotoStack, Value) {
+async fn deploy_with_bare_queue(target: &HttpTargetServer) -> (MotoStack, Value) {
     let stack = MotoStack::deploy("existing-queue", target).await;
     let mut resources = stack.template.resources_by_type("Custom::RedeliverSourceQueue");
     let wanted = resources.find(|(_, resource)| resource["Step"] == "set").unwrap().1;
@@ -75,7 +75,7 @@ pub(super) async fn assert_setter_works(stack: &MotoStack, target: &HttpTargetSe
     }
 }
 
-/// Runs the setter like Lambda, and returns its response to CloudFormation.
+/// Runs the setter as Lambda does, and returns its response to CloudFormation.
 async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Value {
     let role = stack.roles.keys().find(|role| role.contains("Setter")).unwrap();
     let key = stack.key(role);

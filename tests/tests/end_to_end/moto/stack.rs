@@ -28,7 +28,7 @@ use super::rights::{
 };
 use super::{TEMPLATES, queues};
 
-/// A round polls each queue once; no run needs a tenth of them.
+/// A round polls each queue once; no run needs a tenth of these rounds.
 const ROUNDS_MAX: u32 = 2000;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The secret in the templates.
@@ -146,12 +146,12 @@ impl MotoStack {
         LambdaFunction::new(handler, program, variables)
     }
 
-    /// A client that signs as a role's function, or as Lambda with the role.
+    /// Returns a client that signs as a role's function, or as Lambda with the role.
     pub(super) fn client(&self, user: &str) -> Client {
         self.account.signed_client(self.keys[user].clone())
     }
 
-    /// The user's access key.
+    /// Returns the user's access key.
     pub(super) fn key(&self, user: &str) -> &Credentials {
         &self.keys[user]
     }
@@ -183,12 +183,12 @@ impl MotoStack {
         }
     }
 
-    /// All rights of all roles.
+    /// Returns all rights of all roles.
     pub(super) fn rights(&self) -> BTreeSet<RoleRight> {
         rights(&self.roles)
     }
 
-    /// The right in this account that corresponds to another account's.
+    /// Returns the right in this account that corresponds to a right in another account.
     pub(super) fn same_right(&self, other: &RoleRight) -> RoleRight {
         let here = |right: &RoleRight| {
             right.resource.split(':').filter(|part| !is_account_id(part)).collect::<String>()
@@ -232,14 +232,14 @@ impl MotoStack {
         })
     }
 
-    /// Invocations since the last query.
+    /// Returns the invocations since the last query.
     pub(super) fn new_invocations(&self) -> Vec<MotoInvocation> {
         let invoked = self.account.invocations();
         let seen = self.recorded.swap(invoked.len(), Ordering::Relaxed);
         invoked.into_iter().skip(seen).collect()
     }
 
-    /// The role of a function, by the function's name.
+    /// Returns the role of a function, by the function's name.
     pub(super) fn role_of(&self, function: &str) -> Option<String> {
         let mut functions = self.template.resources_by_type("AWS::Lambda::Function");
         let found =
@@ -309,7 +309,7 @@ impl MotoStack {
         self.mappings.iter().map(|mapping| self.role_log(&mapping.role)).collect::<String>() + &denied
     }
 
-    /// The queue of the variant whose name has this suffix.
+    /// Returns the URL of the variant's queue whose name has this suffix.
     pub(super) fn queue(&self, end: &str) -> Option<String> {
         let mut names = self
             .template
@@ -318,7 +318,7 @@ impl MotoStack {
         names.find(|name| name.ends_with(end)).map(|name| self.template.queue_url(&name))
     }
 
-    /// The queue of the producers.
+    /// Returns the mapping of the producers' queue.
     pub(super) fn source(&self) -> &MotoMapping {
         let is_first = |mapping: &&MotoMapping| {
             !["failed-message-processor", "final-dlq-annotator"].contains(&mapping.handler.as_str())
@@ -327,7 +327,7 @@ impl MotoStack {
     }
 }
 
-/// A policy with no delays and few attempts; the circuit breaker needs no rights of its own.
+/// Returns a policy with no delays and few attempts; the circuit breaker needs no rights of its own.
 fn quick_policy(policy: &str, handler: &str) -> String {
     let policy: Value = serde_json::from_str(policy).unwrap();
     let backoff = json!({ "kind": "fixed", "delay_seconds": 0, "jitter": "none" });

@@ -40,7 +40,7 @@ pub(super) struct DebianPackage {
 ///
 /// # Errors
 /// This machine does not run Debian or Ubuntu, or a package or its licence is missing.
-pub(super) fn take_system_files(program: &Path) -> Result<SystemFiles, TaskFailure> {
+pub(super) fn collect_system_files(program: &Path) -> Result<SystemFiles, TaskFailure> {
     let distribution = read_distribution()?;
     let mut owners = BTreeSet::from(["ca-certificates".to_owned()]);
     let mut files = vec![File::text(BUNDLE, read_authorities()?)];

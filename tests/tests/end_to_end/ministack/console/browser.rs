@@ -17,7 +17,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{EMULATOR, HOSTILE, LARGE, RunningConsole, console_topology, dead_letter, fill_dlq, new_folder};
 
-/// The number of copies and the body of each message in the source queue, by message number; they stay in flight there.
+/// Returns the number of copies and the body of each message in the source queue, by message number; they stay in
+/// flight there.
 async fn sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, String)> {
     let mut found = BTreeMap::<u64, (u32, String)>::new();
     loop {
@@ -48,7 +49,7 @@ impl RunningConsole {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{task}: {reported}"))
     }
 
-    /// The files in the console's folder with this prefix.
+    /// Returns the files in the console's folder with this prefix.
     fn files(&self, prefix: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
         let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
@@ -73,7 +74,7 @@ async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     let topology = console_topology().await;
     let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
     let ids = fill_dlq(&topology, &numbers).await;
-    // Discovered by queue names, like a deployment.
+    // The console discovers these queues by name, like a deployment's.
     let (_, name) = topology.final_dlq.url.rsplit_once('/').unwrap();
     let [prefix, stage, ..] = name.split('-').collect::<Vec<_>>()[..] else { panic!("{name}") };
     deploy_functions(&format!("{prefix}-{stage}")).await;
@@ -117,7 +118,7 @@ async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     let console = RunningConsole::start_on(&EMULATOR.endpoint_url(), &new_folder(), &more[..4]).await;
     let switched = console.run_task("pausesAndResumes", json!({})).await;
     let line = format!("{prefix}-{stage}-message-processor at {prefix}-{stage}-source");
-    // This deployment has only one mapping; the page has lines for the other queues, too.
+    // This deployment has only one mapping, but the page also has lines for the other queues.
     let first_line = |name: &str| switched[name].as_str().and_then(|words| words.lines().next());
     let expected = [format!("{line}: Disabled"), format!("{line}: Enabled")];
     assert_eq!([first_line("paused"), first_line("resumed")], expected.each_ref().map(|line| Some(&**line)));

@@ -132,7 +132,7 @@ async fn attach_redeliver(cloud: &Cloud, function: &str, stack: &str) -> String 
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// The recipes, with the packages of the middy recipe.
+/// Returns a folder with the recipes and, for `middy`, its packages.
 fn package_function(name: &str) -> tempfile::TempDir {
     let package = new_folder(name);
     copy_files(&workspace_root().join("examples/recipes"), package.path());

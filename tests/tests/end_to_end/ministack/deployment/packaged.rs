@@ -29,7 +29,7 @@ struct App {
     arguments: Vec<String>,
 }
 
-/// The result of an app.
+/// The result of synthesizing an app.
 struct Synthesized {
     succeeded: bool,
     errors: String,
@@ -37,7 +37,7 @@ struct Synthesized {
 }
 
 impl App {
-    /// An app with the npm package; peer dependencies are linked from this repository's pinned versions.
+    /// Creates an app with the npm package; peer dependencies are linked from this repository's pinned versions.
     async fn in_typescript() -> Self {
         let folder = new_folder("app-in-typescript");
         fs::write(folder.path().join("package.json"), r#"{"name":"app","private":true}"#).unwrap();
@@ -73,7 +73,8 @@ impl App {
         Self { folder, program: "node".into(), arguments: vec!["app.js".to_owned()] }
     }
 
-    /// An app with the wheel; its dependencies are in a virtual environment, in this repository's pinned versions.
+    /// Creates an app with the wheel; its dependencies are in a virtual environment, in this repository's pinned
+    /// versions.
     async fn in_python() -> Self {
         let folder = new_folder("app-in-python");
         let python = target_dir().join("construct-venv/bin/python");
@@ -107,7 +108,7 @@ async fn run_command(command: &mut Command) {
     assert!(output.status.success(), "{command:?}: {reported}");
 }
 
-/// Runs an app like the CDK's command line.
+/// Runs an app as the CDK's command line does.
 async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -> Synthesized {
     command.env("CDK_CONTEXT_JSON", context.to_string()).env("CDK_OUTDIR", &assembly);
     let output = command.kill_on_drop(true).output().await.unwrap();
@@ -115,7 +116,7 @@ async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -
     Synthesized { succeeded: output.status.success(), errors, assembly }
 }
 
-/// The context of a new app in `cdk.json`, with these values.
+/// Returns the context of a new app in `cdk.json`, with these values.
 fn context(prefix: &str, target: &str, architecture: &str) -> Value {
     let file = fs::read_to_string(workspace_root().join("infra/cdk.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
@@ -131,7 +132,7 @@ fn read_template(assembly: &Path) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The template that this repository's app generates from the same values.
+/// Returns the template that this repository's app generates from the same values.
 async fn synthesize_repository_app(folder: &Path, mut context: Value) -> Value {
     let policy = folder.join("policy.json");
     fs::write(&policy, POLICY).unwrap();
@@ -144,7 +145,7 @@ async fn synthesize_repository_app(folder: &Path, mut context: Value) -> Value {
     read_template(&made.assembly)
 }
 
-/// The file modes of the programs that Lambda starts.
+/// Returns the file modes of the programs that Lambda starts.
 fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
     let assets = fs::read_dir(assembly).unwrap().map(|entry| entry.unwrap().path().join("bootstrap"));
     assets.filter_map(|file| fs::metadata(file).ok()).map(|file| file.permissions().mode() & 0o777).collect()
@@ -183,7 +184,7 @@ async fn assert_found_by_stack(cloud: &Cloud, stack: &str) {
     run_command(&mut status).await;
 }
 
-/// The setter's code is a file in the package.
+/// Checks the template for an existing queue. The setter's code is a file in the package.
 async fn assert_existing_queue_setter(app: &App) {
     let mut context = context("existing", "https://orders.example.com/hook", ARCHITECTURE);
     context["existingSourceQueueArn"] = json!("arn:aws:sqs:eu-west-1:111122223333:orders");
@@ -234,7 +235,7 @@ async fn assert_documented_app_synthesizes(app: &App) {
     assert!(template.contains("Custom::RedeliverSourceQueue"));
 }
 
-/// The CDK's constant for an architecture.
+/// Returns the CDK's constant for an architecture.
 fn architecture_constant(architecture: &str) -> &str {
     if architecture == "arm64" { "ARM_64" } else { "X86_64" }
 }

@@ -30,7 +30,7 @@ async fn messages_of_aws_services_are_retried_unchanged() {
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
-/// The idempotency key and the body of a message whose target was called twice.
+/// Returns the idempotency key and the body of a message whose target was called twice.
 async fn retried_call(target: &HttpTargetServer, text: &str) -> (String, String) {
     let both = async {
         while target.requests_with(text).len() < 2 {
@@ -98,8 +98,8 @@ async fn check_existing_producers(cloud: &Cloud, target: &HttpTargetServer, outp
     assert_eq!((key.as_str(), body.as_str()), ("/shop 17", cloud_event), "its source and its id");
 }
 
-/// The emulator has no pipe to SQS, so the test sends what the recipe's input template produces from a DynamoDB stream
-/// record.
+/// Checks the recipe for a pipe, and its final record. The emulator has no pipe to SQS, so the test sends what the
+/// recipe's input template produces from a DynamoDB stream record.
 async fn check_pipe_and_final_record(cloud: &Cloud, target: &HttpTargetServer, outputs: &Outputs) {
     let sent = r#"{"id":"c4ca4238a0b923820dcc509a6f75849b","order":{"order":{"S":"p-1"}}}"#;
     target.script_replies("c4ca4238a0b923820dcc509a6f75849b", [Reply::Status(422)]);

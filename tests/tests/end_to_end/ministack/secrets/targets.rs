@@ -15,7 +15,7 @@ async fn start_tap() -> Tap {
     Tap::start(&Ministack::shared().endpoint_url()).await
 }
 
-/// Invalid bodies, each with canaries.
+/// Returns invalid bodies, each with canaries.
 fn invalid_bodies() -> Vec<String> {
     vec![
         format!("no JSON: {BODY}"),
@@ -29,7 +29,7 @@ fn invalid_bodies() -> Vec<String> {
     ]
 }
 
-/// A schema that the last body of [`invalid_bodies`] violates.
+/// Returns a schema that the last body of [`invalid_bodies`] violates.
 fn data_schema() -> String {
     let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(unique_name("data-schema"));
     std::fs::write(&path, r#"{"properties":{"n":{"type":"integer"}}}"#).unwrap();

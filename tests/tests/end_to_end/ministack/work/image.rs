@@ -55,7 +55,8 @@ impl UnpackedImage {
         fs::read_to_string(self.path(inside)).unwrap()
     }
 
-    /// The image's own command line and variables, as its own user, without access to this machine's files.
+    /// Returns a command with the image's own command line and variables. It runs as the image's user, without access
+    /// to this machine's files.
     pub(super) fn command(&self) -> Command {
         let process = &self.config["process"];
         let strings = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
@@ -78,7 +79,7 @@ impl UnpackedImage {
         command
     }
 
-    /// `redeliver work` with the test's queues.
+    /// Returns the command `redeliver work` with the test's queues.
     fn work(&self, topology: &TestTopology, target: &str) -> Command {
         let mut command = self.command();
         command.arg("work").args(ALL).args(["--wait", "2s"]);
@@ -140,7 +141,7 @@ async fn the_image_processes_queues_until_sigterm() {
     let url = target.url().replace("127.0.0.1", "target.test");
     let mut command = image.work(&topology, &url);
     command.env("TARGET_ALLOW_HTTP", "true");
-    let mut working = Working::start(command).await;
+    let mut working = RunningWorker::start(command).await;
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
     wait_until_settled(&topology).await;
 
@@ -174,9 +175,9 @@ async fn the_image_trusts_targets_by_its_bundled_authorities() {
         }
         let topology = new_topology().await;
         let mut command = image.work(&topology, &target.url);
-        // Otherwise a call that cannot connect would be held for a day.
+        // With the circuit breaker, a call that cannot connect would be held for a day.
         command.env("RETRY_POLICY", r#"{"max_attempts":0,"circuit_breaker":false}"#);
-        let mut working = Working::start(command).await;
+        let mut working = RunningWorker::start(command).await;
         topology.send_batch([test_message(0, &json!({}))]).await;
         wait_until_settled(&topology).await;
         working.signal("TERM", "stopping").await;

@@ -99,7 +99,7 @@ async fn assert_container_runs(container: Container) {
         for name in ["RETRY_POLICY", "TARGET_TIMEOUT_SECONDS"] {
             command.env(name, &variables[name]);
         }
-        working.push(Working::start(command).await);
+        working.push(RunningWorker::start(command).await);
     }
     topology.send_batch([test_message(0, &json!({}))]).await;
     wait_until_settled(&topology).await;
@@ -115,7 +115,7 @@ async fn assert_container_runs(container: Container) {
     assert_eq!(target.requests_for(&id(0)).len(), 1);
 }
 
-/// Parses a manifest. Both are plain YAML.
+/// Parses a manifest. Both manifests are plain YAML.
 async fn documents(example: &str) -> Vec<Value> {
     const READ: &str = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let file = fs::File::open(workspace_root().join("examples").join(example)).unwrap();
@@ -129,7 +129,7 @@ fn to_variables(list: &Value, name: &str, value: &str) -> BTreeMap<String, Strin
     list.as_array().unwrap().iter().map(entry).collect()
 }
 
-/// A string, possibly with `Fn::Sub`, resolved like CloudFormation does for the queues `orders-…`.
+/// Returns a string, possibly with `Fn::Sub`, resolved as CloudFormation does for the queues `orders-…`.
 fn substitute(text: &Value) -> String {
     let text = text.as_str().or_else(|| text["Fn::Sub"].as_str()).or_else(|| text["Ref"].as_str()).unwrap();
     text.replace("${Prefix}", "orders")

@@ -7,7 +7,7 @@ use super::*;
 use crate::ministack::calls_of_group;
 use crate::ministack::redrive::{journal, redrive, redrive_from, report};
 
-/// The topology with a FIFO source queue, and the DLQ of that queue.
+/// Returns the topology with a FIFO source queue, and the DLQ of that queue.
 async fn fifo_topology() -> (TestTopology, TestQueue) {
     let (mut topology, name) = (new_topology().await, unique_name("e2e"));
     let client = &topology.client;
@@ -55,7 +55,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
         send(&topology, "a", 0..4).await;
         send(&topology, "b", 5..9).await;
         send(&topology, "c", 10..14).await;
-        let mut killed = Working::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
+        let mut killed = RunningWorker::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
         let give_up = Instant::now() + PATIENCE;
         while !calls_of_group(&target, "c").starts_with(&[10, 11]) {
             assert!(Instant::now() < give_up, "{batch}: {:?}", calls_of_group(&target, "c"));
@@ -63,7 +63,7 @@ async fn groups_keep_their_order_through_failures_and_a_killed_process() {
         }
         killed.process.kill().await.unwrap();
 
-        let mut working = Working::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
+        let mut working = RunningWorker::start(ordered_command(&topology, &source_dlq, &target, batch)).await;
         wait_until_settled(&topology).await;
         working.signal("TERM", "stopping").await;
         assert_eq!(working.end().await.0, Some(0));
@@ -100,7 +100,7 @@ async fn a_message_that_sqs_moved_is_explained_from_the_fifo_dlq() {
     // As if SQS had moved the messages there.
     topology.source = source_dlq;
     send(&topology, "a", 0..2).await;
-    let mut working = Working::start(command).await;
+    let mut working = RunningWorker::start(command).await;
     wait_until_settled(&topology).await;
     working.signal("TERM", "stopping").await;
     assert_eq!(working.end().await.0, Some(0));
@@ -114,7 +114,7 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     let ((topology, source_dlq), target) = (fifo_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(1), [Reply::Status(422)]);
     send(&topology, "a", 0..3).await;
-    let mut working = Working::start(ordered_command(&topology, &source_dlq, &target, "1")).await;
+    let mut working = RunningWorker::start(ordered_command(&topology, &source_dlq, &target, "1")).await;
     wait_until_settled(&topology).await;
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2]);
     let dead = journal();
@@ -132,7 +132,7 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     assert!(output_text.contains(remark), "{output_text}");
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2], "not sent yet");
 
-    // Behind a message that is called again and again.
+    // The redriven message goes behind one that is called again and again.
     target.script_replies(&id(3), [Reply::Status(409); 3]);
     send(&topology, "a", 3..5).await;
     let (first, apply) = (journal(), ["--apply", "--watch", "0s"]);
@@ -188,7 +188,7 @@ async fn blocked_groups_wait_until_a_person_decides() {
     let mut command = ordered_command(&topology, &source_dlq, &target, "1");
     command.env("BLOCKED_QUEUE_URL", &blocked.url);
     let policy = r#"{"max_attempts":1,"on_give_up":"block","backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
-    let mut working = Working::start({
+    let mut working = RunningWorker::start({
         command.env("RETRY_POLICY", policy);
         command
     })

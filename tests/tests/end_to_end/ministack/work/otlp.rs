@@ -10,7 +10,7 @@ use super::*;
 const PROCESSOR: &str = "message-processor";
 const RETRIER: &str = "failed-message-processor";
 
-/// An attribute's value as a string.
+/// Returns an attribute's value as a string.
 fn attribute(attributes: &BTreeMap<String, Value>, name: &str) -> Option<String> {
     let value = attributes.get(name)?;
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
@@ -30,7 +30,7 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     target.script_replies(&id(0), [Reply::Status(500)]);
     let mut command = command(&topology, target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", receiver.endpoint()).env("OTEL_BSP_SCHEDULE_DELAY", "100");
-    let mut working = Working::start(command).await;
+    let mut working = RunningWorker::start(command).await;
     topology.send_batch([test_message(0, &json!({}))]).await;
     let give_up = Instant::now() + PATIENCE;
     // Spans are exported while the worker runs, not only at its end.
@@ -88,7 +88,7 @@ async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() 
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
     let mut command = command(&topology, target.url(), &[PROCESSOR, "--wait", "1s"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint).env("OTEL_BSP_SCHEDULE_DELAY", "1");
-    let mut working = Working::start(command).await;
+    let mut working = RunningWorker::start(command).await;
     topology.send_batch([test_message(0, &json!({}))]).await;
     wait_until_called(&target).await;
     topology.send_batch([test_message(1, &json!({}))]).await;
