@@ -116,7 +116,7 @@ impl<I, Q, C, O> AsyncRetryHandler<I, Q, C, O> {
                     scheduled,
                 }))
             }
-            // The record is passed on unchanged: its due time follows from its content alone.
+            // The record is passed on unchanged, since its due time is computed from its content alone.
             InvocationDecision::Hop(delay) => NextStep::Hop(Box::new(arrival.pass_on(delay, None))),
             InvocationDecision::GiveUp(give_up) => {
                 NextStep::Verdict(build_verdict(arrival, Some(request_id), failure, give_up))

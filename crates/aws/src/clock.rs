@@ -54,7 +54,7 @@ pub(crate) mod manual {
             self.0.end.notify_waiters();
         }
 
-        /// The requested durations of the sleeps so far.
+        /// Returns the requested durations of the sleeps so far.
         pub(crate) fn sleeps(&self) -> Vec<Duration> {
             self.0.sleeps.lock().unwrap().clone()
         }

@@ -48,7 +48,8 @@ impl LoadServiceConfig for ServiceEndpoints {
     }
 }
 
-/// The variable that sets a service's endpoint ("Service-specific endpoints", AWS SDKs and Tools Reference Guide).
+/// Returns the variable that sets a service's endpoint ("Service-specific endpoints", AWS SDKs and Tools Reference
+/// Guide).
 fn endpoint_variable(key: &ServiceConfigKey<'_>) -> String {
     format!("{}_{}", key.env(), key.service_id().to_uppercase().replace(' ', "_"))
 }

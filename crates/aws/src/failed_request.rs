@@ -13,7 +13,7 @@ use redeliver_core::ports::{EntryError, Fault};
 /// The code of a request that could not be sent because the connection failed.
 pub const NO_CONNECTION: &str = "Connect";
 
-/// Maps the error of an entire request.
+/// Maps the error of an entire request to its fault and code.
 ///
 /// Errors that an operator must fix (no such queue, access denied, a disabled key, no credentials) are
 /// [`Fault::Sender`]: a retry during the invocation would only waste time. No message is lost: the entries are
@@ -35,7 +35,7 @@ pub(crate) fn entry_error<E: ProvideErrorMetadata>(error: &SdkError<E, HttpRespo
     }
 }
 
-/// Maps a connection error.
+/// Maps a connection error to its fault and code.
 pub(crate) fn connector_error(error: &ConnectorError) -> EntryError {
     if find_cause::<CredentialsError>(error).is_some() {
         no_credentials()
@@ -84,7 +84,8 @@ fn root_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
-/// Maps the error of one entry in a batch response ("BatchResultErrorEntry", Amazon SQS API Reference).
+/// Maps the error of one entry in a batch response to its fault and code ("BatchResultErrorEntry", Amazon SQS API
+/// Reference).
 pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     let fault = if is_throttle(code) {
         Fault::Throttled
@@ -96,7 +97,7 @@ pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     EntryError::new(fault, code)
 }
 
-/// Maps an error response with this status and code.
+/// Maps an error response with this status and code to its fault.
 pub(crate) fn classify_status(status: u16, code: Option<&str>) -> EntryError {
     let code = code.map_or_else(|| format!("HTTP {status}"), str::to_owned);
     let fault = match status {

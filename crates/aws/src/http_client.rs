@@ -66,7 +66,7 @@ fn new_https_connector(
     connector.build()
 }
 
-/// Limits the length of every response.
+/// An HTTP client or connector that limits the length of every response.
 #[derive(Debug)]
 struct Bounded<T>(T);
 

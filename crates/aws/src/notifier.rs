@@ -63,7 +63,7 @@ impl FromStr for NotifyArn {
     }
 }
 
-/// Publishes to a topic or an event bus.
+/// A notifier that publishes to a topic or an event bus.
 #[derive(Clone, Debug)]
 pub struct AwsNotifier {
     arn: String,

@@ -31,8 +31,8 @@ use crate::http_client::new_connector;
 use crate::stderr;
 pub use settings::{OtlpSettings, span_interval};
 
-/// The maximum time that the end of an invocation waits for the export. The export then continues until Lambda freezes
-/// the process.
+/// The maximum time that an invocation waits for the export before it ends. The export then continues until Lambda
+/// freezes the process.
 const WAIT_MAX: Duration = Duration::from_millis(50);
 /// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ pub enum NotExported {
     NotBuilt,
 }
 
-/// Sends spans to an endpoint.
+/// An exporter that sends spans to an endpoint.
 #[derive(Clone)]
 pub struct Exporter {
     settings: Arc<OtlpSettings>,
@@ -96,7 +96,7 @@ impl Exporter {
     }
 
     /// Exports the ended spans, and waits for at most 50 ms or half of the time until `deadline`, whichever is shorter.
-    /// A failure loses only the spans.
+    /// If the export fails, only the spans are lost.
     pub async fn export_spans(&self, tracer: &Tracer, deadline: Timestamp) {
         let EndedSpans { spans, dropped } = tracer.take_ended();
         if dropped > 0 {
@@ -182,7 +182,7 @@ fn has_rejected(response: &[u8]) -> bool {
     partial_success.is_some_and(|partial_success| partial_success.rejected_spans > 0)
 }
 
-/// Returns the time that the end of an invocation waits for the export.
+/// Returns the time that an invocation waits for the export before it ends.
 fn wait_limit(now: Timestamp, deadline: Timestamp) -> Duration {
     WAIT_MAX.min(time_until(now, deadline) / 2)
 }

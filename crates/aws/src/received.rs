@@ -58,8 +58,8 @@ impl RawMessage {
     }
 }
 
-/// Converts a message attribute. If it has no value of its type, that is an error: dropping the attribute would lose
-/// the producer's data.
+/// Converts a message attribute. Returns an error if it has no value of its type, since dropping the attribute would
+/// lose the producer's data.
 pub(crate) fn convert_attribute(
     data_type: Option<String>,
     text: Option<String>,
@@ -139,7 +139,7 @@ mod tests {
     fn an_attribute_is_converted_by_its_data_type() {
         let bytes = convert_attribute(Some("Binary.png".into()), Some("text".into()), Some(vec![1]));
         assert_eq!(bytes.unwrap().value, AttributeValue::Binary(vec![1]));
-        // Matched by prefix, as for sends: any type that SQS accepted must be readable.
+        // Matched by prefix, as when sending: any type that SQS accepted must be readable.
         let prefixed = convert_attribute(Some("Binary_".into()), None, Some(vec![0]));
         assert_eq!(prefixed.unwrap().value, AttributeValue::Binary(vec![0]));
         let text = convert_attribute(Some("Number.int".into()), Some("7".into()), Some(vec![1]));

@@ -99,7 +99,8 @@ pub fn queue_url_if_set(name: &str) -> Option<String> {
 pub struct MessageProcessorSettings {
     /// `STRATEGY`, with the URLs of its queues.
     pub on_failure: OnFailure<String>,
-    /// `RETRY_POLICY`. If failed messages are handed off, only `immediate`, `circuit_breaker` and the lists apply.
+    /// `RETRY_POLICY`. If failed messages are handed off, only `immediate`, `circuit_breaker` and the lists of error
+    /// types apply.
     pub policy: Policy,
     pub annotation_queue_url: String,
     /// `MAX_CONCURRENCY`, from 1 to 10,000; 10 by default.

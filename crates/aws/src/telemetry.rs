@@ -27,7 +27,7 @@ use invalid_messages::InvalidMessages;
 use log_line::MetricLogLines;
 use metrics::{EventReport, LinePolicy};
 
-/// Writes domain events as JSON lines in CloudWatch's embedded metric format.
+/// An observer that writes domain events as JSON lines in CloudWatch's embedded metric format.
 #[derive(Debug)]
 pub struct JsonLinesObserver<C, W> {
     function: String,
@@ -64,7 +64,7 @@ impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
         Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
 
-    /// If all messages are invalid under this schema, logs one line `all_invalid` with the setting to check.
+    /// Logs one line `all_invalid`, with the setting to check, if all messages are invalid under this schema.
     #[must_use]
     pub fn with_schema(self, schema: &MessageSchema) -> Self {
         Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }

@@ -201,7 +201,7 @@ mod tests {
         }
     }
 
-    /// Otherwise `redeliver help audit` would print the long text.
+    /// `redeliver help audit` must not print the long text.
     #[test]
     fn every_form_of_help_prints_the_same_text() {
         let program = with_short_help(crate::build_program());

@@ -140,7 +140,7 @@ fn run_command(command: CliCommand) -> Result<ExitCode, CommandFailure> {
         CliCommand::Resume(arguments) => block_on(pause::resume_readers(&arguments)),
         CliCommand::Permissions(arguments) => block_on(permissions::main(&arguments)),
         CliCommand::Preflight(arguments) => block_on(preflight::main(&arguments)),
-        // It reports errors in its log.
+        // This command reports errors in its log.
         CliCommand::Work(arguments) => Ok(work::main(arguments)),
         CliCommand::Completions(arguments) => {
             completions::main(&arguments, help::with_one_sentence(build_program()))

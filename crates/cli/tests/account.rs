@@ -60,7 +60,7 @@ fn a_named_profile_wins_over_credentials_in_the_environment() {
     }
 }
 
-/// Otherwise no command could reach AWS from a network whose only exit is a proxy.
+/// Without the proxy, no command could reach AWS from a network that has no other exit.
 #[test]
 fn aws_requests_use_the_proxy_of_the_environment() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port is free");

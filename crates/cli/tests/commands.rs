@@ -65,7 +65,7 @@ fn the_docs_have_the_exit_codes_of_each_command() {
     }
 }
 
-/// Otherwise, a name or an AWS response could look like a line of the program's own output.
+/// A name or an AWS response must not look like a line of the program's own output.
 #[test]
 fn a_multi_line_error_cannot_be_mistaken_for_another_error() {
     let printed = redeliver(&["check", "nothing\nwarning: 2,000 messages are deleted\n\n"]).stderr;
@@ -109,7 +109,7 @@ fn the_version_names_the_commit() {
 }
 
 #[test]
-fn color_options_and_no_color_are_honoured() {
+fn color_options_and_no_color_are_honored() {
     let wrong =
         |more: &[&str]| redeliver(&[&["status", "--stack", "s", "--endpoint-url", "x"], more].concat());
     let escapes = |output: &Output| output.stderr.contains(&0x1b);

@@ -179,7 +179,7 @@ fn first_of_each_problem((valid, mut found): LineFindings) -> LineFindings {
     (valid, found)
 }
 
-/// The JSON parser words these errors; this test only checks that all commands report the same.
+/// The wording of these errors comes from the JSON parser, so this test checks only that all commands report the same.
 #[test]
 fn check_send_and_local_agree_on_broken_lines() {
     for input in [
@@ -258,7 +258,7 @@ fn errors_show_hostile_input_safely() {
     }
 }
 
-/// Otherwise, messages recorded only in the other command's journal would be sent again.
+/// If one of them accepted the file, it would send messages again that only the other command's journal records.
 #[test]
 fn send_and_redrive_reject_a_file_that_the_other_has_started() {
     for (journal, begun_by, refused) in [

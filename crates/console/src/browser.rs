@@ -1,7 +1,7 @@
 //! Opens the link in the user's browser.
 //!
-//! The link contains the token, and every user of a machine can read the arguments of its processes. Therefore, the
-//! browser receives the path of a private file, whose page redirects to the link.
+//! The link contains the token, and every user of a machine can read its processes' arguments. The browser therefore
+//! receives the path of a private file that redirects to the link.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ use redeliver_operator::markup;
 use redeliver_platform::process::keep_from_interrupts;
 use tempfile::NamedTempFile;
 
-/// Variables that mark a CI or an SSH session, where a browser, if any, is not on the user's machine.
+/// Environment variables that mark a CI or an SSH session, where a browser, if any, is not on the user's machine.
 const ELSEWHERE: [&str; 4] = ["CI", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY"];
 const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 

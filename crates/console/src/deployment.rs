@@ -61,7 +61,7 @@ impl ConsoleDeployment {
         let source = match (&to, which.deployment_name()) {
             (Some(address), _) => Some(address.clone()),
             (None, None) => None,
-            // The lookup of the source queue can fail. The dead letters can be shown without it.
+            // If the lookup of the source queue fails, the dead letters can still be shown.
             (None, Some(_)) => which.find_address(&connection, Role::Source).await.ok(),
         };
         let to = match source {

@@ -57,8 +57,8 @@ pub(crate) enum Admission {
     Admitted,
     /// The URL contains the link's token: move it to the cookie.
     Enters,
-    /// The same, but requested by the page that redirects to the link. Browsers send the new cookie only with requests
-    /// from a page of this site.
+    /// Like `Enters`, but requested by the page that redirects to the link. Browsers send the new cookie only with
+    /// requests from a page of this site.
     EntersFromPage,
     Refused(GuardRefusal),
 }
@@ -197,7 +197,12 @@ mod tests {
     }
 
     /// Decides on a request with `Host` and these headers.
-    fn admitted(guard: &Guard, method: &Method, headers: &[(&str, &str)], query: Option<&str>) -> Admission {
+    fn decide_admission(
+        guard: &Guard,
+        method: &Method,
+        headers: &[(&str, &str)],
+        query: Option<&str>,
+    ) -> Admission {
         let mut map = HeaderMap::new();
         for (name, value) in [("host", "127.0.0.1:4711")].iter().chain(headers) {
             let name: header::HeaderName = name.parse().unwrap();
@@ -213,10 +218,13 @@ mod tests {
     #[test]
     fn the_link_admits_and_its_token_moves_to_the_cookie() {
         let guard = guard(false);
-        assert_eq!(admitted(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
-        assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], Some("token=secret")), Admission::Enters);
-        assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
-        assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
+        assert_eq!(decide_admission(&guard, &Method::GET, &[], Some("a=b&token=secret")), Admission::Enters);
+        assert_eq!(
+            decide_admission(&guard, &Method::GET, &[COOKIE], Some("token=secret")),
+            Admission::Enters
+        );
+        assert_eq!(decide_admission(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
+        assert_eq!(decide_admission(&guard, &Method::POST, &[COOKIE, ORIGIN], None), Admission::Admitted);
         assert_eq!(guard.cookie_header(), "redeliver_console=secret; Path=/path/; HttpOnly; SameSite=Strict");
         assert_eq!(guard.entry_link(), "http://127.0.0.1:4711/path/?token=secret");
     }
@@ -227,15 +235,19 @@ mod tests {
         let refused = Admission::Refused(GuardRefusal::Token);
         for query in [None, Some("token="), Some("token=secre"), Some("token=secret2"), Some("tokens=secret")]
         {
-            assert_eq!(admitted(&guard, &Method::GET, &[], query), refused, "{query:?}");
+            assert_eq!(decide_admission(&guard, &Method::GET, &[], query), refused, "{query:?}");
         }
         for cookie in
             ["redeliver_console=", "redeliver_consoles=secret", "secret", "redeliver_console=Secret"]
         {
-            assert_eq!(admitted(&guard, &Method::GET, &[("cookie", cookie)], None), refused, "{cookie}");
+            assert_eq!(
+                decide_admission(&guard, &Method::GET, &[("cookie", cookie)], None),
+                refused,
+                "{cookie}"
+            );
         }
         assert_eq!(
-            admitted(&guard, &Method::POST, &[ORIGIN], Some("token=secret")),
+            decide_admission(&guard, &Method::POST, &[ORIGIN], Some("token=secret")),
             refused,
             "a link changes nothing"
         );
@@ -246,7 +258,7 @@ mod tests {
         let guard = guard(false);
         for host in ["localhost:4711", "rebound.example.com:4711", "127.0.0.1", "127.0.0.1:4712"] {
             assert_eq!(
-                admitted(&guard, &Method::GET, &[COOKIE, ("host", host)], None),
+                decide_admission(&guard, &Method::GET, &[COOKIE, ("host", host)], None),
                 Admission::Refused(GuardRefusal::Host),
                 "{host}"
             );
@@ -265,10 +277,10 @@ mod tests {
             (header::HOST, "127.0.0.1:4711".parse().unwrap()),
             (header::COOKIE, COOKIE.1.parse().unwrap()),
         ]);
-        let admitted = |uri: &str| guard.admit_request(&Method::GET, &headers, &uri.parse().unwrap());
-        assert_eq!(admitted("/path/0/letters"), Admission::Admitted);
+        let decide_admission = |uri: &str| guard.admit_request(&Method::GET, &headers, &uri.parse().unwrap());
+        assert_eq!(decide_admission("/path/0/letters"), Admission::Admitted);
         for uri in ["/", "/?token=secret", "/0/letters", "/path", "/paths/", "//path/", "/%70ath/"] {
-            assert_eq!(admitted(uri), Admission::Refused(GuardRefusal::Token), "{uri}");
+            assert_eq!(decide_admission(uri), Admission::Refused(GuardRefusal::Token), "{uri}");
         }
     }
 
@@ -283,8 +295,12 @@ mod tests {
             ("", Admission::Refused(GuardRefusal::Site)),
         ] {
             let site = ("sec-fetch-site", site);
-            assert_eq!(admitted(&guard, &Method::GET, &[COOKIE, site], None), admission, "{site:?}");
-            assert_eq!(admitted(&guard, &Method::POST, &[COOKIE, ORIGIN, site], None), admission, "{site:?}");
+            assert_eq!(decide_admission(&guard, &Method::GET, &[COOKIE, site], None), admission, "{site:?}");
+            assert_eq!(
+                decide_admission(&guard, &Method::POST, &[COOKIE, ORIGIN, site], None),
+                admission,
+                "{site:?}"
+            );
         }
     }
 
@@ -293,7 +309,7 @@ mod tests {
     fn a_page_with_the_token_is_admitted_and_a_guess_is_refused() {
         let guard = guard(false);
         let from = |method: &Method, token| {
-            admitted(&guard, method, &[ORIGIN, ("sec-fetch-site", "cross-site")], Some(token))
+            decide_admission(&guard, method, &[ORIGIN, ("sec-fetch-site", "cross-site")], Some(token))
         };
         assert_eq!(from(&Method::GET, "token=secret"), Admission::EntersFromPage);
         let refused = Admission::Refused(GuardRefusal::Site);
@@ -313,7 +329,7 @@ mod tests {
             let headers: Vec<_> = [COOKIE].into_iter().chain(origin.iter().copied()).collect();
             for method in [Method::POST, Method::DELETE] {
                 let refused = Admission::Refused(GuardRefusal::Origin);
-                assert_eq!(admitted(&guard, &method, &headers, None), refused, "{origin:?}");
+                assert_eq!(decide_admission(&guard, &method, &headers, None), refused, "{origin:?}");
             }
         }
     }
@@ -321,9 +337,9 @@ mod tests {
     #[test]
     fn a_read_only_console_refuses_changes() {
         let guard = guard(true);
-        assert_eq!(admitted(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
+        assert_eq!(decide_admission(&guard, &Method::GET, &[COOKIE], None), Admission::Admitted);
         assert_eq!(
-            admitted(&guard, &Method::POST, &[COOKIE, ORIGIN], None),
+            decide_admission(&guard, &Method::POST, &[COOKIE, ORIGIN], None),
             Admission::Refused(GuardRefusal::ReadOnly)
         );
     }
@@ -331,22 +347,25 @@ mod tests {
     #[test]
     fn the_alive_page_needs_no_cookie_and_refuses_other_sites() {
         let guard = guard(true);
-        let admitted = |method: &Method, headers: &[(&str, &str)], uri: &str| {
+        let decide_admission = |method: &Method, headers: &[(&str, &str)], uri: &str| {
             let mut map = HeaderMap::from_iter([(header::HOST, "127.0.0.1:4711".parse().unwrap())]);
             for (name, value) in headers {
                 map.insert(name.parse::<header::HeaderName>().unwrap(), value.parse().unwrap());
             }
             guard.admit_request(method, &map, &uri.parse().unwrap())
         };
-        assert_eq!(admitted(&Method::GET, &[], "/alive"), Admission::Admitted);
-        assert_eq!(admitted(&Method::POST, &[ORIGIN], "/alive"), Admission::Admitted);
-        assert_eq!(admitted(&Method::POST, &[], "/alive"), Admission::Refused(GuardRefusal::Origin));
+        assert_eq!(decide_admission(&Method::GET, &[], "/alive"), Admission::Admitted);
+        assert_eq!(decide_admission(&Method::POST, &[ORIGIN], "/alive"), Admission::Admitted);
+        assert_eq!(decide_admission(&Method::POST, &[], "/alive"), Admission::Refused(GuardRefusal::Origin));
         let elsewhere = [("sec-fetch-site", "same-site")];
-        assert_eq!(admitted(&Method::GET, &elsewhere, "/alive"), Admission::Refused(GuardRefusal::Site));
+        assert_eq!(
+            decide_admission(&Method::GET, &elsewhere, "/alive"),
+            Admission::Refused(GuardRefusal::Site)
+        );
         for (method, uri) in [(Method::DELETE, "/alive"), (Method::GET, "/alive/"), (Method::GET, "//alive")]
         {
             assert_eq!(
-                admitted(&method, &[ORIGIN], uri),
+                decide_admission(&method, &[ORIGIN], uri),
                 Admission::Refused(GuardRefusal::Token),
                 "{method} {uri}"
             );

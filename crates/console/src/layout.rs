@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
 
-/// Combines the styles of all pages, of a dead letter's story, and of the console.
+/// Combines the styles shared by all pages, those of a dead letter's story, and the console's own.
 pub(crate) fn combined_style() -> String {
     [markup::STYLE, dead_letter::STYLE, include_str!("console.css")].concat()
 }

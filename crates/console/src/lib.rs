@@ -291,7 +291,7 @@ fn metrics_containers(arguments: &Arguments) -> Result<Option<Containers>, Comma
         return Ok(None);
     }
     if arguments.stacks.len() > 1 {
-        // The counters carry the function's name, but not the stack that owns its queues.
+        // The counters carry the function's name, but not the name of the stack that owns its queues.
         return Err(
             UsageError::new("--metrics is for one deployment: start a console for each --stack").into()
         );
@@ -375,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_imports_only_from_floors_below() {
+    fn a_module_imports_only_from_lower_layers() {
         let floors = [
             "background browser url guard layout server_sent_events",
             "error session status_poll",

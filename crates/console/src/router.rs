@@ -155,7 +155,7 @@ async fn serve_alive(State(site): SiteState) -> Response {
     json_response(&site.session.alive_answer())
 }
 
-/// Returns the new link to a page of the previous start.
+/// Sends the new link to a page of the previous start.
 async fn renew_link(State(site): SiteState, ticket: String) -> Response {
     if !site.session.matches_previous(&ticket) {
         return StatusCode::UNAUTHORIZED.into_response();

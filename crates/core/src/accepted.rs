@@ -66,7 +66,7 @@ pub struct FailedMessage {
     pub hand_off: HandOff,
     /// Due time of the retry, if the message has hopped.
     pub due_at: Option<Timestamp>,
-    /// The function that decides on the message.
+    /// The function that decides what happens to the message.
     pub stage: Stage,
     /// redeliver's name for the error, or `FromTarget`; `None` if an event has already reported it.
     pub error_type: Option<String>,

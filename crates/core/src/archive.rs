@@ -69,8 +69,8 @@ impl<S: ObjectStore> Archive<S> {
         records: Vec<FinalRecord>,
     ) -> Vec<ReleasedRecord> {
         let writes = records.into_iter().map(|FinalRecord { outgoing, death, received }| async move {
-            // SQS would refuse this message, so it is not archived; the send reports it, and the record is received
-            // again.
+            // SQS would refuse this message, so it is not archived. The send reports the refusal, and the record is
+            // received again.
             let written = match &outgoing.message {
                 Err(_) => Ok(()),
                 Ok(message) => self.write_record(clock, end, &death, received, message.content()).await,
@@ -106,7 +106,7 @@ impl<S: ObjectStore> Archive<S> {
 #[must_use]
 pub fn compress_line(line: &ArchivedMessage) -> Vec<u8> {
     const IN_MEMORY: &str = "writing to memory does not fail";
-    let mut text = serde_json::to_vec(line).expect("strings and maps with string keys always serialise");
+    let mut text = serde_json::to_vec(line).expect("strings and maps with string keys always serialize");
     text.push(b'\n');
     let mut encoder = GzEncoder::new(Vec::new(), Compression::default());
     encoder.write_all(&text).expect(IN_MEMORY);

@@ -100,8 +100,8 @@ impl Arrival {
         }
     }
 
-    /// For receivers on an inner queue. Returns the message's return from the final DLQ before the failure, if any,
-    /// according to its own attributes or its `Failure`.
+    /// Returns the message's return from the final DLQ before the failure, if any, according to its own attributes or
+    /// its `Failure`. For receivers on an inner queue.
     #[must_use]
     pub fn came_back_before_failure(&self) -> Option<DlqReturn> {
         let delivery = self.trusted_document().and_then(FailureDocument::failed_delivery);
@@ -241,7 +241,7 @@ pub struct ProducersAttributes {
     pub came_back: Option<DlqReturn>,
 }
 
-/// Separates the producer's attributes. For callers outside the functions.
+/// Separates the producer's attributes. For code outside redeliver's functions.
 #[must_use]
 pub fn producers_attributes(attributes: Attributes) -> ProducersAttributes {
     separate_attributes(attributes).producers

@@ -25,7 +25,7 @@ pub use record::{FailedInvocation, NotADestinationRecord};
 pub const DEFAULT_POLICY: &str = r#"{"circuit_breaker":false,"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":1,"rate":2,"max_delay_seconds":43200,"jitter":"full"}}"#;
 
 /// Tolerated difference between clocks, the same as for AWS requests ("RequestTimeTooSkewed"). A record whose failure
-/// is further in the future would otherwise wait until then.
+/// is further in the future is given up on, so that it does not hop until then.
 const CLOCK_SKEW_MAX: TimeDelta = TimeDelta::minutes(5);
 
 /// The decision on a failed invocation.

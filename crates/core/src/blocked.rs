@@ -1,6 +1,6 @@
-//! Blocked groups of an ordered queue. A message that is given up remains hidden on the source queue. A notice with its
-//! verdict and receipt handle informs operators, who can use the handle to retry the message immediately or to remove
-//! it.
+//! Blocked groups of an ordered queue. A message that redeliver gives up on remains hidden on the source queue. A
+//! notice with its verdict and receipt handle informs operators, who can use the handle to retry the message
+//! immediately or to remove it.
 
 use serde::Deserialize;
 
@@ -14,9 +14,10 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
-/// Returns the time for which to hide a blocked message: SQS's maximum ("ChangeMessageVisibility", Amazon SQS API
-/// Reference), or the rest of the message's retention if that is shorter. `None` at the end of the retention: the
-/// message is given up, and its group continues.
+/// Returns the time for which to hide a blocked message: the longest time that SQS still allows after this receive
+/// ("ChangeMessageVisibility", Amazon SQS API Reference), or less if the message's retention ends sooner. `None` if the
+/// message must no longer be hidden because its retention is about to end: redeliver gives up on the message, and its
+/// group continues.
 #[must_use]
 pub fn hiding_time(
     queue_times: QueueTimes,
@@ -69,7 +70,7 @@ pub struct BlockedNotice {
     pub receipt_handle: String,
     /// The time of the message's first receive, since which its group has been waiting.
     pub waiting_since: Timestamp,
-    /// The reason why the message was given up.
+    /// The reason why redeliver gave up on the message.
     pub verdict: Verdict,
 }
 

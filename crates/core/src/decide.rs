@@ -57,7 +57,7 @@ pub struct Resend {
     pub first_sent: Timestamp,
 }
 
-/// Decides on a failed message. Pure: the same message, failure, policy and time yield the same decision.
+/// Decides what happens to a failed message. Pure: the same message, failure, policy and time yield the same decision.
 ///
 /// A message is given up on for these reasons, checked in this order: a permanent error, an exhausted budget (attempts,
 /// holds or redrives), a retry after the message's age limit, and a size above 1 MiB even without the retry history.

@@ -23,8 +23,8 @@ const CONCURRENT_BATCHES: usize = 8;
 /// Limit on the sends of one message that SQS is not known to have refused: each one after the first may create a copy.
 pub const MAX_AMBIGUOUS_SENDS: u32 = 2;
 
-/// Delay of a notice, so that its message is hidden by then. If a user acted on the notice earlier, the message would
-/// be hidden again afterwards, without a notice.
+/// Delay of a notice, so that the message is hidden before the notice can be read. If a user acted on the notice before
+/// that, the message would be hidden again afterwards, without a notice.
 pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 
 /// Sends all messages before `deadline`. Returns one outcome per message, in order: the SQS message id if the send is
@@ -89,7 +89,7 @@ pub async fn change_visibility(
 /// Repeats an idempotent request for a single entry until it succeeds, a retry cannot help, or the deadline passes.
 ///
 /// # Errors
-/// The last error, if none of the requests succeeded.
+/// Returns the last error if none of the requests succeeded.
 pub async fn settle_one<R, F: Future<Output = EntryOutcome<R>>>(
     request: impl Fn() -> F,
     clock: &impl Clock,

@@ -143,7 +143,7 @@ pub enum Event {
         /// The longest total time for which any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// The message was given up; a verdict was sent to the annotator.
+    /// redeliver gave up on the message; a verdict was sent to the annotator.
     GivenUp {
         /// `metadata.message_id`, if the message has one, or the request id of an asynchronous invocation.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -156,7 +156,8 @@ pub enum Event {
         #[serde(skip_serializing_if = "Option::is_none")]
         request_id: Option<String>,
     },
-    /// A message was given up and remains on its ordered queue, where it blocks its group until a person decides.
+    /// redeliver gave up on a message that remains on its ordered queue, where it blocks its group until a person
+    /// decides.
     Blocked {
         /// `metadata.message_id`, if the message has one.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -198,8 +199,8 @@ pub enum Event {
         /// `ApproximateReceiveCount`.
         receive_count: u32,
     },
-    /// A message was received from the intermediate DLQ again, because it could be neither re-sent nor given up
-    /// earlier.
+    /// A message was received from the intermediate DLQ again, because redeliver could neither re-send it nor give up
+    /// on it earlier.
     ReceivedAgain {
         /// The SQS message id of the record.
         sqs_message_id: String,
@@ -210,7 +211,7 @@ pub enum Event {
         #[serde(serialize_with = "serialize_milliseconds")]
         age_seconds: f64,
     },
-    /// A record of the event, or a received message, could not be parsed. It remains in its queue.
+    /// A record of a Lambda event, or a received message, could not be parsed. It remains in its queue.
     UnreadableRecord {
         /// The SQS message id of the record.
         sqs_message_id: String,

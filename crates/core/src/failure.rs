@@ -46,7 +46,7 @@ pub enum FailureDocument {
     Verdict(Verdict),
 }
 
-/// A failure whose message is still to be retried or given up.
+/// A failure whose message is still to be retried or given up on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HandOff {
     pub error: LastError,
@@ -228,8 +228,8 @@ impl HandOff {
         Self { outage: Some(hold.outage), ..hand_off }
     }
 
-    /// Creates the hand-off of a message that is held after its own call, which got "not now" or failed in an outage.
-    /// It contains the call's error, but the call spends no attempt.
+    /// Creates the hand-off of a message that is held after its own call, which was answered "not now" or failed in an
+    /// outage. It contains the call's error, but the call spends no attempt.
     #[must_use]
     pub fn for_hold_after_call(error: &HandlerError, hold: Hold, delivery: Delivery) -> Self {
         Self {

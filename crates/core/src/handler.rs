@@ -17,7 +17,7 @@ use crate::message::envelope::skim_body;
 use crate::message::{Attributes, ReceivedMessage, Timestamp};
 use crate::trace::{CallSpan, TraceContext};
 
-/// Calls the user's target for one message. HTTP endpoints and Lambda functions have handlers, too.
+/// Calls the user's target for one message. redeliver has its own handlers for HTTP endpoints and Lambda functions.
 ///
 /// The same message may be delivered more than once: use only [`Message::idempotency_key`] as an idempotency key.
 /// Copies may differ in their attempt numbers, since each copy counts its own attempts. A handler must not block its
@@ -38,8 +38,8 @@ pub trait Handler: Send + Sync {
         CallSpan::default()
     }
 
-    /// Like [`Self::handle`], with the details of the receive; the message-processor calls this method. Override it in
-    /// handlers that need those details or that call their target more than once per message.
+    /// Handles a message like [`Self::handle`], with the details of the receive; the message-processor calls this
+    /// method. Override it in handlers that need those details or that call their target more than once per message.
     fn invoke(&self, invocation: Invocation<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
         self.handle(invocation.message)
     }

@@ -25,7 +25,7 @@ pub const fn is_legal(character: char) -> bool {
 #[must_use]
 pub fn first_illegal(text: &str) -> Option<(usize, char)> {
     // Most strings have no byte that could start an illegal character (U+FFFE and U+FFFF start with 0xEF). The check
-    // has no branches, so that the compiler vectorises the loop.
+    // has no branches, so that the compiler vectorizes the loop.
     let may_be_illegal = |byte| byte < b' ' || byte == 0xEF;
     if !text.bytes().fold(false, |found, byte| found | may_be_illegal(byte)) {
         return None;
@@ -50,7 +50,7 @@ impl<const MAX: u16> Seconds<MAX> {
     pub const ZERO: Self = Self(0);
     pub const MAX: Self = Self(MAX);
 
-    /// Returns `None` above `MAX`.
+    /// Creates a number of seconds; `None` above `MAX`.
     #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {
         u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)
@@ -77,7 +77,7 @@ impl RetryDelay {
     /// The longest delay that `DelaySeconds` allows.
     pub const SHORT_MAX: Self = Self(DelaySeconds::MAX.0);
 
-    /// [`RetryDelay::SHORT_MAX`] as a function, for serde defaults.
+    /// Returns [`RetryDelay::SHORT_MAX`], as a function for serde defaults.
     pub(crate) const fn short_max() -> Self {
         Self::SHORT_MAX
     }

@@ -100,7 +100,7 @@ pub struct ReceivedMessage {
     pub first_received_at: Option<Timestamp>,
     /// `ApproximateReceiveCount`. A redrive does not reset it.
     pub receive_count: u32,
-    /// `MessageGroupId`. On a standard queue, it is used for fair queues.
+    /// `MessageGroupId`. On a standard queue, it identifies the tenant ("Amazon SQS fair queues").
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,

@@ -102,7 +102,7 @@ impl<N: Notifier> Notices<N> {
         Self { notifier, about, memory: Mutex::default() }
     }
 
-    /// Until `end`, sends the notices that these deaths make due and those that were refused earlier.
+    /// Sends, until `end`, the notices that these deaths make due and those that were refused earlier.
     ///
     /// Never fails: if time runs out, the remaining notices are sent with the next batch. After a refusal, which is
     /// reported to the observer, all due notices wait for the first batch after a pause of one minute. A publish

@@ -58,8 +58,8 @@ pub struct Policy {
     /// are not attempts. See [`Policy::redrives_max`].
     #[serde(deserialize_with = "numbers::parse_integer::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
-    /// The handling of a group on an ordered queue after redeliver gives up on one of its messages; by default the
-    /// group continues.
+    /// Determines whether the group of an ordered queue continues or is blocked after redeliver gives up on one of its
+    /// messages; by default it continues.
     pub on_give_up: OnGiveUp,
 }
 
@@ -173,16 +173,17 @@ impl Policy {
         }
     }
 
-    /// `max_redrives`, or the default of 20: about four hours, with delays that grow to 900 s plus the time until SQS
-    /// moves a message.
+    /// Returns `max_redrives`, or the default of 20, which lasts about four hours: the delays grow to 900 s, and SQS
+    /// moves each message only after some time.
     #[must_use]
     pub fn redrives_max(&self) -> u32 {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// Limit on all re-sends of a message that SQS moved, even with answered deliveries in between, to end the loop.
+    /// Returns the limit on all re-sends of a message that SQS moved, even with answered deliveries in between, to end
+    /// the loop.
     #[must_use]
-    pub fn redrives_in_all_max(&self) -> u32 {
+    pub fn redrives_total_max(&self) -> u32 {
         self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)
     }
 
@@ -194,7 +195,7 @@ impl Policy {
 }
 
 impl Default for Policy {
-    /// 5 retries, each after a random delay of 0..=900 s; outages spend no attempts.
+    /// Returns a policy with 5 retries, each after a random delay of 0..=900 s; outages spend no attempts.
     fn default() -> Self {
         Self {
             max_attempts: 5,

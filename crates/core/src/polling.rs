@@ -20,9 +20,9 @@ pub async fn receive_records<Q: Queue>(
     queue.receive(Receive { max_messages, wait, visibility: None }).await
 }
 
-/// If the function keeps the order within groups, removes from a batch the records that must wait for an earlier
-/// unreadable record: those of the same group, or all later records if the group is unreadable, too. They remain in
-/// their queue, as does the unreadable record.
+/// Removes from a batch the records that must wait for an earlier unreadable record, if the function keeps the order
+/// within groups. These are the later records of the same group, or all later records if the group is unreadable, too.
+/// They remain in their queue, as does the unreadable record.
 pub fn take_waiting(
     function: &impl Function,
     readable: &mut Vec<ReceivedMessage>,
@@ -86,9 +86,9 @@ mod tests {
         (prop::sample::select(vec![Some("a"), Some("b"), None]), prop::bool::weighted(0.7))
     }
 
-    struct KeepsOrder(bool);
+    struct OrderKeepingFunction(bool);
 
-    impl Function for KeepsOrder {
+    impl Function for OrderKeepingFunction {
         async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             Vec::new()
         }
@@ -128,9 +128,9 @@ mod tests {
                 records.into_iter().map(|record| record.sqs_message_id).collect()
             };
             let before = readable.clone();
-            prop_assert_eq!(take_waiting(&KeepsOrder(false), &mut readable, &unreadable), []);
+            prop_assert_eq!(take_waiting(&OrderKeepingFunction(false), &mut readable, &unreadable), []);
             prop_assert_eq!(&readable, &before);
-            prop_assert_eq!(ids(take_waiting(&KeepsOrder(true), &mut readable, &unreadable)), waiting);
+            prop_assert_eq!(ids(take_waiting(&OrderKeepingFunction(true), &mut readable, &unreadable)), waiting);
             prop_assert_eq!(ids(readable), continued);
         }
     }

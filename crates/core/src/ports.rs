@@ -92,7 +92,7 @@ pub struct Receive {
 
 /// Message counts of a queue.
 pub trait QueueDepth: Send + Sync {
-    /// SQS's approximate counts, which may be a minute old.
+    /// Returns SQS's approximate counts, which may be a minute old.
     fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
 }
 
@@ -257,7 +257,7 @@ pub struct QueueSettings {
     pub retention: Duration,
     /// `RedrivePolicy`.
     pub redrive: Option<RedriveSettings>,
-    /// Tags that show people who owns the queue.
+    /// Tags that show who owns the queue.
     pub tags: BTreeMap<String, String>,
 }
 
@@ -414,9 +414,9 @@ mod tests {
     use crate::testing::{at, received};
 
     /// Confirms the records with these handles.
-    struct Confirms(&'static [&'static str]);
+    struct ConfirmingFunction(&'static [&'static str]);
 
-    impl Function for Confirms {
+    impl Function for ConfirmingFunction {
         async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             let done = records.into_iter().filter(|record| self.0.contains(&record.receipt_handle.as_str()));
             done.map(|record| record.into_receipt().confirm()).collect()
@@ -430,7 +430,7 @@ mod tests {
             ..received(None)
         };
         let records = records.iter().map(record).collect();
-        Confirms(confirms).batch_item_failures(records, at(0)).now_or_never().unwrap()
+        ConfirmingFunction(confirms).batch_item_failures(records, at(0)).now_or_never().unwrap()
     }
 
     #[test]

@@ -52,8 +52,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Decides on a message and adds it. Returns the decision for the message's span: `resend`, `hop`, or the code of
-    /// the reason for giving up.
+    /// Decides what happens to a message, and adds it. Returns the decision for the message's span: `resend`, `hop`, or
+    /// the code of the reason for giving up.
     pub fn route_message(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
         match decide(policy, &failed, now) {
             Decision::Resend(retry) => {

@@ -10,7 +10,8 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
-/// Generates strings from targets and attackers: illegal characters, JSON escapes, wide characters, empty, 100 KiB.
+/// Generates text as targets and attackers may send it: with illegal characters, JSON escapes or wide characters,
+/// empty, or up to 100 KiB long.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 12] =
         ["\0", "\u{1}", "\u{FFFE}", "\u{FFFF}", "😀", "é", "\"", "\\", "\n", "\t", "word ", "4711"];

@@ -70,7 +70,7 @@ impl TraceContext {
         })
     }
 
-    /// Creates the context of a span for which there is no producer's context.
+    /// Creates the context of a span without a producer's context.
     fn from_span(span: SpanContext) -> Self {
         Self { span, state: String::new(), lineage: None, is_undecided: false }
     }

@@ -15,7 +15,7 @@ pub const FUNCTION_BYTES_MAX: usize = 128;
 pub const LAST_ERROR: &str = "; last error ";
 
 const ELLIPSIS: &str = "…";
-/// Minimum length of an explanation: if less space remains, it is dropped in favour of the last error.
+/// Minimum length of an explanation: if less space remains, it is dropped in favor of the last error.
 const EXPLANATION_LENGTH_MIN: usize = 18;
 
 /// Truncates `text` to at most `bytes_max` bytes: an ellipsis of 3 bytes replaces the end (below 3 bytes the result is
@@ -216,7 +216,7 @@ mod tests {
             } else if !text.contains(LAST_ERROR) && max > 0 {
                 let (start, end) = cut.split_once(ELLIPSIS).unwrap();
                 prop_assert!(text.starts_with(start));
-                // The text may contain an ellipsis itself.
+                // The text may itself contain an ellipsis.
                 prop_assert!(text.ends_with(end) || text.contains(ELLIPSIS));
                 prop_assert_eq!(cut.chars().count(), max);
             }

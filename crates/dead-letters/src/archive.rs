@@ -38,8 +38,8 @@ impl ArchiveFile {
         Ok(Self { path: path.to_owned(), file: Some(create_synced(path)?), virtual_now: None })
     }
 
-    /// Creates an archive whose file is created with the first message. Without messages, no file is left behind, so a
-    /// retry can use the same name.
+    /// Creates an archive that creates its file with the first message. If there is no message, no file is left behind,
+    /// so a retry can use the same name.
     ///
     /// # Errors
     /// If the file already exists, or its directory does not. If another program creates it later, the first write
@@ -77,7 +77,7 @@ impl ArchiveFile {
             message: ArchivedMessage::new(message),
             virtual_now: self.virtual_now.map(format_rfc3339),
         };
-        let line = serde_json::to_string(&line).expect("strings and maps with string keys always serialise");
+        let line = serde_json::to_string(&line).expect("strings and maps with string keys always serialize");
         let file = match &mut self.file {
             Some(file) => file,
             none => none.insert(create_synced(&self.path)?),

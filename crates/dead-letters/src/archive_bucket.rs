@@ -67,7 +67,7 @@ pub struct ArchiveListing {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedObject {
     pub key: String,
-    /// The reason, without any values of the object.
+    /// The reason, without any values from the object.
     pub why: String,
 }
 
@@ -192,7 +192,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(found)
     }
 
-    /// Adds a deployment's dead letters of the period.
+    /// Adds a deployment's dead letters from the period.
     async fn find_in_deployment(
         &self,
         layout: &Arc<ArchiveLayout>,
@@ -222,8 +222,8 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// Writes each dead letter to `output` as one line, in order, and calls `progress` with the number of objects read
-    /// so far. Returns the skipped objects: those deleted in the meantime, not restored from an archive storage class,
-    /// or not a dead letter.
+    /// so far. Returns the skipped objects: those that were deleted in the meantime, are not restored from an archive
+    /// storage class, or are not dead letters.
     ///
     /// # Errors
     /// If a request for an object keeps failing for 20 s or is denied, or the output cannot be written.
@@ -311,7 +311,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 }
 
-/// Returns the single line of an object without its line break, if it is a dead letter.
+/// Returns the single line of an object, without its line break, if the line is a dead letter.
 fn extract_line(content: &[u8]) -> Result<Vec<u8>, BadObject> {
     // The compressed size is limited as well: one megabyte can contain fifty thousand empty gzip members, each of which
     // needs a dictionary.

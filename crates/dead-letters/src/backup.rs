@@ -66,7 +66,7 @@ impl BackupReader {
     ///
     /// # Errors
     /// If the line is not a dead letter, was read from the target queue, or cannot be sent. The error text contains no
-    /// values of the message.
+    /// values from the message.
     pub fn read_message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
         // The send time is not used here.
         let received = read_line(line, Timestamp::UNIX_EPOCH).map_err(|why| {

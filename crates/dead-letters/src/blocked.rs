@@ -95,11 +95,11 @@ pub struct GroupOutcome {
 /// The blocked groups of a queue, and the requested groups that have no notice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UnblockReport {
-    /// The groups processed so far, if an error ended the operation.
+    /// The groups; if an error ended the operation, only those processed before it.
     pub groups: Vec<GroupOutcome>,
     pub not_found: Vec<String>,
-    /// The coverage of the notices. More notices may exist that are not visible yet or that another program has
-    /// received.
+    /// The part of the notices that was read. More notices may exist that are not visible yet or that another program
+    /// has received.
     pub coverage: Coverage,
     /// The error that ended the operation.
     pub failed: Option<String>,
@@ -115,7 +115,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct BlockedGroups {
     /// The groups, longest-waiting first.
     pub groups: Vec<BlockedGroup>,
-    /// The coverage of the notices.
+    /// The part of the notices that was read.
     pub coverage: Coverage,
 }
 
@@ -178,7 +178,7 @@ pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
             };
             let is_done = done == Some(Ok(()));
             let mut error = done.and_then(Result::err);
-            // The notice is kept after a failure: if the failure is not about the handle, deleting the notice would
+            // The notice is kept after a failure: unless the cause is an outdated handle, deleting the notice would
             // leave the group blocked without a trace.
             if is_done {
                 let deleted = reader.delete_messages(&group.notices.iter().collect::<Vec<_>>()).await;

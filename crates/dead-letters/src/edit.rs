@@ -6,8 +6,8 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 
 /// Replaces, removes or adds the members that differ between `before` and `after`, and keeps every other byte of
-/// `body`. `before` is `body` as the editing tool writes it without changes, so that the tool's formats of numbers and
-/// characters do not count as changes.
+/// `body`. `before` is `body` as the editing tool writes it without changes, so that the tool's own number and
+/// character formats do not count as changes.
 ///
 /// Objects are compared member by member at any depth. An array, or an object with a duplicate member, is replaced as a
 /// whole.
@@ -26,14 +26,14 @@ pub fn splice_edit(body: &str, before: &Value, after: &Value) -> String {
 }
 
 /// The change that an edit makes to a value. Changes, bracket ends and the result are each computed in one pass: an
-/// edit below a hundred levels must not read, compare and copy all of them a hundred times.
+/// edit a hundred levels deep must not read, compare and copy every level a hundred times.
 enum ValueChange<'v> {
     /// The whole value is replaced by this one.
     Whole(&'v Value),
     Members(MemberChanges<'v>),
 }
 
-/// The changes of an object's members.
+/// The changes to an object's members.
 struct MemberChanges<'v> {
     before: &'v Map<String, Value>,
     after: &'v Map<String, Value>,
@@ -116,7 +116,7 @@ fn push_comma(edited: &mut String, first: usize) {
 }
 
 fn serialize_object(object: &Map<String, Value>) -> String {
-    serde_json::to_string(object).expect("a map with string keys always serialises")
+    serde_json::to_string(object).expect("a map with string keys always serializes")
 }
 
 /// A member of an object in the body.
@@ -162,16 +162,16 @@ impl<'a> JsonBody<'a> {
         let json = self.text.as_bytes();
         let mut members = Vec::new();
         let mut start = at.start + 1;
-        if white_end(json, start) + 1 == at.end {
+        if whitespace_end(json, start) + 1 == at.end {
             return Some(members);
         }
         while start < at.end {
-            let name = white_end(json, start);
+            let name = whitespace_end(json, start);
             let name = name..string_end(json, name);
-            let colon = white_end(json, name.end);
-            let value = white_end(json, colon + 1);
+            let colon = whitespace_end(json, name.end);
+            let value = whitespace_end(json, colon + 1);
             let value = value..self.value_end(value);
-            let end = white_end(json, value.end);
+            let end = whitespace_end(json, value.end);
             let name = serde_json::from_str(self.text.get(name)?).ok()?;
             members.push(BodyMember { name, segment: start..end, value });
             start = end + 1;
@@ -199,7 +199,7 @@ impl<'a> JsonBody<'a> {
 }
 
 /// Returns the end of the white space at `at`.
-fn white_end(json: &[u8], at: usize) -> usize {
+fn whitespace_end(json: &[u8], at: usize) -> usize {
     let is_white = |byte: &&u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
     at + json.get(at..).unwrap_or_default().iter().take_while(is_white).count()
 }

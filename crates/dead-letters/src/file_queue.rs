@@ -117,7 +117,8 @@ impl FileQueue {
         Ok(queue)
     }
 
-    /// Reads a line. Returns true if it is a dead letter, or `None` if an earlier line has the same one.
+    /// Records a line. Returns true if it is a dead letter, false if it is not, or `None` if an earlier line has the
+    /// same one.
     fn record_line(
         &mut self,
         number: usize,
@@ -146,7 +147,7 @@ impl FileQueue {
         }
     }
 
-    /// Adds unreadable messages that are missing from the file, such as skipped objects of an archive, by unique names.
+    /// Adds messages that are missing from the file, such as skipped objects of an archive, each with a unique name.
     /// They count as [`Coverage::unreadable`](crate::Coverage::unreadable).
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {

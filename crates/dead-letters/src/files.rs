@@ -222,7 +222,7 @@ fn create_with_mode(path: &Path, mode: u32) -> io::Result<File> {
 /// Returns true for a pipe or a device, which is opened rather than created.
 fn is_stream(path: &Path) -> io::Result<bool> {
     let is_inherited = is_inherited(path);
-    // Any other link is not followed, since it may belong to another user.
+    // Other links are not followed, since they may belong to another user.
     let metadata = if is_inherited { path.metadata() } else { path.symlink_metadata() };
     match metadata {
         Ok(metadata) if !metadata.is_file() && !metadata.is_dir() && !metadata.is_symlink() => {

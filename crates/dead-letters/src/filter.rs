@@ -59,7 +59,7 @@ pub enum FilterError {
         text: String,
         /// The SQS message id of the first message.
         message_id: String,
-        /// jq's error, without values of the message.
+        /// jq's error, without values from the message.
         reason: String,
     },
     /// The filter took longer than 1 s on four messages in a row.
@@ -188,7 +188,7 @@ impl Filter {
         }))
     }
 
-    /// Runs the filter on a document, and reports a timeout as its output.
+    /// Runs the filter on a document. If it times out, returns the reason instead of an output.
     fn run_task(&self, message_id: &str, document: &str) -> Result<FilterOutput, FilterError> {
         if let Some(answer) = self.worker.borrow().run_document(document, self.time_limit) {
             self.timeouts.set(0);

@@ -37,7 +37,7 @@ pub struct ForeignDeadLetter {
     pub condition: Option<String>,
     /// The number of retries, if the message records it.
     pub attempts: Option<u32>,
-    /// The timestamp at which the message was given up, if it records that.
+    /// The timestamp at which the message was given up, if recorded.
     pub failed_at: Option<Timestamp>,
     /// The referenced records, which are not in the message itself.
     pub batch: Option<StreamBatch>,

@@ -1,8 +1,8 @@
 //! The causes that have already been reported; any other cause is new.
 //!
 //! They are stored as JSON Lines. The first line has the queue, and the timestamp of the last report that SQS will
-//! delete messages soon; each further line has a cause. The file is written after new causes are reported, so a killed
-//! process reports them twice rather than never.
+//! delete messages soon; each further line has one cause. The file is written after new causes are reported, so a
+//! killed process reports them twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -117,11 +117,11 @@ struct KnownCausesHeader {
 
 impl KnownCause {
     /// Returns true if the cause was resolved before the newest message of the last reported recurrence.
-    fn is_back_again(&self, came_back_at: Option<Timestamp>) -> bool {
+    fn has_recurred(&self, came_back_at: Option<Timestamp>) -> bool {
         self.resolved.as_ref().is_some_and(|resolved| came_back_at.is_some_and(|last| last > resolved.at))
     }
 
-    fn open_again(&mut self) {
+    fn reopen(&mut self) {
         self.resolved = None;
         self.came_back_at = None;
     }
@@ -167,7 +167,8 @@ impl KnownCauses {
         Ok(known)
     }
 
-    /// Returns the groups with a new cause. Messages that did not fit into the table of groups have no known cause.
+    /// Returns the groups with a new cause. Messages that did not fit into the table of groups are ignored: their
+    /// causes are unknown.
     #[must_use]
     pub fn new_among<'g>(&self, groups: &'g [DeadLetterGroup]) -> Vec<&'g DeadLetterGroup> {
         let is_new = |group: &&DeadLetterGroup| {
@@ -232,7 +233,7 @@ impl KnownCauses {
     /// # Errors
     /// The errors of [`KnownCauses::write_note`].
     pub fn write_open(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
-        Self::change_cause(path, queue_arn, fingerprint, KnownCause::open_again)
+        Self::change_cause(path, queue_arn, fingerprint, KnownCause::reopen)
     }
 
     fn change_cause(
@@ -301,7 +302,7 @@ impl KnownCauses {
         Self::change_cause(path, queue_arn, fingerprint, |cause| {
             let is_resolved = cause.resolved.as_ref().is_some_and(|resolved| !resolved.is_back(group));
             if note.is_some() && !is_resolved {
-                cause.open_again();
+                cause.reopen();
             }
             cause.note = note;
         })
@@ -328,7 +329,7 @@ impl KnownCauses {
         self.forget_oldest(CAUSES_MAX);
     }
 
-    /// Returns true if the last report that SQS will delete messages soon is at least a day old, or was never made.
+    /// Returns true if no report that SQS will delete messages soon was made within the last day.
     #[must_use]
     pub fn is_deleted_soon_due(&self, now: Timestamp) -> bool {
         self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))
@@ -358,15 +359,15 @@ impl KnownCauses {
     pub fn merge_into_file(&self, path: &Path) -> Result<(), FileError> {
         let mut all = Self::read_file(path, &self.queue)?;
         for (fingerprint, cause) in &self.causes {
-            // Notes and resolutions are written to the file immediately, so the file's are up to date. Another run may
-            // have seen the cause earlier or later.
+            // Notes and resolutions are written to the file immediately, so those in the file are up to date. Another
+            // run may have seen the cause earlier or later.
             let in_file = all.causes.get(fingerprint).unwrap_or(cause);
             let mut merged = KnownCause {
                 first: in_file.first.as_str().min(&cause.first).to_owned(),
                 seen_at: in_file.seen_at.as_str().max(&cause.seen_at).to_owned(),
                 ..in_file.clone()
             };
-            if in_file.is_back_again(cause.came_back_at) {
+            if in_file.has_recurred(cause.came_back_at) {
                 merged.resolved = None;
                 merged.came_back_at = cause.came_back_at;
             }
@@ -382,9 +383,9 @@ impl KnownCauses {
             known_causes_of: self.queue.clone(),
             deleted_soon_reported_at: self.deleted_soon_at,
         };
-        let mut lines = serde_json::to_string(&header).expect("strings and times always serialise") + "\n";
+        let mut lines = serde_json::to_string(&header).expect("strings and times always serialize") + "\n";
         for cause in self.causes.values() {
-            lines += &serde_json::to_string(cause).expect("strings always serialise");
+            lines += &serde_json::to_string(cause).expect("strings always serialize");
             lines.push('\n');
         }
         lines

@@ -33,7 +33,7 @@ pub struct Pick {
 pub enum Choice {
     Picked,
     NotPicked,
-    /// The filter failed with this reason, which contains no values of the message. The message is left unchanged.
+    /// The filter failed with this reason, which contains no values from the message. The message is left unchanged.
     NotJudged(String),
 }
 

@@ -31,7 +31,7 @@ pub const UNANNOTATED: &str = "UNANNOTATED";
 /// The name of the attribute, or of the member of `metadata`, that contains the tenant.
 const TENANT: &str = "tenant";
 
-/// Compiled once, since a DLQ can have a hundred thousand messages.
+/// Compiled once, since a DLQ can contain a hundred thousand messages.
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
 /// The number of levels of a body that a filter can recurse into without a stack overflow; our own messages have at
@@ -289,7 +289,7 @@ impl DeadLetterRecord {
                 _ => DocumentBody::Text(&self.message.body),
             },
         };
-        serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialise")
+        serde_json::to_string(&document).expect("strings, numbers and maps with string keys always serialize")
     }
 }
 

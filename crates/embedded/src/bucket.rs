@@ -1,4 +1,4 @@
-//! S3 in memory, limited to the operations of the archive: writes, reads and listings, with injected faults.
+//! An in-memory S3 with the operations that the archive needs: writes, reads and listings. Faults can be injected.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -9,7 +9,7 @@ use redeliver_core::ports::{EntryError, Listing, ListingPage, ObjectStore, Reada
 
 use crate::Injection;
 
-/// Keys per page ("ListObjectsV2", Amazon S3 API Reference).
+/// Maximum number of keys per page ("ListObjectsV2", Amazon S3 API Reference).
 const PAGE: usize = 1000;
 
 /// A request to the bucket, with the key of an object or the prefix of a listing.

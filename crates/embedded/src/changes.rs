@@ -10,7 +10,7 @@ use redeliver_core::message::{Content, Timestamp};
 pub struct MessageChange {
     /// The time of the change. As in SQS, messages move or expire only when a later request is processed.
     pub at: Timestamp,
-    /// The ARN of the message's queue, or of the queue it was sent to.
+    /// The ARN of the queue in which the change happened; for a move, the queue that the message left.
     pub queue_arn: String,
     /// The SQS message id.
     pub sqs_message_id: String,
@@ -28,17 +28,17 @@ pub enum ChangeKind {
     },
     /// The message's visibility timeout was changed.
     Hidden {
-        /// The number of seconds from now.
+        /// The new timeout, in seconds from the time of the change.
         seconds: u16,
     },
     /// The redrive policy moved the message to the queue with this ARN.
     Moved(String),
     Deleted,
-    /// The queue's retention ended.
+    /// The message's retention period ended.
     Expired,
 }
 
-/// The log of changes, which starts at the first call of `take_changes`.
+/// The log of changes, which starts with the first call to `take_changes`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ChangeLog {
     changes: Arc<Mutex<Option<Vec<MessageChange>>>>,

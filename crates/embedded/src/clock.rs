@@ -26,7 +26,7 @@ struct ClockState {
     timers: BTreeMap<(Timestamp, u64), Waker>,
     next_timer: u64,
     holds: usize,
-    /// The running executor, which is woken when the last hold is dropped.
+    /// The waker of the running executor, called when the last hold is dropped.
     executor: Option<Waker>,
 }
 

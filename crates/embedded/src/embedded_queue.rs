@@ -143,7 +143,7 @@ impl Queue for EmbeddedQueue {
         fault.map_or(Ok(received), |fault| Err(fault.to_error()))
     }
 
-    /// Returns no messages: embedded records are always readable.
+    /// Returns no messages, since every message of the embedded service is readable.
     fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         Vec::new()
     }

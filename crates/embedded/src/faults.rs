@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::ports::{EntryError, Fault};
 
-/// The requests to the service.
+/// The SQS actions that the service supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SqsAction {
     ChangeMessageVisibilityBatch,
@@ -32,18 +32,18 @@ impl SqsAction {
     }
 }
 
-/// The fault of a request or an entry.
+/// A fault injected into a request or a batch entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Injection {
     /// Too many requests.
     Throttled,
-    /// The service failed without any effect.
+    /// The service failed, and the request had no effect.
     Service,
     /// The request is invalid: a retry would fail in the same way.
     Sender,
     /// No response because the request was lost: it had no effect.
     LostRequest,
-    /// No response because the response was lost: the request *had* its effect.
+    /// No response because the response was lost, although the request took effect.
     LostAnswer,
 }
 
@@ -109,7 +109,8 @@ impl FaultPlan {
         Self { rules: Vec::new(), rng: StdRng::seed_from_u64(seed) }
     }
 
-    /// Adds a rule. If several rules match a request, all of them count it, and the first one that triggers decides.
+    /// Adds a rule. If several rules match a request, all of them count it, and the first one that triggers determines
+    /// the fault.
     #[must_use]
     pub fn with_rule(mut self, rule: FaultRule) -> Self {
         self.rules.push((rule, 0));

@@ -1,4 +1,4 @@
-//! The state of a queue: a pure state machine that gets the time as a parameter.
+//! The state of a queue: a pure state machine that takes the time as a parameter.
 
 mod deduplication;
 mod groups;
@@ -160,7 +160,7 @@ impl QueueState {
         }
         let until = add_duration(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut scan = self.messages.begin_scan();
-        // Hidden only after the loop, since a receive may return several messages of one group.
+        // The messages are hidden only after the loop, since a receive may return several messages of one group.
         let mut hidden = Vec::new();
         while received.messages.len() < max {
             let Some(mut message) = self.messages.take_visible(&mut scan) else {
@@ -321,6 +321,6 @@ impl QueueState {
 /// A parsed receipt handle.
 struct ReceiptHandle {
     key: MessageKey,
-    /// The number of the receive.
+    /// The random number that identifies the receive.
     nonce: u64,
 }

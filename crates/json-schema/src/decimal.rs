@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use serde_json::Number;
 
-/// Limit on exponents; larger exponents are capped at it.
+/// Maximum magnitude of an exponent; a larger one is replaced with this value.
 const EXPONENT_MAX: i64 = 100_000_000_000_000_000;
 
 /// A number, `digits * 10^exponent`, without zeros at either end of the digits; zero has no digits.

@@ -1,6 +1,6 @@
 //! JSON Schema validation whose violations contain JSON Pointers, but no values.
 //!
-//! The validator's code is generic, and therefore compiled in the crate that uses it. As a separate crate, it can be
+//! The validator's code is generic, and therefore compiled in the crate that uses it. This separate crate can be
 //! optimized for size, whereas the core, which reads every message, is optimized for speed.
 //!
 //! ```

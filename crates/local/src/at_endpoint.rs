@@ -38,7 +38,7 @@ pub(crate) async fn run_at_endpoint(
     let service = SqsService::new(aws_sdk_sqs::Client::from_conf(config));
     let requests = || sent.counts_by_action();
     let backend = Backend {
-        // Emulators use their own format for sender ids.
+        // Unchanged, since emulators use their own format for sender ids.
         for_functions: Topology::clone,
         service: &service,
         clock: &SystemClock,

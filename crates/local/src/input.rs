@@ -65,7 +65,7 @@ impl InputGroups {
     }
 }
 
-/// Reads a file, or standard input, one chunk ahead.
+/// A reader of a file, or of standard input, that reads one chunk ahead.
 pub struct Chunks {
     pub(crate) path: Box<Path>,
     lines: InputLines<Box<dyn BufRead + Send>>,
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_last_line_needs_no_end_and_an_empty_file_has_no_lines() {
+    fn a_last_line_needs_no_line_break_and_an_empty_file_has_no_lines() {
         assert_eq!(chunks(b"{}", ChunkSize::WHOLE).next_chunk().unwrap().unwrap().messages.len(), 1);
         assert!(chunks(b"", ChunkSize::WHOLE).next_chunk().unwrap().is_none());
     }

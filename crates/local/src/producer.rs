@@ -14,7 +14,7 @@ use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::input_name;
 use redeliver_operator::terminal::stderr;
 
-/// The source of a run's messages. Each chunk is announced before the previous one is sent: otherwise the run could
+/// The source of a run's messages. Each chunk is announced before the previous one is sent, so that the run cannot
 /// settle between the two.
 pub(crate) struct Producer<'a> {
     chunks: Chunks,
@@ -51,8 +51,8 @@ impl<'a> Producer<'a> {
     }
 }
 
-/// Completes when no message is visible. While the number falls, the functions are making progress without waiting.
-/// Otherwise they are waiting for something external, so this function sleeps.
+/// Completes when no message is visible. While the number of visible messages falls, the functions are making progress
+/// without waiting. If it does not fall, they are waiting for something external, so this function sleeps.
 pub(crate) async fn wait_until_drained(visible: impl Fn() -> u64, clock: &impl Clock) {
     let mut before = u64::MAX;
     loop {

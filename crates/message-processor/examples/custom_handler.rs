@@ -1,6 +1,6 @@
 //! A custom message-processor: charges for an order and classifies each failure.
 //!
-//! Runs wherever Lambda's runtime does. To try it without Lambda, pass a message body as its argument:
+//! It runs wherever Lambda's runtime runs. To try it without Lambda, pass a message body as an argument:
 //!
 //! ```sh
 //! cargo run --example custom_handler -- '{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"order":"A-1","cents":1250}}'

@@ -29,8 +29,7 @@ const REPORT_TRUSTED_FOR: Duration = Duration::from_secs(1800);
 pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);
 
 impl SharedBreaker {
-    /// Creates a closed breaker with the settings of the policy's `circuit_breaker`. Without it, every call is
-    /// permitted.
+    /// Creates a closed breaker if the policy has a `circuit_breaker`. Without it, every call is permitted.
     #[must_use]
     pub fn from_policy(policy: &Policy) -> Self {
         Self(policy.circuit_breaker.as_ref().map(|_| Arc::default()))

@@ -27,7 +27,7 @@ use crate::turns::{Turn, Turns};
 
 /// An immediate retry is abandoned this long before the cutoff of all calls.
 const CUT_OFF: Duration = Duration::from_millis(100);
-/// Interval between checks of the breaker while another batch's call blocks it.
+/// The interval between checks of the breaker while it makes a message wait.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The diagnostics of a call: its log lines and its span.

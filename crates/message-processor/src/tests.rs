@@ -87,7 +87,7 @@ impl Setup {
         Self { policy: Policy::from_json(policy).unwrap(), ..Self::new() }
     }
 
-    /// Scripts the behaviour for the n-th message. Messages without a script succeed.
+    /// Scripts the behavior for the n-th message. Messages without a script succeed.
     fn on(mut self, n: usize, step: Step) -> Self {
         self.handler.steps.insert(nth_id(n), step);
         self
@@ -158,7 +158,7 @@ fn produced(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some("AROAPRODUCER000000000:web".to_owned()), ..record }
 }
 
-/// The handler's behaviour for a message.
+/// The handler's behavior for a message.
 #[derive(Clone, Debug)]
 enum Step {
     Fail(HandlerError),

@@ -165,7 +165,7 @@ impl ArchiveUri {
         self.open(connection, owner.resolve_account(connection).await).await
     }
 
-    /// Rejects an address that has no archive, for example because its prefix is misspelt.
+    /// Rejects an address at which there is no archive, for example because its prefix is misspelt.
     pub async fn check_exists(
         &self,
         connection: &AwsConnection,
@@ -224,7 +224,7 @@ impl ArchiveUri {
     /// about each of the first 20.
     ///
     /// # Errors
-    /// If S3 rejects a request, `--since` is not before `--until`, or the address has no archive.
+    /// If S3 rejects a request, `--since` is not before `--until`, or there is no archive at the address.
     pub async fn read_period(
         &self,
         period: PeriodArgs,

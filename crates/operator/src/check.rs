@@ -274,8 +274,7 @@ mod tests {
         assert_eq!(super::no_retry_warning(&Policy::from_json(without_retries).unwrap()), None);
     }
 
-    /// Otherwise, messages of a low-traffic queue would die without warning in an outage that those of a busy queue
-    /// survive.
+    /// Users must be warned that an outage kills messages of a low-traffic queue that would survive in a busy queue.
     #[test]
     fn the_evidence_interval_is_a_tenth_of_the_attempts_time() {
         let evidence = |policy| {

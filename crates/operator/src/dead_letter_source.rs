@@ -59,7 +59,7 @@ pub struct OpenSource {
     pub retention: Option<Retention>,
 }
 
-/// The dead letters in a queue or a file. Those of an archive are copied to a file.
+/// The dead letters in a queue or a file. Dead letters from an archive are first copied to a file.
 #[derive(Debug)]
 pub enum DeadLetters {
     Queue(SqsQueue),

@@ -48,7 +48,7 @@ fn with_suffix(file: &Path, suffix: &str) -> PathBuf {
 mod tests {
     use super::*;
 
-    /// Otherwise, the file would be sent once under each of its names.
+    /// If each name had its own journal, the file would be sent once under each name.
     #[test]
     #[cfg(unix)]
     fn a_symbolic_link_has_the_journals_of_its_file() {

@@ -16,7 +16,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
 /// Maximum number of concurrent connections. A further connection closes the oldest one that has not sent a request
-/// yet, so that idle clients lose their connections, and clients that send their requests immediately get a response.
+/// yet, or else the oldest of all, so that idle clients lose their connections first, and clients that send their
+/// requests immediately get a response.
 pub const CONNECTIONS_MAX: usize = 256;
 /// The time limit from accepting a connection to the end of the request header.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(5);

@@ -1,5 +1,5 @@
 //! Code shared by the operator's commands and the console: the options that select queues and files, the state of a
-//! deployment's queues, and how both are displayed.
+//! deployment's queues, and how queues and dead letters are displayed.
 //!
 //! [`queues`] finds queues and connects to AWS. [`status`] reports waiting messages, consumers and outages of the
 //! target. [`pause`] pauses and resumes the consumers, [`preflight`] runs the checks before a deployment, and [`fleet`]

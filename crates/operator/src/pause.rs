@@ -15,7 +15,7 @@ use crate::terminal::stderr;
 use crate::{CommandFailure, ExitCode, UsageError};
 pub use switch::{MappingState, switch_mapping};
 
-/// The mappings that can be switched, and the queues without one.
+/// The mappings that can be switched, and the queues without a mapping.
 #[derive(Default)]
 struct SwitchableQueues {
     switchable: Vec<SwitchableMapping>,
@@ -106,8 +106,8 @@ async fn switch_all(switchable: &[SwitchableMapping], wanted: MappingState) -> V
     join_all(outcomes).await
 }
 
-/// Switches the readers of the source queue, or of all queues. Returns one line per mapping and per queue without one,
-/// except for the DLQ, which no function should read.
+/// Switches the readers of the source queue, or of all queues. Returns one line per mapping and per queue without a
+/// mapping, except for the DLQ, which no function should read.
 pub async fn switch_and_describe(
     queues: &QueueSelection,
     dlq_arn: &str,

@@ -124,8 +124,8 @@ async fn check_concurrency(connection: &AwsConnection, wanted: u64) -> Result<Co
     Ok(Concurrency::new(wanted, quota, &region))
 }
 
-/// A queue of the deployment, or another queue that is read by a function of the source queue, with the mappings that
-/// read it.
+/// A queue of the deployment, or another queue that is read by a function that also reads the source queue, with the
+/// mappings that read it.
 #[derive(Debug)]
 struct MappedQueue {
     arn: String,
@@ -134,7 +134,7 @@ struct MappedQueue {
     mappings: Vec<LambdaMapping>,
 }
 
-/// Finds the queues of a deployment, and other queues that are read by the functions of its source queue.
+/// Finds the queues of a deployment, and other queues that are read by the functions that read its source queue.
 async fn mapped_queues(
     connection: &AwsConnection,
     deployment: &QueueSelection,

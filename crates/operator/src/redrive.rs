@@ -305,7 +305,7 @@ mod tests {
         assert!(from_elsewhere(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 more queue"));
     }
 
-    /// Otherwise, the dead letters would be duplicated in the DLQ.
+    /// Sending dead letters to their own DLQ would duplicate them there.
     #[test]
     fn dead_letters_are_not_sent_to_the_queue_they_came_from() {
         let checked = |from: &DeadLetters, to| check_destination(from, to).map_err(|error| error.to_string());

@@ -12,7 +12,7 @@ use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, P
 use crate::terminal::escape::escape_line;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
-/// Names the setting to check if all of ten or more messages are invalid.
+/// Names the setting to check if there are at least ten messages and all of them are invalid.
 #[must_use]
 pub fn all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
     are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(group_digits(all), setting))
@@ -64,7 +64,7 @@ pub fn describe_incompleteness(coverage: &Coverage) -> String {
     seen_of + &unreadable_too + &again
 }
 
-/// Explains why messages of a FIFO queue were not seen, and how to see them; `None` if no group had ten.
+/// Explains why messages of a FIFO queue were not seen, and how to see them; `None` if every group had fewer than ten.
 pub fn describe_full_groups(full_groups: u64) -> Option<String> {
     let groups = format_count(full_groups, "message group");
     (full_groups > 0).then(|| {

@@ -190,7 +190,7 @@ async fn query_target(
 }
 
 /// Returns the functions that may have a circuit breaker, without duplicates and named as in their metrics: without
-/// version or alias. redeliver's other functions have none; they are recognised by the names that the stack gives them
+/// version or alias. redeliver's other functions have none; they are recognized by the names that the stack gives them
 /// (infra/lib/names.ts).
 pub(crate) fn breaker_functions(mappings: &[LambdaMapping]) -> Vec<&str> {
     const WITHOUT: [Stage; 3] =

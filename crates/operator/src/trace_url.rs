@@ -97,7 +97,8 @@ mod tests {
         traces.pop()
     }
 
-    /// Returns the traces of such a message whose last attempt has the span `last_attempt`.
+    /// Returns the traces of a message with this trace header from this queue. `last_attempt` is the span of its last
+    /// attempt.
     fn traces(
         url: Option<&str>,
         header: Option<&str>,

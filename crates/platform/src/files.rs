@@ -171,13 +171,13 @@ mod system {
         Ok(())
     }
 
-    /// Not checked on Windows.
+    /// Returns true: the owner is not checked on Windows.
     #[must_use]
     pub fn is_owned_by_current_user(_: &Metadata) -> bool {
         true
     }
 
-    /// Not checked on Windows.
+    /// Returns `None`: the access control list is not checked on Windows.
     #[must_use]
     pub fn written_by_others(_: &Metadata) -> Option<String> {
         None

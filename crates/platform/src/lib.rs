@@ -20,7 +20,7 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    /// Platform-specific code in another crate would first be compiled for all platforms in a release.
+    /// Platform-specific code in another crate would not be compiled for all platforms before a release.
     #[test]
     fn no_other_crate_has_platform_specific_code() {
         let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();

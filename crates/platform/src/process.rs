@@ -42,7 +42,7 @@ mod system {
     }
 
     impl Group {
-        /// Lets a command start in a new group. `mark` must be unique, since it identifies the processes of the group.
+        /// Makes a command start in a new group. `mark` must be unique, since it identifies the processes of the group.
         ///
         /// # Errors
         /// Never fails on Unix.
@@ -126,8 +126,8 @@ mod marked {
         ids.filter_map(read).collect()
     }
 
-    /// Parses the parent's id from `/proc/PID/stat`. It follows the program's name, which may contain any character,
-    /// and the state.
+    /// Parses the parent's id from `/proc/PID/stat`. The id follows the program's name, which may contain any
+    /// character, and the state.
     fn parse_parent(stat: &str) -> Option<Pid> {
         let (_, fields) = stat.rsplit_once(") ")?;
         Pid::from_raw(fields.split(' ').nth(1)?.parse().ok()?)

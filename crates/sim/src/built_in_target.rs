@@ -23,11 +23,11 @@ pub struct BuiltInTarget {
 /// The calls that fail; none by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FailureChances {
-    /// The chance that a call fails, 0 to 1.
+    /// The probability that a call fails, 0 to 1.
     pub rate: f64,
     /// The number of initial attempts of each message that fail.
     pub first: u32,
-    /// The chance that a message fails permanently, 0 to 1.
+    /// The probability that a message fails permanently, 0 to 1.
     pub permanently: f64,
     pub seed: u64,
 }
@@ -117,7 +117,7 @@ mod tests {
     const HALF: FailureChances = FailureChances { rate: 0.5, first: 0, permanently: 0.0, seed: 7 };
 
     #[test]
-    fn each_attempt_has_its_own_chance_which_is_the_same_in_every_run() {
+    fn each_attempt_fails_independently_and_identically_in_every_run() {
         let [one, other] = [(); 2].map(|()| BuiltInTarget::new(HALF));
         let attempts = [(0, 0), (0, 1), (1, 0)];
         let [first, second, redriven] = attempts.map(|attempt| failures(&one, attempt));
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_probe_has_its_own_chance_and_a_success_repeats() {
+    fn a_repeated_call_fails_independently_and_a_success_repeats() {
         let target = BuiltInTarget::new(HALF);
         let [first, second, third] = [(); 3].map(|()| failures(&target, (0, 0)));
         assert!(second.iter().all(|n| first.contains(n)) && third.iter().all(|n| second.contains(n)));

@@ -103,8 +103,8 @@ mod tests {
     use super::*;
     use crate::batching::Batching;
 
-    /// Otherwise, a local run would overstate the cost of an outage: each environment would have to detect it
-    /// separately.
+    /// If the functions did not recognize messages that they re-sent, each environment would have to detect an outage
+    /// separately, and a local run would overstate the cost of the outage.
     #[test]
     fn the_functions_recognize_their_own_messages() {
         let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);

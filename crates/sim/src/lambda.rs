@@ -101,7 +101,7 @@ fn hash_to_id(payload: &str) -> String {
 /// Checks that a message's body can be a payload.
 ///
 /// # Errors
-/// The reason why it cannot be one.
+/// If the body cannot be a payload; the error is the reason.
 pub fn check_payload(message: &OutgoingMessage) -> Result<(), String> {
     let body = &message.content().body;
     let reason = if serde_json::from_str::<&RawValue>(body).is_err() {

@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_settled_before_its_line_was_sent_again_counts_for_it() {
+    fn a_copy_settled_before_its_line_was_sent_again_counts_for_the_resend() {
         let mut tracker = Tracker::default();
         tracker.record_sent(ONE);
         tracker.record_processed(ONE, Timestamp::UNIX_EPOCH);

@@ -1,4 +1,4 @@
-//! Embedded queues that differ from SQS's usual behaviour in one respect.
+//! Embedded queues that differ from SQS's usual behavior in one respect.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};

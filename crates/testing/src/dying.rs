@@ -4,7 +4,7 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// Polls a future this many times, and then abandons it as if the program were killed.
+/// A future that polls another one this many times, and then abandons it as if the program were killed.
 pub struct KilledFuture<F> {
     pub future: Pin<Box<F>>,
     pub polls: u32,

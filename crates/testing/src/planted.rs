@@ -19,7 +19,7 @@ pub const ANOTHER_USER: u32 = 65_534;
 /// Only root can change a file's owner. For other users, the rule itself is tested with two user ids
 /// (`a_file_of_another_user_is_not_trusted`).
 pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
-    let neighbour = path.with_extension("beside");
+    let neighbor = path.with_extension("beside");
     let not_trusted = |why: &str| refused(&format!("{why}, {REMEDY}"));
     let remove = || std::fs::remove_file(path).unwrap();
     let write_with_mode = |path: &Path, mode: u32| {
@@ -36,18 +36,18 @@ pub fn each_planted(path: &Path, text: &str, refused: impl Fn(&str)) {
         not_trusted(&format!("it belongs to another user (uid {ANOTHER_USER})"));
     }
     remove();
-    write_with_mode(&neighbour, 0o600);
-    for target in [&neighbour, Path::new("/dev/zero"), &path.with_extension("absent")] {
+    write_with_mode(&neighbor, 0o600);
+    for target in [&neighbor, Path::new("/dev/zero"), &path.with_extension("absent")] {
         symlink(target, path).unwrap();
         not_trusted("it is a link");
         remove();
     }
     assert!(!path.with_extension("absent").exists(), "the link is not followed");
-    assert_eq!(std::fs::read_to_string(&neighbour).unwrap(), text, "the link is not followed");
+    assert_eq!(std::fs::read_to_string(&neighbor).unwrap(), text, "the link is not followed");
     create_pipe(path);
     not_trusted("it is not a regular file");
     remove();
-    std::fs::remove_file(neighbour).unwrap();
+    std::fs::remove_file(neighbor).unwrap();
 }
 
 /// Creates a named pipe.

@@ -73,7 +73,7 @@ pub(crate) struct HealthReport {
 /// The health of one function.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct FunctionHealth {
-    /// Its name in logs and metrics.
+    /// The function's name in logs and metrics.
     pub(crate) function: String,
     /// True if the function can reach its queue.
     pub(crate) healthy: bool,

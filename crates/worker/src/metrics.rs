@@ -122,7 +122,7 @@ impl WorkerMetrics {
     }
 }
 
-/// Records each event in the metrics, and forwards it.
+/// An observer that records each event in the metrics, and forwards it.
 #[derive(Debug)]
 pub(crate) struct MeteredObserver<O> {
     observer: O,

@@ -116,8 +116,8 @@ fn pause_backoff() -> ExponentialBackoff {
     builder.without_max_times().with_jitter().build()
 }
 
-/// A function that reports all records as failed, and emits an event, if it panics or misses its deadline. In Lambda,
-/// the process would end.
+/// A wrapper that reports all records as failed, and emits an event, if the function panics or misses its deadline. In
+/// Lambda, the process would end.
 #[derive(Debug)]
 struct GuardedFunction<'a, F, C, O> {
     function: &'a F,

@@ -38,7 +38,7 @@ pub(crate) enum CallTarget {
 }
 
 impl WorkerSettings {
-    /// Reads the settings from the environment. A call to the target times out before its batch does.
+    /// Reads the settings from the environment, and ensures that a call to the target times out before its batch does.
     pub(crate) fn read_settings(options: &WorkerOptions) -> Result<Self, StartError> {
         let WorkerOptions { functions, exec, limits, .. } = options;
         if exec.is_some() && !functions.has_function(FunctionName::MessageProcessor) {

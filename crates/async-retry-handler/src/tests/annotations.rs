@@ -1,11 +1,12 @@
-//! The annotator's records of these verdicts, whose bodies are destination records, not messages of ours.
+//! The annotator's final records of the async-retry-handler's verdicts. Their bodies are Lambda's destination records
+//! instead of messages.
 
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use serde_json::json;
 
 use super::*;
 
-/// Returns the final record of a destination record that is given up.
+/// Gives up a destination record, and returns the attributes of its final record.
 fn final_record(body: &str) -> Attributes {
     let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
     assert!(setup.process(vec![received(1, body)]).is_empty());

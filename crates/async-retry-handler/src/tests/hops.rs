@@ -33,7 +33,7 @@ fn the_last_hop_has_the_remaining_delay_rounded_up() {
 }
 
 #[test]
-fn a_hop_that_is_not_confirmed_leaves_its_record_and_no_other() {
+fn an_unconfirmed_hop_leaves_only_its_own_record() {
     let setup = Setup::new(accept_event);
     setup.world.fail_sends(
         &setup.retry,

@@ -43,10 +43,10 @@ fn an_envelope_keeps_its_count_and_a_forged_one_is_wrapped_again() {
 }
 
 #[test]
-fn payloads_need_not_be_objects() {
+fn a_payload_of_any_json_type_is_invoked_again() {
     let setup = Setup::new(accept_event);
     for unusual in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
-        // The scripted Lambda searches for a number.
+        // The scripted Lambda reads the event's number from the payload.
         let unusual = format!("[{unusual},{{\"n\":1}}]");
         assert!(setup.process(vec![received(1, destination_record(1, &unusual, -1001))]).is_empty());
         assert_eq!(setup.calls().pop().unwrap().1, wrapped(1, -1001, &unusual));

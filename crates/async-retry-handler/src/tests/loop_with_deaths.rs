@@ -43,7 +43,7 @@ impl AsyncInvoker for Service {
         }
         let (retry, _) = redeliver_core::async_retry::read_payload(payload);
         let retry = retry.expect("a retry is wrapped in its envelope");
-        // These functions fail instantly, so the k-th retry comes after k delays of 1,000 s.
+        // These functions fail instantly, so the k-th retry must wait for k delays of 1,000 s.
         let waited = self.clock.now().timestamp() - retry.initial_timestamp;
         assert!(waited >= 1000 * i64::from(retry.attempt), "early: {n}, {retry:?}, {waited} s");
         self.queued.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
@@ -297,7 +297,7 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
                 }
                 deaths += 1;
             }
-            // The process did not die even before its first await, so no such batch exists.
+            // No process died, even with zero polls, so this batch does not exist.
             if deaths == before {
                 break;
             }
@@ -310,7 +310,7 @@ fn a_process_that_dies_at_any_await_loses_no_event() {
 }
 
 #[test]
-fn an_hour_of_any_failures_loses_no_event() {
+fn an_hour_of_random_failures_loses_no_event() {
     for seed in 0..20 {
         let mut run = Loop::new();
         let rule = |action, scope, injection| FaultRule {
@@ -335,7 +335,7 @@ fn an_hour_of_any_failures_loses_no_event() {
                 sqs.set_faults(FaultPlan::default());
                 return None;
             }
-            // Every fifth process dies, each at a different await.
+            // Every fifth process dies, after 0 to 12 polls.
             batch.is_multiple_of(5).then_some(batch % 13)
         });
         assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "seed {seed}");

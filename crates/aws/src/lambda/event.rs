@@ -96,7 +96,7 @@ fn parse_one_by_one(event: &str) -> Result<Records, NotAnSqsEvent> {
             records.readable.push(record);
             continue;
         }
-        // An empty identifier would also fail the whole batch.
+        // Lambda would treat an empty `itemIdentifier` as a failure of the whole batch.
         let id = parse_object::<MessageId>(raw.get()).filter(|id| !id.message_id.is_empty());
         let is_from_other_service = || {
             parse_object::<EventSourceMember>(raw.get())

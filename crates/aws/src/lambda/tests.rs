@@ -58,7 +58,7 @@ async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<
     (answer.map_err(|error| Diagnostic::from(error).error_message), given, noted.0.into_inner().unwrap())
 }
 
-/// Records the ids of unreadable records.
+/// An observer that records the ids of unreadable records.
 #[derive(Default)]
 struct RecordingObserver(Mutex<Vec<String>>);
 
@@ -78,7 +78,7 @@ fn record(id: &str, body: &str) -> Value {
     })
 }
 
-/// A record whose attribute has no value of its type.
+/// Returns a record whose attribute has no value of its type.
 fn unreadable(id: &str) -> Value {
     let mut record = record(id, "{}");
     record["messageAttributes"] = json!({ "a": { "dataType": "Binary", "stringValue": "CANARY" } });
@@ -100,7 +100,7 @@ async fn an_unreadable_record_is_reported_and_the_others_are_processed() {
     assert_eq!(noted, ["b", "d"]);
 }
 
-/// Otherwise, later messages of the group would overtake the unreadable one.
+/// If the group continued, its later messages would overtake the unreadable one.
 #[tokio::test]
 async fn an_unreadable_record_stops_its_group_in_an_ordered_batch() {
     let in_group = |mut record: Value, group: &str| {
@@ -118,7 +118,7 @@ async fn an_unreadable_record_stops_its_group_in_an_ordered_batch() {
     group_unknown[1] = unreadable("2");
     for (records, called, reported) in [
         (&records, &["1", "4"][..], &["2", "3", "5"][..]),
-        // Each later record might belong to its group.
+        // The unreadable record's group is unknown, so each later record might belong to it.
         (&group_unknown, &["1"], &["2", "3", "4", "5"]),
     ] {
         let (function, noted) = (OrderedFunction::default(), RecordingObserver::default());
@@ -161,7 +161,7 @@ async fn a_panic_fails_the_invocation_without_revealing_its_message() {
     assert_eq!(error_message, "the function panicked; SQS delivers the whole batch again");
 }
 
-/// The error that a warm-up plugin shows.
+/// A warm-up plugin that invokes the function shows this error.
 #[tokio::test]
 async fn an_event_that_is_not_from_sqs_fails_with_a_named_error() {
     for event in [
@@ -232,8 +232,8 @@ impl Guest for RespondingGuest {
     async fn resume_after_restore(&self) {}
 }
 
-/// Otherwise, a message with an unconfirmed hand-off would be deleted if the mapping of the other queue does not report
-/// failures.
+/// If redeliver handled this batch, and the other queue's mapping did not report failures, a message with an
+/// unconfirmed hand-off would be deleted.
 #[tokio::test]
 async fn a_batch_from_another_queue_is_passed_to_the_guest() {
     let function = RecordingFunction::default();
@@ -281,7 +281,8 @@ async fn an_event_from_another_service_is_passed_to_the_guest_whose_error_is_not
     assert_eq!(Diagnostic::from(error).error_message, "canary");
 }
 
-/// Otherwise, the guest's response would be returned to Lambda, and a batch with unknown outcomes would be deleted.
+/// If the guest received the batch, its response would be returned to Lambda, and a batch with unknown outcomes would
+/// be deleted.
 #[tokio::test]
 async fn a_record_without_an_id_fails_the_batch_and_bypasses_the_guest() {
     let with_source = json!({ "eventSource": "aws:sqs", "body": "{}" });

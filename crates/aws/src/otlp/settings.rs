@@ -19,7 +19,7 @@ pub fn span_interval(variables: &Variables<'_>) -> Duration {
     Duration::from_millis(milliseconds.filter(|value| *value > 0).unwrap_or(5000))
 }
 
-/// The endpoint to which spans are exported, and the resource that they describe.
+/// The endpoint to which spans are exported, and the resource that produces them.
 #[derive(Clone, PartialEq, Eq)]
 pub struct OtlpSettings {
     /// May contain a key.

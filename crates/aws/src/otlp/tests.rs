@@ -14,7 +14,7 @@ use tokio::task::yield_now;
 use super::*;
 use crate::tests::loopback::{Answer, Loopback, REFUSED_URL};
 
-/// A wait that only a hang exceeds.
+/// A timeout that is reached only if the code hangs.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A collector that counts its requests and responds to one request per permit.
@@ -59,7 +59,7 @@ fn exporter(endpoint: &str) -> Exporter {
     })
 }
 
-/// A tracer with one span to export.
+/// Returns a tracer with one span to export.
 fn tracer() -> Tracer {
     let tracer = Tracer::new(|| [7; 32], false);
     let now = Timestamp::UNIX_EPOCH;

@@ -31,7 +31,7 @@ fn answer(body: &Value) -> Answer {
     Answer::new(200, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())
 }
 
-/// An error response to the entire request, whose message must not be repeated.
+/// Returns an error response to the entire request, with a message that must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = json!({ "__type": format!("com.amazonaws.sqs#{code}"), "message": "CANARY" });
     Answer::new(status, &[("content-type", "application/x-amz-json-1.0")], &body.to_string())

@@ -18,7 +18,7 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(1);
 /// descriptors ("Lambda quotas").
 const DRAINS_MAX: usize = 64;
 
-/// Drains response bodies.
+/// The concurrent drains of response bodies.
 #[derive(Clone, Debug)]
 pub(super) struct Drains<C = SystemClock> {
     clock: C,

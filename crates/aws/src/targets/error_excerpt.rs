@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_without_the_values_changes_nothing() {
+    fn a_body_without_the_selected_values_does_not_change_the_error() {
         for body in ["", "<html>", "{", "null", "[]", r#"{"type":null}"#, r#"{"type":""}"#] {
             assert_eq!(recorded_for_422("/type", body), pair("HttpStatus.422", "HTTP 422"), "{body}");
         }

@@ -236,8 +236,8 @@ fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
                 None => error,
             }
         }
-        // The function may have run and caused the error. With "not now", it would be called for a day, about 180
-        // times.
+        // The function may have run and caused the error. If this were "not now", the function would be called for a
+        // day, about 180 times.
         _ if entry_error(error).fault == Fault::NoAnswer => HandlerError::transient(
             "Lambda.ConnectionLost",
             "the connection to Lambda broke before it answered",

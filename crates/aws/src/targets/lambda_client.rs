@@ -73,8 +73,8 @@ impl<C> fmt::Debug for LambdaClient<C> {
     }
 }
 
-/// Passes an empty body to the SDK if the response head determines the outcome. Otherwise, the SDK would wait for the
-/// body, and a known outcome could be lost.
+/// An interceptor that passes an empty body to the SDK if the response head determines the outcome. If the SDK waited
+/// for the body, a known outcome could be lost.
 #[derive(Debug)]
 struct HeadDecides<C>(Drains<C>);
 

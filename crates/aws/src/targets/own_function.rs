@@ -90,7 +90,7 @@ impl HandlerEvent {
 /// The user's function. Its handler receives an SQS event with one message or a batch, and its response determines the
 /// outcome of each message.
 pub struct OwnFunction<R = Processes> {
-    /// Runs the function's code.
+    /// The runtime that runs the function's code.
     pub runtime: R,
     handler_event: HandlerEvent,
     function: Option<String>,
@@ -103,7 +103,7 @@ pub struct OwnFunction<R = Processes> {
     taken_as_success: Mutex<BTreeSet<&'static str>>,
 }
 
-/// Runs the user's function, one invocation per call.
+/// A runtime that runs the user's function, one invocation per call.
 pub trait FunctionRuntime: Send + Sync {
     /// Calls the handler. Dropping the future ends the call.
     ///

@@ -3,9 +3,9 @@
 /// The reason why Lambda will never accept a payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RefusedPayload {
-    /// It exceeds Lambda's limit.
+    /// The payload exceeds Lambda's limit.
     TooLarge,
-    /// Lambda cannot parse it as JSON.
+    /// Lambda cannot parse the payload as JSON.
     Invalid,
 }
 

@@ -110,7 +110,7 @@ fn parse_aws_host(host: &str) -> Option<(SignedService, &str)> {
     }
 }
 
-/// Signs requests with the program's role, for the service that `TARGET_SIGV4` selects.
+/// A signer of requests with the program's role, for the service that `TARGET_SIGV4` selects.
 #[derive(Clone)]
 pub struct SigV4Signer {
     setting: SigV4Setting,
@@ -138,7 +138,7 @@ impl SigV4Signer {
     }
 }
 
-/// Signs requests for a service in a region.
+/// A signer of requests to a service in a region.
 #[derive(Clone)]
 pub(super) struct SigV4 {
     service: SignedService,

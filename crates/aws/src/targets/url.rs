@@ -148,7 +148,7 @@ mod tests {
 
     /// Notations that the URL Standard ("Host parsing") resolves to 127.0.0.1, ::1 or localhost.
     #[test]
-    fn loopback_in_disguise_is_loopback() {
+    fn loopback_addresses_in_any_notation_are_loopback() {
         for (spelling, host) in [
             ("http://0x7f.1/", "127.0.0.1"),
             ("http://0X7F.0x0.0.01/", "127.0.0.1"),
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn disguised_remote_addresses_are_not_loopback() {
+    fn remote_addresses_that_resemble_loopback_are_not_loopback() {
         for text in [
             "http://localhost.evil.com/",
             "http://127.example.com/",

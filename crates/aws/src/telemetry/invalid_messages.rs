@@ -76,7 +76,7 @@ impl InvalidMessages {
 mod tests {
     use super::*;
 
-    /// The message count in the line after each batch, or 0 if there is no line.
+    /// Returns the message count in the line after each batch, or 0 if there is no line.
     fn lines_after<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
         let mut messages = InvalidMessages::default();
         batches.map(|(invalid, all)| {

@@ -47,7 +47,7 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// The name in CloudWatch.
+    /// Returns the name in CloudWatch.
     #[must_use]
     pub const fn name(self) -> &'static str {
         self.into_str()

@@ -27,7 +27,7 @@ mod tests {
     fn a_panic_is_logged_with_its_location_and_without_its_message() {
         let (lines, written) = channel();
         let (here, others) = (thread::current().id(), take_hook());
-        // Hooks are process-wide: other tests keep theirs.
+        // Hooks are process-wide, so panics in other tests are passed to the previous hook.
         set_hook(Box::new(move |info| match thread::current().id() == here {
             true => lines.send(format_panic(info)).expect("the test waits for it"),
             false => others(info),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// 2025-06-15T15:06:40.123456Z.
+/// A clock that is stopped at 2025-06-15T15:06:40.123456Z.
 struct Fixed;
 
 impl Clock for Fixed {
@@ -132,7 +132,7 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
     }
 }
 
-/// An event for a message that is re-sent without a hand-off.
+/// Returns an event for a message that is re-sent without a hand-off.
 fn sent_again(error: &str) -> Event {
     let mut event = retry_scheduled(3);
     let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };

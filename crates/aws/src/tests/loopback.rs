@@ -48,20 +48,20 @@ enum Then {
 }
 
 impl Answer {
-    /// A complete response, after which the connection is closed.
+    /// Returns a complete response, after which the connection is closed.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let headers = [&[("connection", "close")][..], headers].concat();
         Self { then: Then::Close, ..Self::kept(status, &headers, body) }
     }
 
-    /// A complete response, after which the connection serves the next request.
+    /// Returns a complete response, after which the connection serves the next request.
     pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut bytes = head(status, headers, body.len());
         bytes.extend(body.bytes());
         Self { bytes, then: Then::Keep }
     }
 
-    /// These bytes, after which the connection is closed.
+    /// Returns these bytes as a response, after which the connection is closed.
     pub(crate) fn raw(bytes: &str) -> Self {
         Self { bytes: bytes.into(), then: Then::Close }
     }
@@ -76,7 +76,7 @@ impl Answer {
         Self { bytes: Vec::new(), then: Then::Hold }
     }
 
-    /// A head that announces a gibibyte, followed by only this number of bytes.
+    /// Returns a head that announces a gibibyte, followed by only this number of bytes.
     pub(crate) fn unfinished(status: u16, body_bytes: usize) -> Self {
         Self::unfinished_with(status, &[], body_bytes)
     }
@@ -98,12 +98,12 @@ impl Answer {
         Self { then: Then::Close, ..self }
     }
 
-    /// A head that announces a gibibyte, followed by a byte at intervals.
+    /// Returns a head that announces a gibibyte, followed by a byte at intervals.
     pub(crate) fn dripping(status: u16) -> Self {
         Self { then: Then::Drip, ..Self::unfinished(status, 1) }
     }
 
-    /// An unfinished head of this length.
+    /// Returns an unfinished head of this length.
     pub(crate) fn endless_head(bytes: usize) -> Self {
         let mut head = b"HTTP/1.1 200 Scripted\r\nx-endless: ".to_vec();
         head.resize(head.len() + bytes, b'x');
@@ -197,7 +197,7 @@ impl Loopback {
         panic!("no request arrived");
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// Returns `http://127.0.0.1:PORT`.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }

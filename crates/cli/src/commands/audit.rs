@@ -239,16 +239,16 @@ fn select_view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn Vi
         return Box::new(known_causes::NewCauses { known: known.clone() });
     }
     let on_stdout = arguments.output.file().is_none();
-    let colours = on_stdout && console::colors_enabled();
+    let colors = on_stdout && console::colors_enabled();
     let reveal = arguments.reveal;
     let show_options = ShowOptions { reveal, traces: arguments.traces.clone() };
     if let Some(id) = &arguments.show {
         let layout = arguments.output.layout(SystemClock.now());
-        return Box::new(show::Show::new(id, show_options, colours, layout));
+        return Box::new(show::Show::new(id, show_options, colors, layout));
     }
     match arguments.format {
         AuditFormat::Table => {
-            Box::new(table::Table { colours, layout: arguments.output.layout(SystemClock.now()) })
+            Box::new(table::Table { colors, layout: arguments.output.layout(SystemClock.now()) })
         }
         AuditFormat::Json => Box::new(JsonView),
         AuditFormat::Jsonl => Box::new(JsonLinesView),

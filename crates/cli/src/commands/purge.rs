@@ -150,12 +150,7 @@ fn print_outcome(
 
 /// Reports the deletions and the backup file. Without a backup, lists the messages by group with an
 /// example of each: a count alone does not show that a filter matches too much.
-fn describe_outcome(
-    purged: &PurgeReport,
-    backup: Option<&Path>,
-    colours: bool,
-    layout: TextLayout,
-) -> String {
+fn describe_outcome(purged: &PurgeReport, backup: Option<&Path>, colors: bool, layout: TextLayout) -> String {
     let mut text = match backup {
         Some(_) if purged.picked == 0 => {
             "no messages selected: nothing was deleted, and no backup was written\n".to_owned()
@@ -169,7 +164,7 @@ fn describe_outcome(
             if purged.groups.is_empty() {
                 would
             } else {
-                would + &groups_for_people(&purged.groups, colours, layout)
+                would + &groups_for_people(&purged.groups, colors, layout)
             }
         }
     };

@@ -93,7 +93,7 @@ struct RunBar {
 }
 
 impl RunBar {
-    /// Ticks steadily, since a round can take a minute, and watching the pilot takes longer.
+    /// Creates a bar that ticks steadily, since a round can take a minute, and watching the pilot takes longer.
     fn new(max: u64) -> Self {
         let template = "{spinner} {human_pos} sent back{msg}, {elapsed}";
         let bar = stderr::show_progress(ProgressBar::new_spinner(), template);
@@ -127,7 +127,7 @@ fn print_report(
         arguments.printing.clone()
     };
     let table = || {
-        let table = report_text::report_table(report, route, applied, arguments.selection.max());
+        let table = report_text::render_report_table(report, route, applied, arguments.selection.max());
         let example = report.edit_example.as_ref();
         let layout = printing.layout(SystemClock.now());
         table + &example.map(|example| report_text::edit_example(example, &layout)).unwrap_or_default()

@@ -65,7 +65,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_not_empty() {
+    fn an_empty_id_is_rejected() {
         #[derive(Debug, clap::Parser)]
         struct Program {
             #[command(flatten)]

@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(sentence("{}", FailedCall::Status(503), 72, 43_200), None, "no attempts are spent");
     }
 
-    /// A plan would otherwise show retries that the deployed target never makes.
+    /// A plan must not show retries that a deployed HTTP target would never get.
     #[test]
     fn a_permanent_status_is_refused_unless_the_policy_retries_it() {
         let refusal = |policy, status| {

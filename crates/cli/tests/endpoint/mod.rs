@@ -9,8 +9,8 @@ const SENT: &str = r#"{"Successful":[{"Id":"0","MessageId":"m","MD5OfMessageBody
 const CALLER: &str = "<GetCallerIdentityResponse><GetCallerIdentityResult><Account>123456789012</Account>\
     <Arn>arn:aws:iam::123456789012:user/ana</Arn></GetCallerIdentityResult></GetCallerIdentityResponse>";
 
-/// Starts an endpoint with one queue and, if `has_sts`, one caller identity. It forwards each request's `Authorization`
-/// header.
+/// Starts an endpoint with one queue and, if `has_sts`, one caller identity. The receiver gets each request's
+/// `Authorization` header.
 pub(crate) fn endpoint(has_sts: bool) -> (String, Receiver<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}", listener.local_addr().expect("it is bound"));

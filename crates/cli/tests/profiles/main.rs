@@ -170,7 +170,7 @@ fn a_single_sign_on_profile_signs_with_the_credentials_of_its_role() {
 fn the_profile_of_the_environment_can_use_single_sign_on() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
-    // A local emulator would get its own credentials.
+    // With `--endpoint-url`, the command would use credentials for a local emulator instead.
     let send = |home: &Home, profile: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_redeliver"));
         command.args(SEND).env_clear().env("HOME", home.0.path()).env("AWS_PROFILE", profile);

@@ -1,4 +1,4 @@
-//! Counts of a selection: by cause, tenant, error type, function and time.
+//! Counts of the selected messages: by cause, tenant, error type, function and time.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -18,7 +18,7 @@ pub(crate) struct CauseCount {
     pub(crate) last: Timestamp,
 }
 
-/// Counts by fingerprint.
+/// Counts messages by fingerprint.
 pub(crate) fn count_by_cause<'l>(letters: &[&'l LetterEntry]) -> HashMap<&'l str, CauseCount> {
     let mut causes: HashMap<&str, CauseCount> = HashMap::new();
     for letter in letters {
@@ -31,7 +31,7 @@ pub(crate) fn count_by_cause<'l>(letters: &[&'l LetterEntry]) -> HashMap<&'l str
     causes
 }
 
-/// Counts by a value, largest first. Messages without the value are not counted.
+/// Counts messages by a value, largest count first. Messages without the value are not counted.
 pub(crate) fn count_by_value<'l>(
     letters: &[&'l LetterEntry],
     value: impl Fn(&'l LetterEntry) -> Option<&'l str>,
@@ -54,7 +54,7 @@ pub(crate) struct TimeCounts {
     pub(crate) span: TimeDelta,
 }
 
-/// Counts by hour, or by day if the messages span more than two days.
+/// Counts messages by hour, or by day if they span more than two days.
 pub(crate) fn count_by_time(letters: &[&LetterEntry]) -> TimeCounts {
     let times = || letters.iter().map(|letter| letter.sent_at);
     let span = times().max().zip(times().min()).map(|(last, first)| last - first).unwrap_or_default();

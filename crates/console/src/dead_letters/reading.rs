@@ -110,8 +110,8 @@ impl DlqReading {
         }
     }
 
-    /// Starts a reading if there was none, or if the last one is `every` old and the number of messages has changed
-    /// since. After a failed reading, no reading starts automatically.
+    /// Starts a reading if there was none, or if the last one is at least `every` old and the number of messages has
+    /// changed since. After a failed reading, none starts automatically.
     pub(crate) fn start_if_due(
         self: &Arc<Self>,
         (source, period): (&DeadLetterSource, PeriodArgs),

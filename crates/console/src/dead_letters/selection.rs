@@ -106,7 +106,7 @@ impl Selection {
         rest
     }
 
-    /// Describes the selection, for a plan that no longer has its filter.
+    /// Describes the selection in words.
     pub(crate) fn describe(&self) -> String {
         let words = self.describe_members().map(|(_, words)| words);
         let words: Vec<_> = words.collect();

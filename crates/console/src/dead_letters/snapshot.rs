@@ -28,7 +28,7 @@ const NAME_MAX: usize = 128;
 /// Messages received this many times are excluded from SQS's age metric ("Available CloudWatch metrics for Amazon
 /// SQS").
 const RECEIVES_HIDDEN_FROM_AGE: u32 = 3;
-/// Maximum characters of a foreign id.
+/// Maximum characters of a `message_id`, which producers can set.
 const ID_MAX: usize = 128;
 /// Maximum messages of one snapshot. An entry takes less than a kibibyte.
 pub(crate) const LETTERS_MAX: usize = 120_000;
@@ -55,8 +55,8 @@ pub(crate) struct Snapshot {
 pub(crate) struct CauseHistory {
     /// Fingerprints that no reading found before this console started.
     pub(crate) new: BTreeSet<String>,
-    /// The time of the last reading before this console started, otherwise of this console's first reading; `None`
-    /// during that first reading.
+    /// The time of the last reading before this console started or, if there was none, of this console's first reading;
+    /// `None` during that first reading.
     pub(crate) last_refresh: Option<Timestamp>,
     known: Mutex<KnownCauses>,
 }
@@ -76,7 +76,7 @@ impl CauseHistory {
         Self { new, last_refresh, known: Mutex::new(known) }
     }
 
-    /// Locks the known causes, which are the same as in the file and updated with each change.
+    /// Locks the known causes, which have the same content as the file and are updated with each change.
     pub(crate) fn lock_known(&self) -> MutexGuard<'_, KnownCauses> {
         lock(&self.known)
     }
@@ -341,8 +341,8 @@ impl Snapshot {
         Ok(Some(all.filter(is_new).map(|group| group.fingerprint.as_str()).collect()))
     }
 
-    /// Returns the selected dead letters, newest first. Reads a body from the disk only if the list alone does not rule
-    /// the message out.
+    /// Returns the selected dead letters, newest first. Reads a body from disk only if the list alone does not rule the
+    /// message out.
     ///
     /// # Errors
     /// A time or the filter is invalid, or the filter fails.

@@ -17,7 +17,7 @@ use crate::pages::letter_links::{letter_link, render_staying};
 
 /// The number of examples shown.
 const EXAMPLES: usize = 3;
-/// Maximum number of messages tried while the user types. The plan tries all of them.
+/// Maximum number of messages on which the edit is tried while the user types. The plan tries it on all of them.
 const TRIED: usize = 500;
 /// Maximum bytes of a body to show.
 const SHOWN_MAX: usize = 100_000;
@@ -80,7 +80,7 @@ fn build_assignment(path: &str, old: &str, new: &str) -> String {
         "" => format!("{path} != null"),
         old => format!("{path} == {}", value(old)),
     };
-    // In jq, accessing such a field of a string or an array is an error.
+    // In jq, accessing a named field of a string or an array is an error.
     format!("if (try ({condition}) catch false) then {path} = {new} else . end")
 }
 

@@ -7,7 +7,7 @@ use redeliver_dead_letters::{CauseState, Resolution};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::audit::{CauseComparison, ComparedLetter, compare_cause};
 use redeliver_operator::dead_letter::{ShowOptions, render_story};
-use redeliver_operator::markup::chart::columns_only;
+use redeliver_operator::markup::chart::draw_columns;
 use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::terminal::escape::shorten_text;
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
@@ -215,7 +215,7 @@ fn render_comparison(compared: &CauseComparison) -> Markup {
                     @for (what, shares) in names { @for share in shares {
                         tr { th scope="row" { (what) " " bdi { (share.name) } } td class="number" { (group_digits(share.count)) } td class="number" { (group_digits(share.others)) } }
                     } }
-                    tr { th scope="row" { "hours, 0 to 23 UTC" } td colspan="2" { (columns_only("This cause by hour of the day", 6, compared.hours.len(), hours)) } }
+                    tr { th scope="row" { "hours, 0 to 23 UTC" } td colspan="2" { (draw_columns("This cause by hour of the day", 6, compared.hours.len(), hours)) } }
                 }
             }
         }
@@ -277,7 +277,7 @@ fn render_trend(letters: &[&LetterEntry]) -> Markup {
     html! {
         @if letters.len() > 1 {
             figure class="trend" {
-                (columns_only(&format!("Trend, {label}"), 6, TREND, drawn))
+                (draw_columns(&format!("Trend, {label}"), 6, TREND, drawn))
                 figcaption { span { (render_timestamp(first.sent_at)) } span { (label) } span { (render_timestamp(last.sent_at)) } }
             }
         }

@@ -6,7 +6,7 @@ use maud::{Markup, html};
 use redeliver_dead_letters::CauseState;
 use redeliver_dead_letters::groups::{DeadLetterGroup, format_timestamp};
 use redeliver_operator::CommandFailure;
-use redeliver_operator::markup::chart::columns_only;
+use redeliver_operator::markup::chart::draw_columns;
 use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::sentences::{describe_incompleteness, describe_not_judged};
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
@@ -272,7 +272,7 @@ fn render_trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     let drawn = by_cause.into_iter().map(|(cause, letters)| {
         let columns = count_columns::<TREND>(letters.into_iter(), [oldest.sent_at, newest.sent_at]);
         let drawn = columns.counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
-        (cause, columns_only(&label, 4, TREND, drawn))
+        (cause, draw_columns(&label, 4, TREND, drawn))
     });
     drawn.collect()
 }

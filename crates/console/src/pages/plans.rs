@@ -83,7 +83,7 @@ pub(crate) fn make_plan(at: &AtDeployment, form: &PlanForm) -> Result<ConsolePla
     if is_edited && going.is_empty() {
         return Err("nothing would be sent: go back; the reasons are listed below the edit".into());
     }
-    // If no message can be sent, the plan contains all of them, and its page gives the reason for each.
+    // If no message can be sent, the plan contains all of them, so that its page shows the reason for each.
     let messages = if going.is_empty() { ids } else { going };
     let given =
         form.selection.active_members().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();

@@ -64,7 +64,8 @@ pub(crate) struct PaceForm {
 }
 
 impl PaceForm {
-    /// Parses the fields. An empty field has its default: no rate limit, and the watch and the stop of [`RedrivePace`].
+    /// Parses the fields. If they are empty, the rate is unlimited, and the watch time and stop threshold are those of
+    /// [`RedrivePace`].
     ///
     /// # Errors
     /// A field is invalid. The error contains its name and range.

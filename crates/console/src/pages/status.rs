@@ -8,7 +8,7 @@ use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
 use redeliver_core::strategy::Role;
 use redeliver_dead_letters::blocked::BlockedGroup;
-use redeliver_operator::markup::chart::columns_only;
+use redeliver_operator::markup::chart::draw_columns;
 use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::queues::cloudwatch::Point;
 use redeliver_operator::queues::event_sources::LambdaMapping;
@@ -252,7 +252,7 @@ fn render_sparkline(name: &str, points: &[Point]) -> Markup {
     html! {
         p class="spark" {
             span { (name) " " (group_digits(sum.unsigned_abs())) " in an hour" }
-            (columns_only(&format!("{name} by five minutes"), 6, POINTS, columns))
+            (draw_columns(&format!("{name} by five minutes"), 6, POINTS, columns))
         }
     }
 }

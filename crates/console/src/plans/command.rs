@@ -23,7 +23,7 @@ pub(crate) fn build_command(plan: &ConsolePlan, connection: &[(&str, &str)]) -> 
     let mut option = |name: &str, value: &str| words.extend([format!("--{name}"), quote_word(value)]);
     option("queue", &plan.from);
     let verb = match &plan.action {
-        // The form of a page rewrote one body: no expression does the same.
+        // The page's form rewrote one body, which no jq expression reproduces.
         PlanAction::SendBack { edit: Some(_), .. } => return None,
         // A restore merges several backups: `send` would send a message twice if two of them contain it.
         PlanAction::Restore { .. } => return None,

@@ -26,7 +26,7 @@ pub(crate) fn redrive_outcome(
         ending => ending,
     };
     let mut counts = journal_counts(all, came_back, plan);
-    // Another run would not change the reasons for which the others are skipped.
+    // Another run would not change the reasons for which the other messages are skipped.
     let finished = matches!(ending, RedriveEnding::Done | RedriveEnding::Left) && report.to_retry == 0;
     let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
     counts.extend(nonzero_counts(&[

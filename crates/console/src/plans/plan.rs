@@ -160,7 +160,7 @@ impl ConsolePlan {
         mut messages: Vec<String>,
     ) -> Self {
         messages.sort_unstable();
-        let what = serde_json::to_string(&action).expect("strings always serialise");
+        let what = serde_json::to_string(&action).expect("strings always serialize");
         let mut parts = vec!["console", from, &what];
         parts.extend(messages.iter().map(String::as_str));
         Self { id: plan_id(&parts), made_at, from: from.to_owned(), action, selected, selection, messages }

@@ -12,7 +12,7 @@ use crate::message::Timestamp;
 
 /// Size limit of a prefix; S3 limits a whole key to 1,024 bytes ("Naming Amazon S3 objects").
 const PREFIX_BYTES_MAX: usize = 256;
-/// The folder of the dead letters, after the prefix.
+/// The folder for dead letters, after the prefix.
 const DEAD_LETTERS: &str = "dead-letters/";
 const DATE: &str = "%Y-%m-%d";
 const TIME: &str = "%H%M%S%.6fZ";
@@ -22,7 +22,7 @@ const EXTENSION: &str = ".jsonl.gz";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(String);
 
-/// The reason why a string is not a prefix.
+/// The reason why a prefix is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum PrefixError {
     #[error("has more than {PREFIX_BYTES_MAX} characters")]
@@ -101,13 +101,13 @@ pub fn deployment_name(final_dlq_url: &str) -> String {
 }
 
 impl ArchiveLayout {
-    /// Returns the folder of an archive's deployments.
+    /// Returns the folder that contains the `deployment=` folders of an archive.
     #[must_use]
     pub fn deployments_folder(prefix: &Prefix) -> String {
         format!("{}{DEAD_LETTERS}", prefix.as_str())
     }
 
-    /// Returns the folder of the deployment's days.
+    /// Returns the folder that contains the deployment's `date=` folders.
     #[must_use]
     pub fn days_folder(&self) -> String {
         format!("{}deployment={}/", Self::deployments_folder(&self.prefix), self.deployment)
@@ -129,7 +129,7 @@ impl ArchiveLayout {
         let (time, id) = rest.strip_suffix(EXTENSION)?.split_once('-')?;
         let at = NaiveDateTime::parse_from_str(&format!("{date}T{time}"), &format!("{DATE}T{TIME}")).ok()?;
         let death = Death { at: at.and_utc(), fingerprint: fingerprint.to_owned(), id: id.to_owned() };
-        // A key with another spelling is not ours.
+        // redeliver writes each key in only one way, so it did not write a key that is spelled differently.
         (self.object_key(&death) == key).then_some(death)
     }
 }

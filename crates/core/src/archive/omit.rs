@@ -27,7 +27,7 @@ pub enum OmitError {
     TooMany,
 }
 
-/// A body with its values replaced.
+/// A body with the omitted values replaced.
 struct RedactedBody {
     body: String,
     /// The pointers that matched a value.

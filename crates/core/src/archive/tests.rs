@@ -79,7 +79,7 @@ fn a_prefix_ends_with_a_slash_and_has_only_safe_characters() {
     }
 }
 
-/// The archive line for a final record with this body.
+/// Returns the archive line for a final record with this body.
 fn archive_line(body: &str, omit: &str) -> ArchivedMessage {
     let omit = if omit.is_empty() { Omit::default() } else { Omit::parse(omit).unwrap() };
     let content = Content { body: body.to_owned(), ..Content::default() };
@@ -110,7 +110,7 @@ fn omitted_values_are_replaced_and_every_other_byte_is_kept() {
 }
 
 #[test]
-fn no_spelling_protects_a_value_from_omission() {
+fn duplicate_and_escaped_names_are_omitted_too() {
     for (body, without) in [
         (r#"{"email":1,"email":{"a":2}}"#, r#"{"email":"omitted","email":"omitted"}"#),
         (r#"{"\u0065mail":1}"#, r#"{"\u0065mail":"omitted"}"#),

@@ -84,7 +84,7 @@ fn a_dead_letter_that_is_not_our_document_belongs_to_the_producer() {
 }
 
 #[test]
-fn a_later_versions_dead_letter_is_recognised() {
+fn a_later_versions_dead_letter_is_recognized() {
     let later = DOCUMENT
         .replace("message-processor", "circuit-breaker")
         .replace(r#""type":"T""#, r#""type":"T","code":7"#)

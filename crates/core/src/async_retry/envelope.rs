@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::json::members::parse_members;
 
-/// The limit of a policy's `max_attempts`.
+/// The highest `max_attempts` of a policy.
 const ATTEMPTS_MAX: u32 = 1000;
 /// The end of the year 9999, the last year in RFC 3339.
 const TIMESTAMP_MAX: i64 = 253_402_300_799;

@@ -55,7 +55,7 @@ impl<'a> FailedInvocation<'a> {
     /// Parses a record.
     ///
     /// # Errors
-    /// The first missing or invalid member.
+    /// Returns the first missing or invalid member.
     pub fn parse(body: &'a str) -> Result<Self, NotADestinationRecord> {
         let record = RecordObject::read_object(body, 0..body.len(), "")?;
         let context =
@@ -85,7 +85,7 @@ impl<'a> FailedInvocation<'a> {
     }
 }
 
-/// `responseContext.executedVersion`, which Lambda omits if the function was not invoked.
+/// Returns `responseContext.executedVersion`, which Lambda omits if the function was not invoked.
 fn executed_version(record: &RecordObject<'_>) -> Option<String> {
     let response = RecordObject::read_object(
         record.body,

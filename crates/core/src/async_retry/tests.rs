@@ -11,7 +11,7 @@ const ORDERS: &str = "arn:aws:lambda:us-east-2:123456789012:function:orders";
 const REQUEST_ID: &str = "e4b46cbf-b738-4880-8a18-f61cca4b6f5f";
 const FAILED_AT: &str = "2019-11-14T18:16:05.568Z";
 
-/// The example record from the AWS Lambda Developer Guide, with this payload.
+/// Returns the example record from the AWS Lambda Developer Guide, with this payload.
 fn record(payload: &str) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{FAILED_AT}","requestContext":{{"requestId":"{REQUEST_ID}","functionArn":"{ORDERS}:$LATEST","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order 7 is locked","errorType":"OrderLocked"}}}}"#
@@ -207,7 +207,7 @@ fn a_record_redriven_from_the_final_dlq_is_invoked_immediately() {
     assert_eq!(invocation.total_delay, RetryDelay::ZERO);
 }
 
-/// Otherwise, the record would hop until then.
+/// If a record from the future were not given up on, it would hop until its failure time.
 #[test]
 fn a_record_from_the_future_is_given_up_unless_clock_skew_explains_it() {
     for (timestamp, is_given_up) in [

@@ -31,7 +31,7 @@ fn record(body: String, attributes: Attributes) -> ReceivedMessage {
     }
 }
 
-/// The verdict on an invalid message.
+/// Returns the verdict on an invalid message.
 fn verdict(record: ReceivedMessage) -> Outgoing {
     let refused = Arrival::from_record(record, at(20)).accept(&MessageSchema::default(), None).unwrap_err();
     refused.give_up(Stage::MessageProcessor, None, at(20))
@@ -78,7 +78,7 @@ fn a_blocked_event_has_the_members_of_the_verdicts_event() {
     assert_eq!(block_notice(verdict, times).unwrap().confirmed, Some(blocked));
 }
 
-/// Otherwise, the group would continue without any report of the blocked message.
+/// If no notice were written, the group would continue without any report of the blocked message.
 #[test]
 fn a_notice_without_room_for_log_lines_is_written_without_them() {
     let notice_with_room = |free: usize, logs: Option<AttemptLogs>| {

@@ -30,8 +30,7 @@ use crate::decide::call_outcome::CallOutcome;
 pub use crate::failure::{Hold, HoldReason, Outage};
 use crate::message::Timestamp;
 use circuit::{
-    Circuit, CircuitState, CircuitVerdict, EndedOutage, HeldReport, PROBE_SECONDS_MAX,
-    PROBE_SECONDS_MAX_OF_KEY,
+    Circuit, CircuitState, CircuitVerdict, EndedOutage, HeldReport, KEY_PROBE_SECONDS_MAX, PROBE_SECONDS_MAX,
 };
 use evidence::evidence_nats;
 pub use keys::CircuitKey;
@@ -61,21 +60,21 @@ pub struct Breaker {
     changes: u32,
 }
 
-/// The message that requests a call.
+/// A message that requests a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caller {
     /// `metadata.message_id`. Spreads the probes of many environments over time.
     pub message_id: Uuid,
     /// `None` for a message without a key.
     pub key: Option<CircuitKey>,
-    /// Number of failed calls of this message. Only a message without earlier failures is evidence of an outage; any
+    /// Number of failed calls for this message. Only a message without earlier failures is evidence of an outage; any
     /// other message may itself be the cause.
     pub failures: u32,
     /// Seconds for which the message was held before. Its next hold is about a third of this time, at least 2 s and at
     /// most 750 s.
     pub held_seconds: u32,
-    /// Number of calls before this one, or of receives on a queue where failed messages remain. A message that waited
-    /// for hours in an outage should not wait for minutes after one random failure.
+    /// Number of calls before this one, or of receives on a queue where failed messages remain. It limits the hold
+    /// after a call: a message that waited for hours in an outage should not wait for minutes after one random failure.
     pub calls_before: u32,
 }
 
@@ -137,7 +136,7 @@ enum PermitReason {
     Up,
     /// A probe that checks whether the target is up again.
     Probe(BreakerScope),
-    /// The call is made whatever the state of the breaker, and a fault spends an attempt: the message has reached its
+    /// The call is made regardless of the breaker's state, and a fault spends an attempt: the message has reached its
     /// hold limit, or the outage is no longer confirmed.
     Regardless,
 }
@@ -150,7 +149,7 @@ enum BreakerScope {
 
 /// The combined decision of the target's circuit and the key's circuit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CircuitsAnswer {
+enum CircuitsDecision {
     Call,
     /// Make the call. A fault spends an attempt.
     CallRegardless,
@@ -162,14 +161,14 @@ enum CircuitsAnswer {
 
 impl CircuitVerdict {
     /// Converts the verdict of the circuit at `scope`. `may_wait` is false if the message must not wait.
-    fn to_answer(self, scope: BreakerScope, may_wait: bool) -> CircuitsAnswer {
+    fn to_decision(self, scope: BreakerScope, may_wait: bool) -> CircuitsDecision {
         match self {
-            Self::Call => CircuitsAnswer::Call,
-            Self::Unconfirmed => CircuitsAnswer::CallRegardless,
-            Self::Probe => CircuitsAnswer::Probe(scope),
-            Self::Probing => CircuitsAnswer::Wait,
-            Self::Limited if may_wait => CircuitsAnswer::Wait,
-            Self::Down | Self::Limited => CircuitsAnswer::Hold(scope),
+            Self::Call => CircuitsDecision::Call,
+            Self::Unconfirmed => CircuitsDecision::CallRegardless,
+            Self::Probe => CircuitsDecision::Probe(scope),
+            Self::Probing => CircuitsDecision::Wait,
+            Self::Limited if may_wait => CircuitsDecision::Wait,
+            Self::Down | Self::Limited => CircuitsDecision::Hold(scope),
         }
     }
 }
@@ -212,8 +211,8 @@ pub enum CircuitChange {
 }
 
 /// The longest hold that the breaker chooses; a `Retry-After` may request up to 900 s. Together with the target's
-/// longest probe interval (90 s) and 60 s for receives, calls and sends, this adds up to 900 s: a held message is
-/// called within 15 minutes of the target's recovery.
+/// longest probe interval (90 s) and 60 s for receives, calls and sends, this adds up to 900 s: the call for a held
+/// message is made within 15 minutes of the target's recovery.
 pub const HOLD_SECONDS_MAX: u64 = 750;
 const HOLD_MAX: f32 = HOLD_SECONDS_MAX as f32;
 const HOLD_SECONDS_MIN: f32 = 1.0;
@@ -250,15 +249,15 @@ impl Breaker {
         }
         let moment = self.clock.moment_at(now);
         match self.query_circuits(caller, patience, moment) {
-            CircuitsAnswer::Call => self.permit_call(caller, PermitReason::Up, moment),
-            CircuitsAnswer::CallRegardless => self.permit_call(caller, PermitReason::Regardless, moment),
-            CircuitsAnswer::Probe(scope) => {
+            CircuitsDecision::Call => self.permit_call(caller, PermitReason::Up, moment),
+            CircuitsDecision::CallRegardless => self.permit_call(caller, PermitReason::Regardless, moment),
+            CircuitsDecision::Probe(scope) => {
                 let began = self.changes;
                 self.circuit_mut(scope, caller.key, moment).begin_probe();
                 Permission::Call(Permit { caller, began, reason: PermitReason::Probe(scope) })
             }
-            CircuitsAnswer::Wait => Permission::Wait,
-            CircuitsAnswer::Hold(scope) => Permission::Hold(self.hold_by(scope, caller, None, moment)),
+            CircuitsDecision::Wait => Permission::Wait,
+            CircuitsDecision::Hold(scope) => Permission::Hold(self.compute_hold(scope, caller, None, moment)),
         }
     }
 
@@ -271,23 +270,23 @@ impl Breaker {
     }
 
     /// Queries the target's circuit, and the key's circuit where it may change the decision.
-    fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsAnswer {
+    fn query_circuits(&mut self, caller: Caller, patience: Patience, now: Moment) -> CircuitsDecision {
         if let Some(scope) = self.waiting_scope(caller.key, now) {
-            return CircuitsAnswer::Hold(scope);
+            return CircuitsDecision::Hold(scope);
         }
         let reserve = self.key_reserve(caller.key, now);
         match self.target.decide_call(caller, reserve, now) {
             CircuitVerdict::Call => {
-                self.query_key(caller, now).to_answer(BreakerScope::Key, patience.allows_wait(caller.key))
+                self.query_key(caller, now).to_decision(BreakerScope::Key, patience.allows_wait(caller.key))
             }
             CircuitVerdict::Limited if patience == Patience::Over => match self.query_key(caller, now) {
                 // A key that is down cannot use a slot.
-                CircuitVerdict::Down => CircuitsAnswer::Hold(BreakerScope::Key),
-                CircuitVerdict::Probing => CircuitsAnswer::Wait,
-                _ => CircuitsAnswer::Hold(BreakerScope::Target),
+                CircuitVerdict::Down => CircuitsDecision::Hold(BreakerScope::Key),
+                CircuitVerdict::Probing => CircuitsDecision::Wait,
+                _ => CircuitsDecision::Hold(BreakerScope::Target),
             },
             // A message with any key may probe the target.
-            verdict => verdict.to_answer(BreakerScope::Target, patience != Patience::Over),
+            verdict => verdict.to_decision(BreakerScope::Target, patience != Patience::Over),
         }
     }
 
@@ -310,8 +309,8 @@ impl Breaker {
         circuit.map_or(CircuitVerdict::Call, |circuit| circuit.decide_call(caller, Reserve::None, now))
     }
 
-    /// Returns the part of the target's rate that a call of this key must leave unused. Counts the key as a user of the
-    /// rate.
+    /// Returns the part of the target's rate that a call for this key must leave unused. Counts the key as a user of
+    /// the rate.
     fn key_reserve(&mut self, key: Option<CircuitKey>, now: Moment) -> Reserve {
         if !self.target.is_limited() {
             return Reserve::None;
@@ -320,9 +319,9 @@ impl Breaker {
         if self.shares.exceeds_share(key, now) { Reserve::OneToken } else { Reserve::None }
     }
 
-    /// Decides for a message that has reached its hold limit: it is called whatever the state of the breaker. The
-    /// outcome counts like any other call's, but the call is not a probe. The message waits at most `grace` longer for
-    /// a `Retry-After` to end, or for a free slot in the rate limit of a busy target: otherwise, thousands of messages
+    /// Permits the call for a message that has reached its hold limit, regardless of the breaker's state. The outcome
+    /// counts like any other call's, but the call is not a probe. The message first waits at most `grace` longer for a
+    /// `Retry-After` to end, or for a free slot in the rate limit of a busy target: otherwise, thousands of messages
     /// that reach the limit together would all be refused.
     pub fn request_overdue_call(&mut self, caller: Caller, grace: Duration, now: Timestamp) -> Permission {
         let now = self.clock.moment_at(now);
@@ -336,16 +335,16 @@ impl Breaker {
 
     /// Returns the hold of a message at its hold limit. The hold no longer grows with the total held time.
     fn overdue_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
-        let CircuitsAnswer::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
+        let CircuitsDecision::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
             return None;
         };
         let retry_after = self.retry_after_seconds(scope, caller, now);
         if retry_after > 0.0 {
             let delay = to_duration(retry_after.max(HOLD_SECONDS_MIN));
-            return Some(Hold { delay, ..self.hold_by(scope, caller, None, now) });
+            return Some(Hold { delay, ..self.compute_hold(scope, caller, None, now) });
         }
         let is_limited = self.circuit_mut(scope, caller.key, now).is_limited();
-        is_limited.then(|| self.hold_by(scope, caller, None, now))
+        is_limited.then(|| self.compute_hold(scope, caller, None, now))
     }
 
     /// Records the outcome of a permitted call.
@@ -403,8 +402,9 @@ impl Breaker {
     }
 
     /// Applies an outage report from a held message that was sent at `reported_at`. Without a newer answer, this
-    /// environment continues the reported count. If the run of first failures suffices, it opens the key's circuit with
-    /// a probe due immediately, instead of making calls that would fail. Ignored within 30 s of an answer.
+    /// environment continues the reported count. If the run of first failures is long enough, the key's circuit opens
+    /// with a probe due immediately, instead of after calls that would fail. The report is ignored within 30 s of an
+    /// answer.
     pub fn apply_report(
         &mut self,
         key: Option<CircuitKey>,
@@ -457,11 +457,18 @@ impl Breaker {
         let is_key_hold = self.target.state_since().is_none() || (self.target.is_limited() && key_is_open());
         let scope = if is_key_hold { BreakerScope::Key } else { BreakerScope::Target };
         let called = Some(caller.calls_before);
-        Some(self.hold_by(scope, caller, called, moment))
+        Some(self.compute_hold(scope, caller, called, moment))
     }
 
-    /// Computes the hold. `called` is the number of earlier calls if the message was just called, and `None` otherwise.
-    fn hold_by(&mut self, scope: BreakerScope, caller: Caller, called: Option<u32>, now: Moment) -> Hold {
+    /// Computes the hold. `called` is the number of earlier calls if the message's call was just made, and `None`
+    /// otherwise.
+    fn compute_hold(
+        &mut self,
+        scope: BreakerScope,
+        caller: Caller,
+        called: Option<u32>,
+        now: Moment,
+    ) -> Hold {
         let jitter = jitter_factor(caller.message_id, self.changes);
         // No jitter: the messages of a batch stay together, so that the next batch is full again.
         let own_seconds = own_hold_seconds(caller.held_seconds, called);
@@ -531,13 +538,13 @@ impl Breaker {
         let Permit { caller, began, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
         if scope == BreakerScope::Key && is_first_call {
-            self.count_in_run(key, now);
+            self.add_to_run(key, now);
             if let Some(opened) = self.open_target(message_id, now) {
                 return Some(opened);
             }
         }
         let longest = match (scope, key) {
-            (BreakerScope::Key, Some(_)) => PROBE_SECONDS_MAX_OF_KEY,
+            (BreakerScope::Key, Some(_)) => KEY_PROBE_SECONDS_MAX,
             _ => PROBE_SECONDS_MAX,
         };
         if self.circuit_mut(scope, key, now).is_newer_than(began) {
@@ -587,7 +594,7 @@ impl Breaker {
         {
             return None;
         }
-        self.count_in_run(key, now);
+        self.add_to_run(key, now);
         if let Some(opened) = self.open_target(message_id, now) {
             return Some(opened);
         }
@@ -605,7 +612,7 @@ impl Breaker {
         Some(CircuitChange::Opened { outages: outages.into(), probe_in: to_duration(probe_in) })
     }
 
-    fn count_in_run(&mut self, key: Option<CircuitKey>, now: Moment) {
+    fn add_to_run(&mut self, key: Option<CircuitKey>, now: Moment) {
         self.target.count_failure(now);
         if let Some((_, outages)) = self.run.iter_mut().find(|(other, _)| *other == key) {
             *outages = outages.saturating_add(1);
@@ -670,8 +677,8 @@ impl AnswersPerSecond {
 }
 
 /// Returns the number of seconds for which to hold a message, based on its total held time: about as long as that time,
-/// or about a third of it from twenty seconds on. For a message that was just called, the number of its calls also
-/// limits the hold: after hours in an outage, it should not wait for minutes because of one random failure.
+/// or about a third of it from twenty seconds on. If the message's call was just made, the number of earlier calls also
+/// limits the hold: after hours in an outage, the message should not wait for minutes because of one random failure.
 fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
     let by_age = (HOLD_SECONDS_FIRST + held).min(HOLD_SECONDS_BASE + held * HOLD_SHARE);

@@ -50,7 +50,7 @@ pub fn may_be_held(policy: &Policy, held_seconds: u32) -> bool {
 }
 
 /// Returns how much longer a message may be held without a call once its holds or its age have reached their limit: up
-/// to 900 s beyond the hold limit. After that, the message is called regardless of the state of its target.
+/// to 900 s beyond the hold limit. After that, the call is made regardless of the target's state.
 #[must_use]
 pub fn hold_grace(policy: &Policy, held_seconds: u32) -> Duration {
     let hold_max = policy.with_breaker(|breaker| breaker.hold_max);
@@ -58,8 +58,8 @@ pub fn hold_grace(policy: &Policy, held_seconds: u32) -> Duration {
     Duration::from_secs(RETRY_AFTER_SECONDS_MAX.into()).saturating_sub(excess)
 }
 
-/// Checks that a message may be held again. A message that was not called at its hold limit waits at most 900 s for a
-/// `Retry-After` to end, or for a free slot in the rate limit of a busy target.
+/// Checks that a message may be held again. At its hold limit, a message that was held without a call waits at most 900
+/// s for a `Retry-After` to end, or for a free slot in the rate limit of a busy target.
 pub(crate) fn check_holds(policy: &Policy, held_seconds: u32, was_called: bool) -> Result<(), GiveUp> {
     let counted_seconds =
         if was_called { held_seconds } else { held_seconds.saturating_sub(RETRY_AFTER_SECONDS_MAX) };
@@ -126,7 +126,7 @@ pub(super) fn redrive_delay(count: u32, key: JitterKey) -> RetryDelay {
 
 /// Returns the range of [`redrive_delay`]. It starts at a few seconds, since most crashes affect a single process, and
 /// doubles up to 900 s. Twenty such delays take about three hours; the time before SQS moves the messages adds about
-/// one more.
+/// another hour.
 pub(super) fn redrive_bounds(count: u32) -> RangeInclusive<u64> {
     let longest = u64::from(RetryDelay::SHORT_MAX.get());
     let base = 5_u64.checked_shl(count.saturating_sub(1).min(32)).map_or(longest, |base| base.min(longest));
@@ -135,7 +135,7 @@ pub(super) fn redrive_bounds(count: u32) -> RangeInclusive<u64> {
 
 /// Checks that a message that SQS moved may be re-sent once more.
 pub(super) fn check_redrives(policy: &Policy, before: &Metadata) -> Result<(), GiveUp> {
-    let (max, max_in_all) = (policy.redrives_max(), policy.redrives_in_all_max());
+    let (max, max_in_all) = (policy.redrives_max(), policy.redrives_total_max());
     let (since_answer, in_all) = (before.redrives_since_answer(), before.redrive_count);
     let (times, limit) = if since_answer >= max {
         let since = if since_answer < in_all { " since its last answer" } else { "" };

@@ -23,8 +23,8 @@ pub enum CallOutcome {
     Unavailable,
     /// "Not now": the target refuses calls at this rate, possibly with a `Retry-After`. Spends no attempt.
     Refusal(Option<Duration>),
-    /// "Not now" for this message only: the response had a status about the message and a `Retry-After`. Spends no
-    /// attempt, and counts as an answer from the target.
+    /// "Not now" for this message only: the response had a `Retry-After`, and its status concerns the message. Spends
+    /// no attempt, and counts as an answer from the target.
     Later(Duration),
 }
 

@@ -40,8 +40,8 @@ impl Attempts {
 }
 
 impl QueueTimes {
-    /// Returns the latest time for a retry, with a margin in case it fails: a message that has been received, but not
-    /// yet hidden again, when the retention ends is lost.
+    /// Returns the latest time for a retry, with a margin in case it fails: a message is lost if its retention ends
+    /// after it was received and before it is hidden again.
     pub(crate) fn retained_until(self, sent_at: Timestamp) -> Timestamp {
         sent_at + self.retention - self.visibility_timeout.duration()
     }

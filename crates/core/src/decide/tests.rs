@@ -68,7 +68,7 @@ fn snooze() -> HandOff {
     failure(&HandlerError::snooze("NotYet", "later", std::time::Duration::from_secs(10)))
 }
 
-/// Decides at second 10 on a message sent at second 0.
+/// Decides, at second 10, what happens to a message that was sent at second 0.
 fn decide_failure(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
     decide(policy, &failed_message(body, failure, None), at(10))
 }

@@ -29,7 +29,7 @@ impl FakeClock {
         (self.now() - at(0)).as_seconds_f64()
     }
 
-    /// Polls the future until it is ready: no fake waits in real time.
+    /// Polls the future until it is ready: none of the fakes wait in real time.
     fn block_on<T>(&self, future: impl Future<Output = T>) -> T {
         let mut future = pin!(future);
         let mut context = Context::from_waker(Waker::noop());
@@ -101,7 +101,7 @@ impl FakeQueue {
         self.requests.lock().unwrap().iter().map(|(_, bodies)| bodies.clone()).collect()
     }
 
-    /// Milliseconds from the start to each request.
+    /// Returns the time of each request, in milliseconds from the start.
     fn times(&self) -> Vec<u64> {
         self.requests.lock().unwrap().iter().map(|(seconds, _)| (seconds * 1000.0).round() as u64).collect()
     }

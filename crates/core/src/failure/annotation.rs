@@ -129,7 +129,7 @@ impl DeadLetter {
     }
 
     fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
+        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialize")
     }
 
     /// Returns the number of bytes that folded attributes add to the document.
@@ -157,7 +157,7 @@ impl DeadLetter {
 /// Builds the attributes of a final record: the producer's, and as much of the annotation as fits next to them and a
 /// body of `body_bytes`. The producer's attributes are never truncated or lost: if there are more than ten attributes
 /// in total, some of the producer's are folded into `DeadLetter`. If that does not fit, the annotation is shortened, if
-/// necessary to nothing. Without the document, our attributes are recognised only by name. If the producer already uses
+/// necessary to nothing. Without the document, our attributes are recognized only by name. If the producer already uses
 /// one of these names, the record is then not annotated, so that the producer's attribute is not mistaken for ours.
 #[must_use]
 pub fn annotate_attributes(producer: &Attributes, body_bytes: usize, annotation: &Annotation) -> Attributes {

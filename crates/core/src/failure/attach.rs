@@ -139,7 +139,7 @@ enum Droppable {
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
     /// Unnecessary in a verdict, since the decision has been made.
-    AnswerOfVerdict,
+    ClassificationOfVerdict,
     FailedAt,
     /// A plain message's id may be derived from this id.
     SourceMessageId,
@@ -151,7 +151,7 @@ enum Droppable {
 const DROP_ORDER: [Droppable; 6] = [
     Droppable::UnknownFunctionAndLastAttempt,
     Droppable::StageAndSourceQueue,
-    Droppable::AnswerOfVerdict,
+    Droppable::ClassificationOfVerdict,
     Droppable::FailedAt,
     Droppable::SourceMessageId,
     Droppable::FirstSentTime,
@@ -161,7 +161,7 @@ fn non_empty(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
-/// Attaches the document in every case, since the receiver would repeat the call without it.
+/// Always attaches the document, since the receiver would repeat the call without it.
 fn attach_document(
     wire: &Wire<'_>,
     producer: &Attributes,
@@ -255,11 +255,11 @@ impl<'a> Wire<'a> {
                 self.stage = None;
                 self.source_queue_arn = None;
             }
-            Droppable::AnswerOfVerdict if self.verdict.is_some() => {
+            Droppable::ClassificationOfVerdict if self.verdict.is_some() => {
                 self.kind = None;
                 self.retry_after_seconds = None;
             }
-            Droppable::AnswerOfVerdict => {}
+            Droppable::ClassificationOfVerdict => {}
             Droppable::FailedAt => self.failed_at = None,
             Droppable::SourceMessageId => self.source_message_id = None,
             Droppable::FirstSentTime => self.first_sent_time = None,

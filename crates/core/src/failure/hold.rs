@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use crate::message::outage::Outage;
 
-/// The hold of a message.
+/// A hold on a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
     pub reason: HoldReason,

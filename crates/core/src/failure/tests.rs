@@ -37,7 +37,7 @@ fn read_failure(text: &str) -> Option<FailureDocument> {
     Arrival::from_record(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
 }
 
-/// Attributes `a0`, `a1`… of one byte each.
+/// Returns attributes `a0`, `a1`… of one byte each.
 fn producer_attributes(count: usize) -> Attributes {
     (0..count).map(|index| (format!("a{index}"), Attribute::string("x"))).collect()
 }

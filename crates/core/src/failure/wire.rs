@@ -27,7 +27,7 @@ pub const FAILURE_BYTES_MAX: usize = 1024;
 /// Size limit of texts that we read: four times the limit of the documents that we write, for later versions.
 const DETAILS_BYTES_MAX: usize = 4 * FAILURE_BYTES_MAX;
 
-/// The members of a document; absent ones are not serialised.
+/// The members of a document; absent ones are not serialized.
 #[derive(Clone, Default, PartialEq, Serialize)]
 pub(super) struct Wire<'a> {
     #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
@@ -90,13 +90,14 @@ pub(super) enum WireTime {
 
 impl Wire<'_> {
     pub(super) fn to_json(&self) -> String {
-        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialise")
+        serde_json::to_string(self).expect("strings, numbers and maps with string keys always serialize")
     }
 }
 
 impl Wire<'static> {
     /// Parses a document; `None` if it is not one of ours. Illegal characters in texts are replaced when the texts are
-    /// truncated. The two ids must be legal, since every version writes only characters there that SQS accepts.
+    /// truncated. A document with an illegal character in one of its two ids is refused, since every version writes
+    /// only legal ids.
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];

@@ -169,7 +169,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for NameBytes<'a> {
 /// Refuses a body that is nested more deeply than [`NESTING_MAX`]. `serde_json` does not check this for values that it
 /// skips.
 pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
-    if opening_brackets(body) <= NESTING_MAX {
+    if count_opening_brackets(body) <= NESTING_MAX {
         return Ok(());
     }
     let mut depth = 0_usize;
@@ -188,7 +188,7 @@ pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
 
 /// Counts opening brackets, including those in strings. Even so, most small bodies stay below the limit. Each block is
 /// small enough for its count to fit in a byte, so that the compiler vectorizes the loop.
-fn opening_brackets(body: &str) -> usize {
+fn count_opening_brackets(body: &str) -> usize {
     let brackets_in_block =
         |block: &[u8]| block.iter().map(|byte| u8::from(matches!(byte, b'{' | b'['))).sum::<u8>();
     body.as_bytes().chunks(128).map(|block| usize::from(brackets_in_block(block))).sum()

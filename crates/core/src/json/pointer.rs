@@ -9,7 +9,7 @@ use crate::json::members::{NameAndValue, unchecked_members};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pointer(Vec<String>);
 
-/// The error for a string that is not such a pointer.
+/// The error for a string that is not a [`Pointer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error(
     "is not a JSON Pointer to a member, such as /detail/id: begin it with `/`, and in a name write `~` as ~0 and `/` as ~1"

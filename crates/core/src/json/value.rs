@@ -150,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slow_path_refuses_the_same_texts() {
+    fn slow_path_refuses_the_same_texts_as_the_fast_path() {
         for wrong in ["", "{", "{\"a\tb\":1}", "[1,]", "{\"\\ud800\":1}", "[\"\\ud800\"]", "1 2", "\u{c}1"] {
             assert!(parse_value(wrong).is_err(), "{wrong:?}");
             assert!(parse_value(&format!(" [\"\\u0024\",{wrong}]")).is_err(), "{wrong:?}");
@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_path_reads_the_same_values() {
+    fn slow_path_reads_the_same_values_as_the_fast_path() {
         for text in
             [r#" {"a" : [1e400, -0, {"b":1,"b":2}], "":{}, "e":[], "t":true} "#, "null", "\"x\"", " 1.50\n"]
         {

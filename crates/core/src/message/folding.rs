@@ -62,7 +62,7 @@ pub(crate) fn fold_attributes(attributes: &Attributes, taken: &[&str], places: u
     let mut foldable: Vec<_> =
         others.into_iter().filter(|(name, attribute)| is_certainly_accepted(name, attribute)).collect();
     foldable.sort_by_key(|(name, attribute)| (attribute.size(name), *name));
-    // Attributes with a taken name are folded in any case, so fewer of the others need to be.
+    // Attributes with a taken name are folded in any case, which leaves fewer of the others to fold.
     let more = attributes.len().saturating_sub(places).saturating_sub(collisions.len());
     let to_fold = collisions.into_iter().chain(foldable.get(..more)?.iter().copied());
     let mut kept = attributes.clone();
@@ -83,7 +83,7 @@ impl FoldedAttribute {
         Self { data_type: data_type.clone(), text, base64 }
     }
 
-    /// Returns `None` unless the attribute has exactly one value that can be decoded.
+    /// Restores the attribute; `None` unless it has exactly one value that can be decoded.
     fn to_attribute(&self) -> Option<Attribute> {
         let value = match (&self.text, &self.base64) {
             (Some(text), None) => AttributeValue::Text(text.clone()),

@@ -37,13 +37,13 @@ pub(crate) const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 pub const HISTORY_MAX: usize = 5;
 /// Size limit of `error_details` in `retry_history`.
 pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
-/// Limit on re-sends that spend no attempt. It also stops a handler that always snoozes: 100 snoozes of 900 s take 25
-/// hours.
+/// Limit on re-sends because of a snooze or a call that did not start in time. It stops a handler that always snoozes:
+/// 100 snoozes of 900 s take 25 hours.
 pub const SNOOZES_MAX: u32 = 100;
 /// The highest `redrive_generation`, which is also the limit in the message schema. The count saturates: a script that
 /// keeps sending the same message back must not produce an invalid body.
 pub const GENERATION_MAX: u32 = 100;
-/// The longest `hold_seconds_max`, plus a delay that started before its end.
+/// The longest `hold_seconds_max`, plus the longest hold, which may start just before that limit.
 pub const HELD_SECONDS_MAX: u32 = 1_209_600 + 900;
 /// The highest `outage_failures`.
 pub const OUTAGE_FAILURES_MAX: u32 = 65_535;
@@ -72,7 +72,7 @@ pub struct Metadata {
     pub first_sent_time: Option<Timestamp>,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Number of re-sends that spent no attempt.
+    /// Number of re-sends because of a snooze or a call that did not start in time.
     pub snooze_count: u32,
     /// Number of times the message was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
@@ -129,7 +129,7 @@ impl Metadata {
         self.redrive_count.checked_sub(self.redrive_count_at_answer).unwrap_or(self.redrive_count)
     }
 
-    /// Returns the number of failed calls of this message: `retry_attempt`, or the number of calls in `retry_history`
+    /// Returns the number of failed calls for this message: `retry_attempt`, or the number of calls in `retry_history`
     /// if it is greater (the history keeps the last five failures). A delivery without a call does not count.
     #[must_use]
     pub fn failed_calls(&self) -> u32 {
@@ -163,7 +163,7 @@ impl Metadata {
         }
     }
 
-    /// Returns the number of returns from the final DLQ, at most 100, or 0 if the member is absent.
+    /// Returns the generation: the number of returns from the final DLQ, at most 100, or 0 if the member is absent.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.redrive_generation.unwrap_or(0)
@@ -219,7 +219,7 @@ pub struct RetryMetadata {
     pub first_sent_time: Timestamp,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Number of re-sends that spent no attempt. Omitted if 0.
+    /// Number of re-sends because of a snooze or a call that did not start in time. Omitted if 0.
     pub snooze_count: u32,
     /// The message's generation, if it has one.
     pub redrive_generation: Option<u32>,

@@ -54,7 +54,8 @@ impl ReasonCode {
 }
 
 impl OpenVariants for DeadLetterReason {
-    /// Refuses free text, because the value becomes an `ErrorType`.
+    /// Returns true for a short text of capitals and underscores: the value becomes an `ErrorType`, so free text is
+    /// refused.
     fn admits_unknown(unknown: &str) -> bool {
         let is_plain = |byte| matches!(byte, b'A'..=b'Z' | b'_');
         (1..=CODE_BYTES_MAX).contains(&unknown.len()) && unknown.bytes().all(is_plain)

@@ -16,7 +16,7 @@ pub const DEAD_LETTER: &str = "DeadLetter";
 pub const REDRIVE: &str = "Redrive";
 /// Error type of a message that was not started before the deadline.
 pub const NOT_STARTED: &str = "NotStarted";
-/// Error type of a message that was not called because its target is down.
+/// Error type of a message that was held without a call because its target is down.
 pub const CIRCUIT_OPEN: &str = "CircuitOpen";
-/// Error type of a message that was not called because its target limits its calls.
+/// Error type of a message that was held without a call because its target limits its calls.
 pub const RATE_LIMITED: &str = "RateLimited";

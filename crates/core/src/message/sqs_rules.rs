@@ -89,7 +89,7 @@ pub(super) fn check_deduplication_id(id: &str) -> Result<(), NotSendable> {
 
 /// Returns the broken rule, if any. Both kinds of ids follow the same rules ("SendMessage", Amazon SQS API Reference).
 fn broken_id_rule(id: &str) -> Option<&'static str> {
-    let is_legal = |character: char| character.is_ascii_graphic() || is_letter_beyond_ascii(character);
+    let is_legal = |character: char| character.is_ascii_graphic() || is_non_ascii_letter(character);
     match id.chars().count() {
         0 => Some("is empty"),
         1..=ID_CHARACTERS_MAX if id.chars().all(is_legal) => None,
@@ -111,7 +111,7 @@ pub(super) fn check_text(text: &str, place: impl Fn() -> String) -> Result<(), N
 
 pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
     let is_legal = |character: char| {
-        character.is_ascii_alphanumeric() || "_-.".contains(character) || is_letter_beyond_ascii(character)
+        character.is_ascii_alphanumeric() || "_-.".contains(character) || is_non_ascii_letter(character)
     };
     let begins_with =
         |reserved: &str| name.get(..reserved.len()).is_some_and(|start| start.eq_ignore_ascii_case(reserved));
@@ -157,7 +157,7 @@ fn check_type(name: &str, data_type: &str) -> Result<ValueKind, NotSendable> {
     Ok(kind)
 }
 
-fn is_letter_beyond_ascii(character: char) -> bool {
+fn is_non_ascii_letter(character: char) -> bool {
     !character.is_ascii() && character.is_alphanumeric()
 }
 

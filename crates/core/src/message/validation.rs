@@ -64,7 +64,7 @@ const DIGITS_MEMBERS: [&str; 8] = [
     "redrive_count_at_answer",
 ];
 
-/// The alternative fix for an envelope whose id is not a UUID.
+/// An alternative fix for an envelope whose id is not a UUID.
 pub(crate) const ANY_ID: &str =
     ", or set ENVELOPE=optional and MESSAGE_ID_POINTER=/metadata/message_id, which accept any id";
 

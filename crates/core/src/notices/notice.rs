@@ -119,7 +119,7 @@ impl Notice {
             last_at: format_rfc3339(self.last_at),
             command: self.audit_command(),
         };
-        serde_json::to_string(&document).expect("strings and numbers always serialise")
+        serde_json::to_string(&document).expect("strings and numbers always serialize")
     }
 
     /// Returns the subject for people, of at most [`SUBJECT_CHARACTERS_MAX`] ASCII characters. The deployment's name is

@@ -25,7 +25,7 @@ pub struct CircuitBreaker {
     pub hold_max: Duration,
 }
 
-/// The choice of messages that share a circuit.
+/// The messages that share a circuit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum CircuitScope {
@@ -51,7 +51,7 @@ impl TryFrom<String> for CircuitScope {
     }
 }
 
-/// Accepts the usual attribute names. SQS also accepts non-ASCII letters.
+/// Returns true for the usual attribute names. SQS also accepts non-ASCII letters.
 fn is_name(text: &str) -> bool {
     (1..=256).contains(&text.len())
         && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte))

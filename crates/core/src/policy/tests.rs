@@ -9,7 +9,7 @@ fn parse(text: &str) -> Policy {
     Policy::from_json(text).unwrap()
 }
 
-/// The pointers of all invalid members, sorted.
+/// Returns the pointers of all invalid members, sorted.
 fn violation_pointers(text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Err(PolicyError::Refused(violations)) => {
@@ -244,7 +244,7 @@ fn duplicate_policy_member_is_refused() {
 }
 
 #[test]
-fn all_culprits_are_named_in_one_message() {
+fn all_invalid_members_are_named_in_one_message() {
     let error =
         Policy::from_json(r#"{"max_attempts":1001,"backoff":{"kind":"fixed","delay_seconds":901,"x":1}}"#);
     let text = error.unwrap_err().to_string();

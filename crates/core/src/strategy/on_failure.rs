@@ -1,4 +1,4 @@
-//! Each strategy's next step for messages that failed or were not called.
+//! Each strategy's next step for messages whose call failed or was not made.
 
 use crate::accepted::{AcceptedMessage, FailedMessage};
 use crate::decide::{QueueTimes, may_be_held};
@@ -77,7 +77,7 @@ pub struct Unsent {
     pub given_up: Vec<GivenUp>,
 }
 
-/// A message to give up, with the times of its record.
+/// A message to give up on, with the times of its record.
 #[derive(Debug)]
 #[must_use = "its record is received again unless the verdict is sent"]
 pub struct GivenUp {
@@ -133,28 +133,29 @@ impl<Q> OnFailure<Q> {
         self.rules().retries_made(accepted)
     }
 
-    /// Returns the number of failed calls of a message. A failing message with 0 earlier failures is evidence of an
+    /// Returns the number of failed calls for a message. A failing message with 0 earlier failures is evidence of an
     /// outage for the circuit breaker.
     #[must_use]
     pub fn failed_calls(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().failed_calls(accepted)
     }
 
-    /// Returns the total seconds for which the message was held. On an ordered queue, the time since the first receive,
+    /// Returns the total seconds for which the message was held; on an ordered queue, the time since the first receive,
     /// or since the first failed call that the environment remembers.
     #[must_use]
     pub fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         self.rules().held_seconds(accepted, now)
     }
 
-    /// Returns the number of earlier calls of the message, which limits its next hold. On an ordered queue, the number
-    /// of earlier receives: holds there grow with the time since the first receive.
+    /// Returns the number of earlier calls for the message, which limits its next hold; on an ordered queue, the number
+    /// of earlier receives, because holds there grow with the time since the first receive.
     #[must_use]
     pub fn calls_before(&self, accepted: &AcceptedMessage) -> u32 {
         self.rules().calls_before(accepted)
     }
 
-    /// True if the message is called in any state of the breaker because its holds or its age have reached their limit.
+    /// True if the call is made regardless of the breaker's state, because the message's holds or its age have reached
+    /// their limit.
     #[must_use]
     pub fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         self.rules().is_overdue(policy, accepted, now)
@@ -180,7 +181,7 @@ impl<Q> OnFailure<Q> {
         self.rules().ordering_group(accepted)
     }
 
-    /// Forgets the attempts of a message that was processed or given up. Has no effect if the queue or the message
+    /// Forgets the attempts of a message that was processed or given up on. Has no effect if the queue or the message
     /// counts them.
     pub fn forget_attempts(&self, sqs_message_id: &str) {
         self.rules().forget_attempts(sqs_message_id);
@@ -222,8 +223,8 @@ impl<Q> OnFailure<Q> {
         }
     }
 
-    /// Collects all that the strategy needs; `None` if anything is missing. Continues after a missing setting, so that
-    /// all of them are recorded.
+    /// Collects everything that the strategy needs; `None` if anything is missing. Continues after a missing setting,
+    /// so that all missing settings are recorded.
     pub fn from_wiring(strategy: Strategy, mut wiring: impl Wiring<Queue = Q>) -> Option<Self> {
         match strategy {
             Strategy::DelayedResend => DelayedResend::from_wiring(&mut wiring).map(Self::DelayedResend),

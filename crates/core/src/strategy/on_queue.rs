@@ -13,7 +13,7 @@ use crate::policy::Policy;
 
 /// A strategy whose failed messages remain on their queue.
 pub(super) trait StaysOnQueue: StrategyRules {
-    /// Returns the message's next visibility timeout, or the reason why it is given up.
+    /// Returns the message's next visibility timeout, or the reason for giving up on it.
     fn decide_message(
         &self,
         policy: &Policy,
@@ -27,7 +27,7 @@ pub(super) trait StaysOnQueue: StrategyRules {
     }
 }
 
-/// The messages of a batch to hide, and those to give up.
+/// The messages of a batch to hide, and those to give up on.
 #[derive(Debug)]
 pub(super) struct QueueDecisions {
     pub(super) hidings: Vec<Hiding>,
@@ -68,7 +68,7 @@ fn hide_message(
 ) -> Hiding {
     let FailedMessage { accepted, hand_off, error_type, .. } = message;
     let request_id = hand_off.delivery.request_id().filter(|_| error_type.is_some());
-    // A message that was not called has no event, since nothing has happened to it.
+    // A message whose call did not start has no event, since nothing has happened to it.
     let is_retry = spends_attempt || hand_off.classification.known_class() == FailureClass::Held;
     let confirmed = is_retry.then(|| Event::RetryScheduled {
         message_id: accepted.metadata().message_id_text.clone(),

@@ -45,7 +45,7 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
 fn needed_queues(_: u32) -> Vec<NeededQueue> {
     let mut queues = dead_letter_queues(RECEIVES);
     // A FIFO queue's DLQ must be a FIFO queue ("Amazon SQS dead-letter queues"), so the annotator reads this queue,
-    // too. It has no DLQ itself: that would have to be the final DLQ.
+    // too. The queue has no DLQ itself: that would have to be the final DLQ, which is a standard queue.
     let (role, name) = (Role::SourceDlq, "source-dlq.fifo");
     queues.push(NeededQueue { role, name, retention: RETENTION, redrive: None });
     let redrive = Some(RedriveEdge { to: Role::SourceDlq, receives: FIFO_RECEIVES });
@@ -75,9 +75,9 @@ pub struct Ordered<Q> {
     pub blocked: Option<Q>,
 }
 
-/// The messages of a batch to give up: some get a verdict, others remain on the queue and block their groups.
+/// The messages of a batch to give up on: some get a verdict, others remain on the queue and block their groups.
 #[derive(Debug, Default)]
-struct BatchEnds {
+struct SeparatedMessages {
     verdicts: Vec<GivenUp>,
     /// Notices, each with the time for which to hide its message.
     notices: Vec<(Outgoing, VisibilitySeconds)>,
@@ -102,10 +102,10 @@ impl<Q> Ordered<Q> {
         Ordered { source_queue, queue_times, attempts, blocked }
     }
 
-    /// If the policy requires it, separates out the messages that block their groups, except those whose retention is
+    /// Separates out the messages that block their groups, if the policy requires it, except those whose retention is
     /// over and those too large for a notice.
-    fn separate_blocked(&self, given_up: Vec<GivenUp>, now: Timestamp) -> BatchEnds {
-        let mut ends = BatchEnds::default();
+    fn separate_blocked(&self, given_up: Vec<GivenUp>, now: Timestamp) -> SeparatedMessages {
+        let mut ends = SeparatedMessages::default();
         for GivenUp { verdict, received } in given_up {
             let visibility = self.blocked.as_ref().and_then(|_| hiding_time(self.queue_times, received, now));
             let Some(visibility) = visibility else {
@@ -129,7 +129,7 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
         let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);
-        let BatchEnds { verdicts, notices } = self.separate_blocked(given_up, now);
+        let SeparatedMessages { verdicts, notices } = self.separate_blocked(given_up, now);
         let block = async {
             if let Some(blocked) = &self.blocked {
                 context.outbox.block_groups(blocked, &self.source_queue, notices).await;
@@ -166,7 +166,7 @@ impl<Q> StaysOnQueue for Ordered<Q> {
         decide_ordered(policy, message, attempts, self.queue_times, now)
     }
 
-    /// False for a message that was held or not called.
+    /// True unless the message was held or its call did not start.
     fn spends_attempt(&self, hand_off: &HandOff) -> bool {
         !matches!(hand_off.classification.known_class(), FailureClass::NotStarted | FailureClass::Held)
     }
@@ -177,12 +177,12 @@ impl<Q> StrategyRules for Ordered<Q> {
         self.attempts.retries_made(accepted.record())
     }
 
-    /// Always 0: during an outage, only the first message of each group is called, so every failure is evidence.
+    /// Returns 0: during an outage, only the first message of each group leads to a call, so every failure is evidence.
     fn failed_calls(&self, _: &AcceptedMessage) -> u32 {
         0
     }
 
-    /// Returns the time since the first failed call or the first receive. Its limit replaces the limit on holds.
+    /// Returns the time since the first failed call or the first receive. `hold_seconds_max` limits this time.
     fn held_seconds(&self, accepted: &AcceptedMessage, now: Timestamp) -> u32 {
         seconds_between(self.attempts.held_since(accepted.record(), now), now)
     }
@@ -220,11 +220,11 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
     u32::try_from(time_until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Returns the next visibility timeout of a message on an ordered queue. Pure. A message that was not called is given
-/// up only at the end of its retention.
+/// Returns the next visibility timeout of a message on an ordered queue. Pure. A message whose call was not made is
+/// given up on only at the end of its retention.
 ///
 /// # Errors
-/// The message is given up, with the reason.
+/// Returns the reason if the message is given up on.
 fn decide_ordered(
     policy: &Policy,
     failed: &FailedMessage,
@@ -238,7 +238,8 @@ fn decide_ordered(
         // Visible immediately: SQS delivers it once the messages before it are completed.
         FailureClass::NotStarted => Ok(VisibilitySeconds::ZERO),
         FailureClass::Held => {
-            // These limits do not apply to a message that was not called, since it must be called first.
+            // These limits do not apply to a message that was held without a call, since the target must be called for
+            // it first.
             if !error.was_not_called() {
                 check_holds(policy, seconds_between(attempts.since, now), true)?;
                 let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);

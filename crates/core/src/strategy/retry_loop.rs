@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{ASYNC_RETRY, Strategy, StrategyDefinition};
 
-/// A retry loop, as named by `--strategy`. The loops differ in the first caller of the target.
+/// A retry loop, as named by `--strategy`. The variants differ in the first caller of the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryLoop {
     /// The message-processor reads the source queue and calls the target; its strategy retries failed messages.

@@ -113,9 +113,9 @@ fn the_source_queue_retains_messages_for_a_week_and_the_others_for_two() {
 }
 
 /// Provides every queue and setting that a strategy may need.
-struct Everything;
+struct CompleteWiring;
 
-impl Wiring for Everything {
+impl Wiring for CompleteWiring {
     type Queue = Role;
 
     fn queue(&mut self, role: Role) -> Option<Role> {
@@ -135,7 +135,7 @@ impl Wiring for Everything {
 fn each_strategy_is_wired_to_its_queues() {
     for &strategy in Strategy::ALL {
         assert_eq!(
-            OnFailure::from_wiring(strategy, Everything).map(|wire_queues| wire_queues.strategy()),
+            OnFailure::from_wiring(strategy, CompleteWiring).map(|wire_queues| wire_queues.strategy()),
             Some(strategy)
         );
     }
@@ -144,7 +144,7 @@ fn each_strategy_is_wired_to_its_queues() {
 #[test]
 fn map_queues_converts_every_queue() {
     let wire_queues =
-        |strategy| OnFailure::from_wiring(strategy, Everything).unwrap().map_queues(Role::setting_name);
+        |strategy| OnFailure::from_wiring(strategy, CompleteWiring).unwrap().map_queues(Role::setting_name);
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let (OnFailure::DelayedResend(DelayedResend(redelivery)) | OnFailure::DirectResend(redelivery)) =
             wire_queues(strategy)

@@ -128,9 +128,9 @@ impl<Q> StrategyRules for Visibility<Q> {
 /// one allowed: its outcome is unknown, and a crash must not cause more calls than the policy allows.
 ///
 /// # Errors
-/// The message is given up, with the reason.
+/// Returns the reason if the message is given up on.
 fn check_call_allowed(policy: &Policy, metadata: &Metadata, receive_count: u32) -> Result<(), GiveUp> {
-    // The first receive was not a retry, and the call of this receive has not been made yet.
+    // The first receive was not a retry, and the call for this receive has not been made yet.
     match receive_count.checked_sub(2) {
         Some(made_before) => check_attempts(policy, metadata.max_attempts, made_before),
         None => Ok(()),

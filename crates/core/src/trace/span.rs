@@ -98,7 +98,7 @@ impl From<u32> for SpanValue<'_> {
     }
 }
 
-/// The properties shared by the spans of all of a handler's calls.
+/// The properties shared by the spans of a handler's calls.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CallSpan<'a> {
     pub name: Cow<'a, str>,

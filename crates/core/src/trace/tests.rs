@@ -9,7 +9,7 @@ const PARENT: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
 const XRAY: &str = "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0;Lineage=a87bd80c:0|68fd508a:5";
 const CLOUD_EVENT: &str = r#"{"specversion":"1.0","traceparent":"00-0000000000000000000000000000000a-000000000000000b-00","tracestate":"x=1"}"#;
 
-/// The context of a message with these attributes, this body, and this X-Ray header.
+/// Returns the context of a message with these attributes, this body, and this X-Ray header.
 fn read_context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<TraceContext> {
     let attributes =
         attributes.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect();

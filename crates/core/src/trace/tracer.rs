@@ -57,7 +57,7 @@ pub struct AttemptSpan {
 }
 
 impl AttemptSpan {
-    /// Links to the producer's span and to the last attempt, except to the parent.
+    /// Returns links to the producer's span and to the last attempt, except to the parent.
     #[must_use]
     pub fn links(&self) -> Vec<TraceLink> {
         let origins = [(self.producer, "producer"), (self.last, "last_attempt")];

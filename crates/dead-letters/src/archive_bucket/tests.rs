@@ -148,7 +148,7 @@ fn objects_that_are_not_dead_letters_are_reported_and_the_rest_is_read() {
     assert_eq!(skipped, expected.map(|(key, why)| SkippedObject { key, why: why.to_owned() }));
 }
 
-/// A bucket with one message's object in Glacier, and another's deleted after the listing.
+/// A bucket with one object in Glacier, and another that was deleted after the listing.
 #[derive(Clone, Default)]
 struct PartlyFrozenBucket(MemoryBucket);
 
@@ -174,7 +174,7 @@ impl ReadableStore for PartlyFrozenBucket {
 
 /// A single object under a lifecycle rule must not prevent all others from being read.
 #[test]
-fn objects_in_glacier_or_gone_are_skipped_and_the_rest_is_read() {
+fn archived_or_deleted_objects_are_skipped_and_the_rest_is_read() {
     let (clock, store) = (clock(), PartlyFrozenBucket::default());
     for number in 1..=3 {
         record_death(&clock, &store.0, DLQ, &format!("2026-11-27T00:00:0{number}Z"), number);

@@ -23,7 +23,7 @@ struct World {
 #[derive(Default)]
 struct MemoryBackup {
     bodies: Vec<String>,
-    /// The number of messages before it fails; `None` for any number.
+    /// The number of messages that it stores before it fails; `None` for no limit.
     capacity: Option<usize>,
 }
 

@@ -14,7 +14,7 @@ use uuid::Builder;
 
 use crate::{ArchivedMessage, LINE_BYTES_MAX};
 
-/// The reason why a line is not a dead letter, without any values of the line.
+/// The reason why a line is not a dead letter, without any values from the line.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub(crate) enum BadLine {
     #[error("it is not valid JSON at column {0}")]
@@ -84,7 +84,7 @@ pub(crate) fn virtual_now(line: &[u8]) -> Option<Timestamp> {
     parse_rfc3339(&virtual_now?)
 }
 
-/// Classifies a parse error. The library's own error messages would quote values of the line.
+/// Classifies a parse error. The library's own error messages would quote values from the line.
 fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     match serde_json::from_slice::<IgnoredAny>(line) {
         Err(syntax) if syntax.is_eof() => BadLine::Unfinished,
@@ -95,7 +95,7 @@ fn classify_error(line: &[u8], error: &serde_json::Error) -> BadLine {
     }
 }
 
-/// Returns true for several documents on one line, as after concatenating files without a final line break.
+/// Returns true if a line has several documents, for example after files without a final line break were concatenated.
 fn has_several_documents(line: &[u8]) -> bool {
     let mut documents = serde_json::Deserializer::from_slice(line).into_iter::<&RawValue>();
     let is_object = |document: Option<Result<&RawValue, _>>| {
@@ -141,7 +141,7 @@ impl LocalFinalRecord {
     /// Derives a substitute for the SQS message id, which this kind of line lacks. It is the same in every run,
     /// regardless of the line's position (RFC 9562, UUID version 8).
     fn derive_id(&self) -> String {
-        let record = serde_json::to_vec(self).expect("strings always serialise");
+        let record = serde_json::to_vec(self).expect("strings always serialize");
         let mut bytes = [0; 16];
         bytes.copy_from_slice(&Sha256::digest(record)[..16]);
         Builder::from_custom_bytes(bytes).into_uuid().to_string()

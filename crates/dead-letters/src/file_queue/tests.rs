@@ -203,7 +203,7 @@ fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
     });
 }
 
-/// An audit of an archive must not report complete coverage without them.
+/// An audit of an archive must not report complete coverage if objects are missing.
 #[test]
 fn objects_missing_from_a_file_count_as_unreadable() {
     let content = archive_line(&foreign_letter("x", 1)) + "no\n";

@@ -290,7 +290,7 @@ fn the_deepest_filter_does_not_overflow_the_stack() {
     }
 }
 
-/// Creates a filter with a time limit for heavy work on a busy machine.
+/// Creates a filter with a time limit that is sufficient even on a busy machine.
 fn patient_filter(filter: &str) -> Filter {
     Filter { time_limit: Duration::from_secs(120), ..Filter::new(filter).unwrap() }
 }
@@ -350,8 +350,8 @@ fn a_single_thread_judges_thousands_of_messages() {
     assert_eq!(picked.count(), 4994);
 }
 
-/// A stranger's four messages among many others must not end a redrive. The filter's abandoned threads end with this
-/// test's process.
+/// Four messages from a stranger, among many others, must not end a redrive. The filter's abandoned threads end with
+/// this test's process.
 #[test]
 fn an_endless_filter_is_stopped_after_four_messages_or_eight_threads() {
     if !is_alone() {
@@ -413,7 +413,8 @@ fn a_filter_output_larger_than_any_message_is_refused() {
     assert_eq!(large, Err("its output has more than 8 MiB".to_owned()));
 }
 
-/// If the panic ended the thread, one such message would take a second, and four of them would end the run.
+/// If the panic ended the thread, each message that causes one would take a second, and four in a row would end the
+/// run.
 #[test]
 fn a_jaq_panic_leaves_only_its_message_unjudged() {
     let filter = patient_filter(r#"if .far then 9223372036854775807 | strftime("%c") else true end"#);

@@ -184,8 +184,8 @@ fn collect_outputs(filter: &jaq_core::Filter<JustLut<Val>>, document: &str) -> R
         .collect()
 }
 
-/// Removes values from an error: jq's error messages quote values of the message, and only the text around them may be
-/// shown.
+/// Removes values from an error: jq's error messages quote values from the message, and only the text around them may
+/// be shown.
 fn redact_values(error: &str) -> String {
     if error.starts_with("cannot use ") {
         // The last word, the expected type, comes from jq and not from the message.

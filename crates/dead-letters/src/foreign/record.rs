@@ -124,7 +124,7 @@ pub(super) fn read_record(body: &str) -> Option<ForeignDeadLetter> {
         .or_else(|| document.kafka.map(|StrictObject(info)| info.into_topic_batch()))
         .or_else(|| read_source_batch(body));
     if let Some(StrictObject(pipe)) = document.context {
-        // A pipe only discards stream records.
+        // Pipes discard records only from streams.
         let batch = Some(batch?);
         let condition = Some(pipe.condition);
         return Some(ForeignDeadLetter {

@@ -223,7 +223,7 @@ fn a_subscribers_record_is_read_from_its_body_or_its_attributes() {
     assert_eq!((read.details().as_str(), read.attempts), ("s: THROTTLING: 1 event of b", None));
 }
 
-/// Some documented EventBridge attributes may be missing, and new ones may appear: the present ones are read.
+/// Some documented EventBridge attributes may be missing, and new ones may appear: those present are read.
 #[test]
 fn an_undelivered_event_is_read_with_any_subset_of_attributes() {
     for (name, missing, expected) in [

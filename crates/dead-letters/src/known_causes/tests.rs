@@ -142,15 +142,15 @@ proptest! {
         audits in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
         let mut known = KnownCauses::without_causes(QUEUE);
-        let (mut output_text, mut remembered) = (BTreeSet::new(), BTreeSet::new());
+        let (mut reported, mut remembered) = (BTreeSet::new(), BTreeSet::new());
         for (number, (causes, killed)) in audits.into_iter().enumerate() {
             let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
             for new in known.new_among(&groups) {
                 prop_assert!(!remembered.contains(&new.fingerprint), "reported a second time");
-                output_text.insert(new.fingerprint.clone());
+                reported.insert(new.fingerprint.clone());
             }
             for group in &groups {
-                prop_assert!(output_text.contains(&group.fingerprint), "never reported");
+                prop_assert!(reported.contains(&group.fingerprint), "never reported");
             }
             if !killed {
                 known.remember_groups(&groups, at_seconds(i64::try_from(number).unwrap()));

@@ -1,4 +1,4 @@
-//! Regardless of one message's body, the other messages of its queue can be picked.
+//! Tests that one message's body never prevents the other messages in its queue from being picked or edited.
 
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -53,7 +53,7 @@ fn any_body() -> impl Strategy<Value = String> {
     })
 }
 
-/// Returns ten messages, with another one with this body among them.
+/// Returns eleven messages, one of which has this body.
 fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
     let ten = (1..=10).map(|number| retried_record("NON_RETRYABLE_ERROR", "x", number));
     let mut queue: Vec<_> = ten.collect();

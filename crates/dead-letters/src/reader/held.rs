@@ -185,8 +185,8 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         }
     }
 
-    /// Takes as many due messages as one request can contain. A message that SQS cannot hide any longer becomes visible
-    /// and is received again.
+    /// Takes as many due messages as one request can contain. A message that cannot be extended becomes visible and is
+    /// received again.
     fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut batch = Vec::new();
         while batch.len() < MESSAGES_PER_REQUEST.into()
@@ -198,8 +198,9 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
                 continue;
             };
             received.due = None;
-            // The current timeout is too short for SQS or for the caller. Doubling the timeout halves the number of
-            // extensions. Each message doubles only its own timeout, so the timeout grows no further than needed.
+            // If this extension is late, SQS or the caller is too slow for the current timeout. Doubling the timeout
+            // halves the number of extensions. Each message doubles only its own timeout, so the timeout grows no
+            // further than needed.
             if now > due + LATE_AFTER {
                 self.visibility_timeout = self
                     .visibility_timeout

@@ -179,7 +179,7 @@ fn a_deleted_message_is_not_released() {
 
 #[test]
 fn unreadable_messages_are_counted_and_released() {
-    // Responses with only unreadable messages: the receiver continues.
+    // The receiver continues after responses that contain only unreadable messages.
     let world = world_with_bodies((0..100).map(|n| if n < 90 { GARBLED.to_owned() } else { n.to_string() }));
     let queue = GarbledBodies::wrap_queue(&world.queue);
     let (seen, coverage) = world.clock.block_on(async {

@@ -163,7 +163,7 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
 
 /// With any other identity, a purge would archive a final record under a second key.
 #[test]
-fn a_death_has_the_annotators_identity_or_else_the_one_of_sqs() {
+fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
     let died_at = parse_rfc3339("2026-07-25T17:20:05.000007Z").unwrap();
     let annotated_death = |members: &str| {
         let document = format!(

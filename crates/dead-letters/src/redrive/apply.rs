@@ -24,8 +24,8 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
         self.dry_run_after(None).await
     }
 
-    /// Reports the same as [`RedriveJob::dry_run`], but only the work that remains after the runs recorded in this
-    /// journal.
+    /// Reports the planned redrive like [`RedriveJob::dry_run`], but only the work that remains after the runs recorded
+    /// in this journal.
     ///
     /// # Errors
     /// The errors of [`RedriveJob::dry_run`].

@@ -273,7 +273,7 @@ impl RedriveJournal {
         }
         let mut lines = String::new();
         for entry in entries {
-            lines += &serde_json::to_string(entry).expect("strings and numbers always serialise");
+            lines += &serde_json::to_string(entry).expect("strings and numbers always serialize");
             lines.push('\n');
             // Applied before it is on disk, which is harmless: if the write fails, the run ends with that error.
             self.apply_entry(entry);
@@ -332,8 +332,8 @@ impl RedriveJournal {
         match entry {
             JournalEntry::Plan { .. } => {}
             JournalEntry::Run { .. } => {
-                // Intents without an outcome are from a killed run: each was sent between zero times and the limit per
-                // delivery. The count assumes the maximum.
+                // Intents without an outcome are from a killed run. Each message was sent at most as often as one
+                // delivery allows, and the count assumes that maximum.
                 for letter in self.letters.values_mut().filter(|letter| letter.step == LetterStep::Intended) {
                     letter.step = LetterStep::NotSent;
                     self.copies_not_reported += letter.add_possible_sends(MAX_AMBIGUOUS_SENDS);

@@ -27,7 +27,7 @@ use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 pub struct RedrivePlan {
     pub pick: Pick,
     pub edit: Option<BodyEdit>,
-    /// True to leave messages in the DLQ that the edit does not change.
+    /// True if messages that the edit does not change are left in the DLQ.
     pub edited_only: bool,
     /// True to give edited messages a new `message_id`.
     pub new_id: bool,
@@ -89,7 +89,7 @@ pub enum StayReason {
     NotJudged(String),
     #[error("would be dead-lettered again immediately: {0}")]
     NotAMessage(String),
-    /// The omitted parts, joined.
+    /// The omitted parts, separated by commas.
     #[error("its {0} was omitted from the archive: it cannot be sent again")]
     Omitted(String),
     #[error("parked: was sent back {0} times already (--max-generation)")]
@@ -236,9 +236,14 @@ impl RedrivePlan {
         is_marked_invalid || !is_readable
     }
 
+    /// Returns true if another program may have sent the message: redeliver has not changed it.
+    fn is_foreign(&self, record: &DeadLetterRecord) -> bool {
+        !self.from_deployment && record.is_untouched()
+    }
+
     /// Returns true if the message is sent back with unchanged attributes and trace header.
     fn sends_unchanged(&self, record: &DeadLetterRecord) -> bool {
-        self.schema.accepts_plain() && !self.from_deployment && record.is_untouched()
+        self.schema.accepts_plain() && self.is_foreign(record)
     }
 
     /// Returns true if this is another program's message that would be sent back unchanged with `--plain`.
@@ -247,8 +252,7 @@ impl RedrivePlan {
         let attributes = &record.message.attributes;
         self.edit.is_none()
             && !self.schema.accepts_plain()
-            && !self.from_deployment
-            && record.is_untouched()
+            && self.is_foreign(record)
             && matches!(
                 accepting.read_either(&record.message.body, attributes, record.first_id()),
                 Ok(Parsed::Plain(_))
@@ -358,8 +362,8 @@ struct ResentMessage {
     generation: u32,
 }
 
-/// Restores the producer's attributes. If `DeadLetter` did not fit into a final record, its other two attributes are
-/// removed by name.
+/// Restores the producer's attributes. If `DeadLetter` did not fit into a final record, the record's other two
+/// attributes are removed by name.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     let ProducersAttributes { attributes: mut producer, came_back } =
         producers_attributes(record.message.attributes.clone());

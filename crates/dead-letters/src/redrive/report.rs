@@ -49,7 +49,7 @@ pub struct RedriveReport {
     pub early_end: Option<EarlyEnd>,
     /// The messages that were, or would be, sent back, by error type.
     pub by_error_type: BTreeMap<String, u64>,
-    /// The subset of these messages that SQS itself moved to the DLQ, by the ARN of their source queue.
+    /// The messages in `by_error_type` that SQS itself moved to the DLQ, by the ARN of their source queue.
     pub by_source: BTreeMap<String, u64>,
     /// Examples of previous ids with their new ones.
     pub new_id_examples: Vec<(String, String)>,
@@ -59,7 +59,7 @@ pub struct RedriveReport {
     pub staying: BTreeMap<String, (u64, Vec<String>)>,
     /// Messages that this run sent and that are in the DLQ again, by the message's own id.
     pub came_back: BTreeSet<String>,
-    /// The causes of these new failures, at most 100.
+    /// The causes of the failures in `came_back`, at most 100.
     pub died_again: Vec<RepeatFailure>,
 }
 

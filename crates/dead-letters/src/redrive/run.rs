@@ -66,8 +66,8 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
     }
 
     pub(super) async fn run_to_end(mut self) -> Result<RedriveReport, DeadLetterError> {
-        // This run's own line comes first. Earlier intents without an outcome are from a killed run and may have been
-        // sent, so they count as possible copies from here on.
+        // This run's own entry is written first. Earlier intents without an outcome are from a killed run and may have
+        // been sent, so they count as possible copies from here on.
         let at = format_timestamp(self.redrive.clock.now());
         self.journal.write_entries(&[JournalEntry::Run { at }])?;
         // Counted before the first send, so that messages that are already delayed do not count as failures of the
@@ -121,14 +121,14 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
             }
             Phase::Wait(portion) => {
                 self.reappeared_before_send = 0;
-                self.report.early_end = watch::wait_for_hidden(self.redrive).await;
+                self.report.early_end = watch::wait_for_hidden_messages(self.redrive).await;
                 Phase::Send(portion)
             }
         };
         Ok(self.report.early_end.is_none().then_some(next))
     }
 
-    /// Sends and deletes in one pass. Further passes handle messages that were hidden or failed, as long as there is
+    /// Sends and deletes in one pass. Further passes handle messages that were hidden or failed, while there is
     /// progress.
     async fn send_portion(&mut self, portion: Portion) -> Result<Option<Phase>, DeadLetterError> {
         let (done_before, reappeared_before) = (self.report.done_count(), self.reappeared_before_send);
@@ -155,7 +155,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         self.report.coverage = Some(reader.finish().await);
         // A message's absence proves its deletion only after a complete pass.
         if matches!(outcome, Ok(PassEnd::AllSeen)) && self.report.is_covered() {
-            self.deletions.forget_gone(self.journal, self.redrive.can_come_back)?;
+            self.deletions.record_gone_as_deleted(self.journal, self.redrive.can_come_back)?;
         }
         outcome
     }

@@ -54,7 +54,7 @@ pub(crate) fn check_queue_type(is_fifo: bool, content: &Content) -> Result<(), E
     }
 }
 
-/// Checks for characters that SQS accepts: `#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF`.
+/// True if SQS accepts every character: `#x9 | #xA | #xD | #x20 to #xD7FF | #xE000 to #xFFFD | #x10000 to #x10FFFF`.
 fn is_text(text: &str) -> bool {
     text.chars().all(|character| match u32::from(character) {
         0x9 | 0xA | 0xD => true,

@@ -106,7 +106,7 @@ fn two_concurrent_runs_are_rejected() {
 }
 
 #[test]
-fn a_run_that_was_dropped_frees_the_clock() {
+fn a_dropped_run_releases_the_clock() {
     let clock = clock();
     let hold = clock.hold_time();
     let mut abandoned = Box::pin(clock.run(pending::<()>()));
@@ -116,9 +116,9 @@ fn a_run_that_was_dropped_frees_the_clock() {
 }
 
 /// Creates a one-shot channel, which stands in for a socket.
-fn one_shot_channel() -> (Answer, impl Future<Output = u32>) {
+fn one_shot_channel() -> (OneShotSender, impl Future<Output = u32>) {
     let slot: Arc<Mutex<(Option<u32>, Option<Waker>)>> = Arc::default();
-    let sender = Answer(Arc::clone(&slot));
+    let sender = OneShotSender(Arc::clone(&slot));
     let receiver = poll_fn(move |context| {
         let mut slot = slot.lock().unwrap();
         slot.1 = Some(context.waker().clone());
@@ -127,9 +127,9 @@ fn one_shot_channel() -> (Answer, impl Future<Output = u32>) {
     (sender, receiver)
 }
 
-struct Answer(Arc<Mutex<(Option<u32>, Option<Waker>)>>);
+struct OneShotSender(Arc<Mutex<(Option<u32>, Option<Waker>)>>);
 
-impl Answer {
+impl OneShotSender {
     fn wake_with(self, value: u32) {
         let mut slot = self.0.lock().unwrap();
         slot.0 = Some(value);

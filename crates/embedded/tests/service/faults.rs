@@ -38,7 +38,7 @@ fn a_request_fails_by_its_number_with_all_its_entries() {
 }
 
 #[test]
-fn single_entries_fail_while_the_others_are_done() {
+fn single_entries_fail_while_the_others_succeed() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -67,7 +67,7 @@ fn single_entries_fail_while_the_others_are_done() {
 }
 
 #[test]
-fn a_request_with_a_lost_answer_took_effect_and_a_lost_request_did_not() {
+fn a_lost_response_takes_effect_and_a_lost_request_does_not() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -99,7 +99,7 @@ fn a_request_with_a_lost_answer_took_effect_and_a_lost_request_did_not() {
 }
 
 #[test]
-fn chances_come_from_the_seed_and_rules_can_be_bound_to_a_queue() {
+fn random_faults_depend_on_the_seed_and_rules_can_be_limited_to_a_queue() {
     let (clock, sqs) = service();
     let run = |seed: u64| {
         clock.block_on(async {

@@ -1,4 +1,5 @@
-//! FIFO queues: the order in a group, compared with a naive model, and behaviour that is visible only in virtual time.
+//! FIFO queues: the order within a group, compared with a naive model, and behavior that is visible only in virtual
+//! time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -108,10 +109,10 @@ impl Model {
 }
 
 fn ordered(body: &str, group: &str) -> OutgoingMessage {
-    once(body, group, body)
+    deduplicated_message(body, group, body)
 }
 
-fn once(body: &str, group: &str, deduplication_id: &str) -> OutgoingMessage {
+fn deduplicated_message(body: &str, group: &str, deduplication_id: &str) -> OutgoingMessage {
     OutgoingMessage::new(Content {
         body: body.to_owned(),
         message_group_id: Some(group.to_owned()),
@@ -189,7 +190,7 @@ proptest! {
 }
 
 #[test]
-fn a_receive_returns_as_many_of_one_group_as_possible_before_others() {
+fn a_receive_returns_as_many_messages_of_one_group_as_possible() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;
@@ -228,14 +229,14 @@ fn a_repeated_send_is_confirmed_and_not_added_for_five_minutes() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = fifo(&sqs).await;
-        let first = send(&queue, &[once("first", "a", "id")]).await;
+        let first = send(&queue, &[deduplicated_message("first", "a", "id")]).await;
         let handle = receive(&queue, 0).await[0].receipt_handle.clone();
         assert_eq!(queue.delete_batch(&[handle]).await, [Ok(())]);
         clock.sleep(Duration::from_millis(299_999)).await;
-        assert_eq!(send(&queue, &[once("again", "b", "id")]).await, first);
+        assert_eq!(send(&queue, &[deduplicated_message("again", "b", "id")]).await, first);
         assert_eq!(queue.depth().await.unwrap().total(), 0);
         clock.sleep(Duration::from_millis(1)).await;
-        assert_ne!(send(&queue, &[once("later", "b", "id")]).await, first);
+        assert_ne!(send(&queue, &[deduplicated_message("later", "b", "id")]).await, first);
         assert_eq!(bodies(&receive(&queue, 0).await), ["later"]);
     });
 }

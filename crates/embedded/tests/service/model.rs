@@ -1,4 +1,4 @@
-//! No message is lost: after any sequence of requests, every message is where a naive model expects it.
+//! Checks that no message is lost: after any sequence of requests, every message is where a naive model expects it.
 
 use std::time::Duration;
 

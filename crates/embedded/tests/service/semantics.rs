@@ -1,4 +1,4 @@
-//! Behaviour that is visible only in virtual time or inside the service. The conformance suite covers the behaviour
+//! Behavior that is visible only in virtual time or inside the service. The conformance suite covers the behavior
 //! that every SQS must have.
 
 use std::time::Duration;
@@ -19,7 +19,7 @@ fn sender_fault(code: &str) -> EntryError {
 }
 
 #[test]
-fn a_delayed_message_is_visible_at_its_second_and_not_before() {
+fn a_delayed_message_becomes_visible_exactly_when_its_delay_ends() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -34,7 +34,7 @@ fn a_delayed_message_is_visible_at_its_second_and_not_before() {
 }
 
 #[test]
-fn a_long_poll_wakes_at_an_arrival_a_due_message_or_its_end() {
+fn a_long_poll_ends_at_an_arrival_a_due_message_or_its_timeout() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let visibility = seconds(7);
@@ -106,7 +106,7 @@ fn a_long_poll_on_the_dead_letter_queue_wakes_when_a_redrive_fills_it() {
 }
 
 #[test]
-fn a_redrive_keeps_all_but_the_queue_and_names_its_source() {
+fn a_redrive_changes_only_the_queue_and_records_the_source() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let _discarded = sqs.take_changes();
@@ -245,7 +245,7 @@ fn receipt_handles_belong_to_their_queue() {
 }
 
 #[test]
-fn queues_are_created_once_found_by_arn_and_gone_when_deleted() {
+fn queues_can_be_created_found_by_arn_and_deleted() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let settings = QueueSettings::default();

@@ -54,7 +54,7 @@ pub(crate) async fn with_dlq(
     (queue, dlq)
 }
 
-/// The changes to the messages of a queue.
+/// Counts of the changes to a queue's messages.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Totals {
     pub(crate) sent: u64,

@@ -22,7 +22,7 @@ fn delays(setup: &Setup) -> Vec<u16> {
 }
 
 #[test]
-fn held_messages_return_when_due_without_a_log_line_each() {
+fn held_messages_return_when_due_without_separate_log_lines() {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![held_for(0, 1), held_for(1, 250), held_for(2, 900)]), [""; 0]);
     assert_eq!(delays(&setup), [1, 250, 900]);

@@ -132,7 +132,7 @@ fn a_message_with_little_room_hops_with_its_due_time_and_error_kind() {
 }
 
 #[test]
-fn a_hop_that_is_not_confirmed_leaves_the_message_where_it_is() {
+fn an_unconfirmed_hop_leaves_the_message_in_place() {
     let setup = Setup::with_policy(HOURS);
     setup.world.fail_sends(
         &setup.intermediate,

@@ -8,7 +8,7 @@ use redeliver_core::ports::Queue as _;
 use super::*;
 
 #[tokio::test]
-async fn a_setting_that_was_read_is_not_forgotten() {
+async fn all_settings_are_applied() {
     let url = |name: &str| format!("https://sqs.eu-central-1.amazonaws.com/000000000000/{name}");
     let settings = FailedMessageProcessorSettings {
         source_queue_url: url("source"),
@@ -22,7 +22,7 @@ async fn a_setting_that_was_read_is_not_forgotten() {
     let function = FailedMessageProcessor::on_aws(settings, &sdk_config().await, FunctionWorld::new().seen);
     assert_eq!(function.annotation_queue.url(), url("annotation"));
     assert_eq!(function.policy.max_attempts, 7);
-    // Otherwise, a re-send would turn a producer's claims about holds into trusted ones.
+    // Without `resenders`, a re-send would turn a producer's claims about holds into trusted ones.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
     assert!(function.schema.read_message("no envelope", &Attributes::new(), &nth_id(1)).is_ok());
 }

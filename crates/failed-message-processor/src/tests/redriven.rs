@@ -1,4 +1,5 @@
-//! Messages moved by SQS: no function wrote their reason, and their members are from the producer.
+//! Messages moved by SQS. No function wrote their reason, and the producer may have forged their attributes and
+//! metadata.
 
 use super::*;
 

@@ -10,9 +10,9 @@ const VISIBILITY: i64 = 180;
 const TIMEOUT: i64 = 30;
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns the number of re-sends of one message that an event source mapping delivers until it is done. SQS does not
-/// respond for the first `silence` seconds.
-fn resends(silence: i64) -> usize {
+/// Returns the number of times that one message is re-sent while an event source mapping delivers it until it is done.
+/// SQS does not respond for the first `silence` seconds.
+fn count_resends(silence: i64) -> usize {
     let world = FunctionWorld::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();
     let settings = QueueSettings { visibility, ..QueueSettings::default() };
@@ -53,7 +53,7 @@ fn silence_causes_two_copies_per_receive_and_one_at_its_end() {
     // docs/guarantees.md: 2 × (⌊(S + T) ÷ V⌋ + 1) + 1.
     let bound = |silence| 2 * ((silence + TIMEOUT) / VISIBILITY + 1) + 1;
     for (silence, expected) in [(60, 3), (600, 9), (3610, 43)] {
-        assert_eq!(resends(silence), expected, "{silence} s");
+        assert_eq!(count_resends(silence), expected, "{silence} s");
         assert_eq!(usize::try_from(bound(silence)).unwrap(), expected, "{silence} s");
     }
 }

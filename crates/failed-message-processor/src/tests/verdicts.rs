@@ -37,7 +37,7 @@ fn the_last_retry_is_followed_by_a_verdict_with_the_number_of_retries() {
 }
 
 #[test]
-fn attempts_never_exceed_the_policy() {
+fn attempts_never_exceed_the_policys_maximum() {
     for (policy, attempt) in
         [(r#"{"max_attempts":0}"#, 0), (r#"{"max_attempts":2}"#, 2), (r#"{"max_attempts":2}"#, 1000)]
     {

@@ -8,7 +8,8 @@ use redeliver_embedded::{BucketRequest, FaultScope, FaultTrigger, Injection, Mem
 
 use super::*;
 
-type Keeper = FinalDlqAnnotator<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder, MemoryBucket>;
+type ArchivingAnnotator =
+    FinalDlqAnnotator<SpyQueue, redeliver_embedded::VirtualClock, EventRecorder, MemoryBucket>;
 
 pub(super) fn archive(store: MemoryBucket) -> Archive<MemoryBucket> {
     let layout = ArchiveLayout { prefix: Prefix::default(), deployment: "final-dlq".to_owned() };
@@ -16,7 +17,7 @@ pub(super) fn archive(store: MemoryBucket) -> Archive<MemoryBucket> {
 }
 
 impl Setup {
-    fn keeper(&self, bucket: &MemoryBucket) -> Keeper {
+    fn archiving_annotator(&self, bucket: &MemoryBucket) -> ArchivingAnnotator {
         FinalDlqAnnotator {
             final_dlq: self.final_dlq.clone(),
             archive: Some(archive(bucket.clone())),
@@ -27,7 +28,7 @@ impl Setup {
     }
 
     fn keep(&self, bucket: &MemoryBucket, records: Vec<ReceivedMessage>) -> Vec<String> {
-        self.world.invoke_function(&self.keeper(bucket), records, Duration::from_secs(30))
+        self.world.invoke_function(&self.archiving_annotator(bucket), records, Duration::from_secs(30))
     }
 
     fn not_archived(&self) -> Vec<(String, String)> {
@@ -161,9 +162,9 @@ fn a_moved_message_is_archived_by_its_own_time() {
 #[test]
 fn omitted_values_are_in_the_queue_and_not_in_the_archive() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    let mut keeper = setup.keeper(&bucket);
-    keeper.archive.as_mut().unwrap().omit = Omit::parse("/data/é").unwrap();
-    assert_eq!(setup.world.invoke_function(&keeper, vec![died(1)], Duration::from_secs(30)), [""; 0]);
+    let mut annotator = setup.archiving_annotator(&bucket);
+    annotator.archive.as_mut().unwrap().omit = Omit::parse("/data/é").unwrap();
+    assert_eq!(setup.world.invoke_function(&annotator, vec![died(1)], Duration::from_secs(30)), [""; 0]);
     assert_eq!(setup.final_dlq.only_sent().body, spent(1));
     let line = line(&bucket.objects()[&key(1)]);
     assert_eq!(line.body, spent(1).replace("1e400", "\"omitted\""));

@@ -68,7 +68,7 @@ fn an_ambiguous_send_is_repeated_once_and_then_reported() {
 }
 
 #[test]
-fn a_lost_answer_makes_a_copy_and_nothing_is_reported() {
+fn a_lost_response_creates_a_copy_and_reports_no_failure() {
     let setup = Setup::new();
     setup.world.fail_sends(
         &setup.final_dlq,

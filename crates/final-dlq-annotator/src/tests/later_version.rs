@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_later_versions_verdict_is_honoured() {
+fn a_later_versions_verdict_is_honored() {
     let says = json!({
         "stage": "circuit-breaker",
         "kind": "held",

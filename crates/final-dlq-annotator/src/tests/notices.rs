@@ -17,7 +17,7 @@ const HOUR: u64 = 3600;
 struct Topic {
     published: Arc<Mutex<Vec<Notice>>>,
     fails: Arc<Mutex<Option<Fails>>>,
-    /// The duration of each notice.
+    /// The clock, and the time that each request takes.
     takes: Option<(VirtualClock, Duration)>,
 }
 
@@ -230,7 +230,8 @@ fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
     assert_eq!(setup.final_dlq.sent_contents().len(), 3);
 }
 
-/// Otherwise, Lambda would cut off the invocation, and its confirmed records would be received again as copies.
+/// If no time were left, Lambda would cut off the invocation, and its confirmed records would be received again as
+/// copies.
 #[test]
 fn a_topic_that_hangs_leaves_time_for_the_answer() {
     let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));

@@ -6,8 +6,8 @@ use redeliver_core::archive::{Omit, Prefix};
 
 use super::*;
 
-/// Otherwise, payloads would be sent to anyone who registers the name of a deleted bucket, or would contain values that
-/// must not be stored.
+/// If these settings were ignored, payloads would be sent to anyone who registers the name of a deleted bucket, or the
+/// archive would contain values that must not be stored.
 #[test]
 fn an_archive_has_the_configured_bucket_owner_prefix_and_omitted_pointers() {
     let setup = Setup::new();

@@ -68,7 +68,7 @@ fn a_record_names_the_version_of_the_function_that_failed() {
     );
 }
 
-/// It is in the record and in the log line, so that the call's logs can be found from both.
+/// The location is in the record and in the log line, so that the call's logs can be found from both.
 #[test]
 fn a_record_has_the_log_location_of_its_last_call() {
     let reason = "RETRY_ATTEMPT_EXCEEDED";
@@ -87,7 +87,7 @@ fn a_record_has_the_log_location_of_its_last_call() {
     }
 }
 
-/// Without the member, the sender is unknown, and only the message's own value exists.
+/// Without the member `from_producer`, the sender is unknown, and the message's own value is the only one.
 #[test]
 fn a_final_record_omits_a_producers_forged_holds() {
     let body = nth_body(1).replacen('}', r#","held_seconds":86400}"#, 1);
@@ -100,14 +100,14 @@ fn a_final_record_omits_a_producers_forged_holds() {
 }
 
 #[test]
-fn a_permanent_failure_is_its_error() {
+fn a_permanent_failure_is_explained_by_its_error() {
     let reason = "NON_RETRYABLE_ERROR";
     let failure = failure(reason, json!({ "kind": "permanent" }));
     assert_record(reason, &failure, "HttpStatus.503: HTTP 503", &dead_letter(reason, json!({})));
 }
 
 #[test]
-fn an_expired_message_names_the_retry_that_would_be_too_late() {
+fn a_record_of_an_expired_message_names_the_retry_that_would_be_too_late() {
     let reason = "MESSAGE_EXPIRED";
     let explanation = "The next retry, at A, would be too late: max_age_seconds ends at B";
     let failure = failure(reason, json!({ "explanation": explanation }));
@@ -116,7 +116,7 @@ fn an_expired_message_names_the_retry_that_would_be_too_late() {
 }
 
 #[test]
-fn a_too_large_message_has_that_reason() {
+fn a_too_large_message_is_recorded_with_its_reason() {
     let reason = "MESSAGE_TOO_LARGE";
     let explanation = "With its retry metadata, the message is 1048577 bytes long; the SQS limit is 1048576";
     let failure = failure(reason, json!({ "explanation": explanation }));
@@ -125,7 +125,7 @@ fn a_too_large_message_has_that_reason() {
 }
 
 #[test]
-fn an_invalid_message_names_its_flaw_without_its_body() {
+fn a_record_of_an_invalid_message_names_its_flaw_without_the_body() {
     for (reason, stage, body, details) in [
         ("INVALID_MESSAGE_FORMAT", "message-processor", "canary", "not JSON: at line 1"),
         ("INVALID_MESSAGE_SCHEMA", "message-processor", "{}", "/metadata: is missing"),

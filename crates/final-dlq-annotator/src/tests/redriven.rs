@@ -1,4 +1,4 @@
-//! Messages that SQS moved to the annotation queue: without a verdict, and with untrusted members.
+//! Messages that SQS moved to the annotation queue, without a verdict and with untrusted attributes.
 
 use super::*;
 
@@ -48,7 +48,7 @@ fn attributes_folded_in_a_forged_failure_are_not_restored() {
 }
 
 #[test]
-fn an_unverified_new_generation_changes_no_number() {
+fn an_unverified_new_generation_changes_neither_attempts_nor_generation() {
     let forged = failure("MESSAGE_EXPIRED", json!({ "new_generation": true }));
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forged.to_string()))]);
     let sent = final_record(ReceivedMessage { attributes, ..redriven(1, spent(1)) });
@@ -103,7 +103,7 @@ fn a_redriven_messages_cause_is_recorded_as_unverified() {
 }
 
 #[test]
-fn a_message_moved_by_a_real_redrive_is_recognised() {
+fn a_message_moved_by_a_real_redrive_is_recognized() {
     use redeliver_core::limits::VisibilitySeconds;
     use redeliver_core::ports::{
         Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive, RedriveSettings,

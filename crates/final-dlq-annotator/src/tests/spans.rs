@@ -57,7 +57,7 @@ fn without_a_verdict_a_dead_letter_has_the_attempt_of_its_metadata() {
 }
 
 #[test]
-fn a_message_that_was_never_called_has_the_producers_trace() {
+fn a_dead_letter_without_a_call_has_the_producers_trace() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(false);
     let invalid = failure("INVALID_MESSAGE_SCHEMA", json!({ "kind": null, "stage": "message-processor" }));
@@ -86,7 +86,7 @@ fn a_dead_letter_of_an_unsampled_attempt_has_its_trace_but_no_span() {
 }
 
 #[test]
-fn the_attempt_of_the_verdict_counts_before_that_of_the_metadata() {
+fn the_attempt_in_the_verdict_takes_precedence_over_that_in_the_metadata() {
     let setup = Setup::new();
     let verdict = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "last_attempt_traceparent": ATTEMPT }));
     let body = spent(1).replace(

@@ -11,7 +11,7 @@ fn is_multiple(value: &str, divisor: &str) -> bool {
 }
 
 /// Formats `mantissa * 10^-places` in one of JSON's notations.
-fn written(mantissa: i64, places: u8, notation: u8) -> String {
+fn format_number(mantissa: i64, places: u8, notation: u8) -> String {
     let sign = if mantissa < 0 { "-" } else { "" };
     let places = usize::from(places);
     match notation {
@@ -39,8 +39,8 @@ proptest! {
     ) {
         let scaled = |mantissa: i64, places: u8| i128::from(mantissa) * 10_i128.pow(u32::from(9 - places));
         let (a, b) = (scaled(left, places.0), scaled(right, places.1));
-        let left = number(&written(left, places.0, notations.0));
-        let right = number(&written(right, places.1, notations.1));
+        let left = number(&format_number(left, places.0, notations.0));
+        let right = number(&format_number(right, places.1, notations.1));
         let (left, divisor, right) = (Decimal::from_number(&left), Divisor::from_number(&right), Decimal::from_number(&right));
         prop_assert_eq!(left.cmp(&right), a.cmp(&b));
         prop_assert_eq!(left == right, a == b);
@@ -72,7 +72,7 @@ fn numbers_of_any_length_and_exponent_are_exact() {
     assert!(is_multiple(&"7".repeat(10_000), "7") && !is_multiple(&format!("{}8", "7".repeat(10_000)), "7"));
     let most = "9".repeat(37);
     assert!(is_multiple(&format!("{most}{most}"), &most) && !is_multiple(&format!("{most}1"), &most));
-    // A multiple of 2^122 needs all of the 122 zeros.
+    // A multiple of 2^122 needs all 122 zeros.
     let power = (1_u128 << 122).to_string();
     assert!(is_multiple("1e122", &power) && is_multiple("1e9999", &power) && !is_multiple("1e121", &power));
     assert!(Divisor::from_number(&number(&"9".repeat(38))).is_none());

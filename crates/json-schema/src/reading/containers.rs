@@ -29,7 +29,7 @@ impl<'a> Object<'a, ValidatedJson> for MembersView<'a> {
     }
 }
 
-/// Ends early once the budget for violations is spent.
+/// An iterator over members that ends early once the budget for violations is spent.
 pub(crate) struct MembersIter<'a> {
     members: serde_json::map::Iter<'a>,
     object: InstanceView<'a>,
@@ -66,7 +66,7 @@ impl<'a> Array<'a, ValidatedJson> for ItemsView<'a> {
     }
 }
 
-/// Ends early once the budget for violations is spent.
+/// An iterator over items that ends early once the budget for violations is spent.
 pub(crate) struct ItemsIter<'a> {
     items: std::slice::Iter<'a, Value>,
     array: InstanceView<'a>,

@@ -114,7 +114,7 @@ fn exclusive_limits_of_older_drafts_are_supported() {
     }
 }
 
-/// Otherwise, a valid message would be given up.
+/// If such items counted as equal, a valid message would be given up.
 #[test]
 fn different_items_with_json_syntax_in_their_strings_are_unique() {
     let schema = json!({"uniqueItems": true});

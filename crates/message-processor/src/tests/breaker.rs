@@ -121,9 +121,9 @@ fn with_metadata(n: usize, members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n))
 }
 
-/// Otherwise, each outage would cost ten messages an attempt in each environment.
+/// If these calls spent attempts, each outage would cost ten messages an attempt in each environment.
 #[test]
-fn calls_that_open_the_circuit_are_held_and_spend_no_attempt() {
+fn messages_whose_calls_open_the_circuit_are_held_and_spend_no_attempt() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = outage(Setup { strategy, max_concurrency: 1, ..Setup::new() });
         assert_eq!(setup.process(records(0..12), 30), [""; 0]);
@@ -247,7 +247,7 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
             error_type: error_type(),
             probe_in_seconds: in_seconds(1.5 * 0.834),
         },
-        // Includes the messages that were called.
+        // Includes the messages for which the target was called.
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         Event::Held { messages: 10, open_seconds: 0.0, longest_hold_seconds: 0 },
         // Three quarters of the outage's age, times a random factor from three quarters to one.
@@ -300,7 +300,7 @@ fn a_probe_cut_off_at_the_deadline_fails_and_holds_the_others() {
     assert_eq!(failed.collect::<Vec<_>>(), ["Timeout"]);
 }
 
-/// Otherwise, they would be received again immediately, while the target is still down.
+/// If the waiting messages were not held, they would be received again immediately, while the target is still down.
 #[test]
 fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     let setup = (0..10).fold(Setup::new(), |setup, n| setup.on(n, Step::Hang));
@@ -316,7 +316,7 @@ fn cut_off_calls_open_the_circuit_and_waiting_messages_are_held() {
     );
 }
 
-/// Otherwise, one slow call would hold the messages of the next batches.
+/// If unstarted messages counted, one slow call would cause the messages of the next batches to be held.
 #[test]
 fn messages_not_started_by_the_deadline_do_not_indicate_an_outage() {
     let setup = Setup { max_concurrency: 1, ..Setup::new() }.on(0, Step::Hang);
@@ -356,14 +356,14 @@ fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
 }
 
 #[test]
-fn a_message_at_its_hold_limit_is_called() {
+fn the_target_is_called_for_a_message_at_its_hold_limit() {
     let setup = open();
     setup.process(vec![held(20, 86_399, 700), held(21, 86_400, 700)], 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(21)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
 
-/// Otherwise, its retries would never end.
+/// If the call spent no attempt, the message's retries would never end.
 #[test]
 fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
     let setup = open().on(20, Step::Hang);
@@ -404,7 +404,7 @@ fn a_handlers_unavailable_error_opens_the_circuit() {
 }
 
 #[test]
-fn hidden_messages_are_not_called_but_their_receive_is_an_attempt() {
+fn no_call_is_made_for_hidden_messages_but_their_receive_is_an_attempt() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     setup.process(ten_records(), 30);
@@ -421,7 +421,7 @@ fn hidden_messages_are_not_called_but_their_receive_is_an_attempt() {
 }
 
 /// Processes two batches concurrently, as `redeliver work` does.
-fn two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMessage>) {
+fn process_two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMessage>) {
     let processor = setup.processor();
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
     let both = async {
@@ -436,7 +436,7 @@ fn two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<ReceivedMess
 #[test]
 fn batches_of_one_process_share_the_circuit() {
     let setup = outage(Setup { max_concurrency: 1, ..Setup::new() });
-    two_batches(&setup, records(0..6), records(6..12));
+    process_two_batches(&setup, records(0..6), records(6..12));
     assert_eq!(setup.handler.calls().len(), 10);
     // The first six messages had already been handed off.
     assert_eq!((count(&setup, FAILED), count(&setup, CALLED), count(&setup, NOT_CALLED)), (6, 4, 2));
@@ -445,7 +445,7 @@ fn batches_of_one_process_share_the_circuit() {
 #[test]
 fn a_batch_waits_for_another_batchs_probe() {
     let setup = Setup::new().on(0, Step::Take(2));
-    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700)]);
+    process_two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 2);
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::seconds(2));
     // The waiting batch checks every 100 ms from its start.
@@ -462,13 +462,13 @@ fn a_batch_waits_for_another_batchs_probe() {
     assert_eq!(setup.handler.calls().len(), 2);
     assert_eq!(clock.now() - start_time(), chrono::TimeDelta::milliseconds(2050));
     let setup = Setup::new().on(0, Step::Hang);
-    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
+    process_two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(kinds(&setup).len(), 3);
     // It also waits during one of its own calls that bypasses the breaker, since that call's message is at its hold
     // limit.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
-    two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
+    process_two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 3);
     assert_eq!(
         setup.world.clock.now() - start_time(),

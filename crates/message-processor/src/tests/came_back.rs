@@ -133,7 +133,8 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
     assert_eq!(strip_own_attributes(&sent.attributes).len(), 9);
 }
 
-/// The annotator reads a body that only violates a data schema; otherwise its generation would restart each time.
+/// The annotator reads a body that only violates a data schema. If the verdict lacked the count, the generation of such
+/// a message would restart each time.
 #[test]
 fn an_invalid_redriven_message_continues_its_final_records_count() {
     let setup = Setup::new();

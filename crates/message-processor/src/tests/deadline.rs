@@ -70,13 +70,13 @@ fn a_call_ending_at_the_cutoff_is_done_and_the_next_is_not_started() {
     assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
-/// A call without time would be cut off immediately and waste an attempt.
+/// A call with no time left would be cut off immediately and waste an attempt.
 #[test]
 fn a_call_starts_only_with_time_left() {
     for (milliseconds, calls) in [(200, 0), (202, 1)] {
         let setup = Setup::new();
         let records = vec![nth_record(0, nth_body(0))];
-        // With so little time, half of it is reserved for the sends. Immediate retries stop 100 ms before that.
+        // With so little time left, half of it is reserved for the sends, and no call starts in the 100 ms before that.
         setup.world.invoke_function(&setup.processor(), records, Duration::from_millis(milliseconds));
         assert_eq!(setup.handler.calls().len(), calls, "{milliseconds}");
     }
@@ -103,7 +103,7 @@ fn a_message_not_started_in_time_spends_no_attempt() {
 }
 
 #[test]
-fn some_work_is_done_in_a_short_remaining_time() {
+fn a_short_remaining_time_is_used_for_calls() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(1)).on(1, Step::Hang) };
     let records = (0..3).map(|n| nth_record(n, nth_body(n))).collect();
     assert_eq!(setup.process(records, 3), [""; 0]);
@@ -130,7 +130,7 @@ fn a_past_deadline_loses_no_message() {
 }
 
 #[test]
-fn a_timeout_is_dated_when_it_happened_and_does_not_count_the_waiting_of_others() {
+fn a_timeout_is_dated_at_the_cutoff() {
     let setup = Setup::new().on(1, Step::Hang);
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     let document = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
@@ -156,9 +156,9 @@ impl Clock for BlockedClock {
 }
 
 /// A handler that blocks for ten seconds without awaiting. The target is down for message 2.
-struct Blocking(BlockedClock);
+struct BlockingHandler(BlockedClock);
 
-impl Handler for Blocking {
+impl Handler for BlockingHandler {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         self.0.0.fetch_add(10, SeqCst);
         if message.message_id == nth_id(2) { Err(HandlerError::unavailable("Db.Down", "")) } else { Ok(()) }
@@ -171,7 +171,7 @@ fn a_blocking_handler_is_not_started_again_after_the_cutoff() {
     let clock = BlockedClock::default();
     let intermediate = world.add_queue("intermediate");
     let processor = MessageProcessor {
-        handler: Blocking(clock.clone()),
+        handler: BlockingHandler(clock.clone()),
         on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
             source_queue: world.add_queue("source"),
             intermediate_dlq: intermediate.clone(),
@@ -203,7 +203,7 @@ fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
     let clock = BlockedClock::default();
     let intermediate = world.add_queue("intermediate");
     let processor = MessageProcessor {
-        handler: Blocking(clock.clone()),
+        handler: BlockingHandler(clock.clone()),
         on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
             source_queue: world.add_queue("source"),
             intermediate_dlq: intermediate.clone(),
@@ -222,12 +222,12 @@ fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
         world.clock.block_on(processor.process_batch(records, deadline))
     };
     let reported = |name: fn(&Event) -> bool| world.seen.events().iter().filter(|event| name(event)).count();
-    // The others have their turn when the first call has used up the time.
+    // The other messages get their turn only after the first call has used up the time.
     process((10..21).map(|n| nth_record(n, nth_body(n))).collect(), 14);
     let handed_off: Vec<_> = intermediate.sent_contents().into_iter().map(|content| content.body).collect();
     assert_eq!(handed_off, (11..21).map(nth_body).collect::<Vec<_>>());
     assert_eq!(reported(|event| matches!(event, Event::CircuitOpened { .. })), 0);
-    // The first message is called because it is at its hold limit. The second would be the probe.
+    // The call for the first message is made since it is at its hold limit. The second would be the probe.
     clock.0.fetch_add(600, SeqCst);
     let held = |n, held_seconds| {
         let since = format_moment(-600);
@@ -245,7 +245,7 @@ fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
     assert_eq!(intermediate.sent_contents().len(), 12);
 }
 
-/// A handler that has an error but does not return it before the end of the call.
+/// A handler that knows its error earlier, but returns it only at the end of the call.
 struct ReturnsAtEnd(VirtualClock);
 
 impl Handler for ReturnsAtEnd {

@@ -53,7 +53,7 @@ fn a_failing_record_that_sqs_would_refuse_is_left_to_the_redrive() {
     assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
-/// Its reason is in the trace header, and SQS does not move the message, so the call is not repeated.
+/// The reason is in the trace header, and SQS does not move the message, so the call is not repeated.
 #[test]
 fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
     let setup = two_of_ten();
@@ -165,7 +165,7 @@ fn a_throttled_entry_is_sent_again_without_the_others() {
 }
 
 #[test]
-fn a_lost_answer_makes_a_copy_and_is_not_reported_after_a_later_answer() {
+fn a_lost_response_creates_a_copy_and_is_not_reported_after_a_later_response() {
     let setup = two_of_ten();
     setup.world.fail_sends(
         &setup.intermediate,

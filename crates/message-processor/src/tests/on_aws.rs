@@ -10,7 +10,7 @@ use redeliver_core::strategy::DelayedResend;
 use super::*;
 
 #[tokio::test]
-async fn a_setting_that_was_read_is_not_forgotten() {
+async fn all_settings_are_applied() {
     let url = |name: &str| format!("https://sqs.eu-central-1.amazonaws.com/000000000000/{name}");
     let settings = MessageProcessorSettings {
         on_failure: OnFailure::DelayedResend(DelayedResend(Redelivery {
@@ -31,8 +31,8 @@ async fn a_setting_that_was_read_is_not_forgotten() {
     assert_eq!(queues.intermediate_dlq.url(), url("intermediate"));
     assert_eq!(function.annotation_queue.url(), url("annotation"));
     assert_eq!((function.policy.max_attempts, function.max_concurrency.get()), (7, 3));
-    // Otherwise, no outage report would be trusted, and each new environment would have to detect the outage by its own
-    // calls.
+    // Without `resenders`, no outage report would be trusted, and each new environment would have to detect the outage
+    // by its own calls.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
     assert!(function.schema.read_message("no envelope", &Attributes::new(), &nth_id(1)).is_ok());
 }

@@ -91,7 +91,7 @@ impl Setup {
         panic!("no more messages arrive");
     }
 
-    /// Returns the next non-empty receive, if it happens in time.
+    /// Returns the next non-empty receive, if there is one within this many seconds.
     fn next_turn_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
         for _ in 0..seconds {
             let numbers = self.turn(environment);
@@ -103,7 +103,7 @@ impl Setup {
         None
     }
 
-    /// Returns the numbers of the calls so far.
+    /// Returns the retry numbers of all calls for message n so far.
     fn calls_of(&self, n: usize) -> Vec<u32> {
         let calls = self.handler.calls();
         calls.iter().filter(|call| call.message_id == nth_id(n)).map(|call| call.retry_attempt).collect()
@@ -270,7 +270,7 @@ fn only_the_failed_message_of_a_group_is_reported() {
     }
 }
 
-/// Otherwise, completed messages would displace failed ones from the memory of calls.
+/// If completed messages were kept, they would displace failed ones from the memory of calls.
 #[test]
 fn calls_of_completed_messages_are_forgotten() {
     let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));
@@ -288,7 +288,7 @@ fn calls_of_completed_messages_are_forgotten() {
 }
 
 #[test]
-fn a_cut_off_message_is_called_again_before_its_successors() {
+fn a_cut_off_message_is_retried_before_its_successors() {
     let setup = setup(10).on(0, Step::Hang);
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
@@ -354,7 +354,7 @@ fn the_maximum_age_ends_holds_with_a_last_call() {
 }
 
 #[test]
-fn a_message_is_held_for_at_most_a_day_and_called_before_it_is_given_up() {
+fn a_message_is_held_for_at_most_a_day_and_tried_before_it_is_given_up() {
     let seconds = run_until_all_given_up("{}", 2000);
     assert!((86_390..=87_300).contains(&seconds), "{seconds}");
 }

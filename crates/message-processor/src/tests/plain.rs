@@ -120,9 +120,9 @@ fn an_invalid_plain_message_is_given_up_and_the_others_are_done() {
     assert_eq!(redeliver(&verdicts[2].attributes), "forged");
 }
 
-/// With `visibility` the message stays unchanged, and its verdict has the id.
+/// With `visibility`, the message stays unchanged, and its verdict has the id.
 #[test]
-fn a_message_that_stays_is_given_up_with_its_id() {
+fn a_message_that_stays_on_its_queue_is_given_up_with_its_id() {
     let error = HandlerError::permanent("Order.Unknown", "no");
     let setup = Setup { strategy: Strategy::Visibility, ..optional() }.failing_all(&error, [sqs_id(1)]);
     setup.process(vec![plain(1, "x")], 30);

@@ -48,7 +48,7 @@ fn a_verdict_replaces_a_forged_failure() {
 }
 
 #[test]
-fn nine_attributes_beside_a_forged_failure_leave_room_for_ours() {
+fn nine_attributes_beside_a_forged_failure_leave_room_for_the_real_failure() {
     let setup = Setup::new().failing(1, busy());
     let mut attributes = ten_attributes();
     let smallest = attributes.remove("more-0").unwrap();

@@ -170,7 +170,7 @@ fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
 }
 
 #[test]
-fn a_held_message_has_no_span_but_an_event_of_the_batch() {
+fn a_held_message_has_no_span_but_an_event_in_the_batch_span() {
     let unavailable = HandlerError::unavailable("Db.Down", "down");
     let mut setup = (0..20).fold(traced(), |setup, n| setup.failing(n, unavailable.clone()));
     setup.max_concurrency = 1;
@@ -231,7 +231,7 @@ fn an_attempt_and_its_call_have_their_own_times_even_if_cut_off() {
 }
 
 #[test]
-fn the_target_has_the_span_of_each_of_its_calls() {
+fn the_target_receives_the_span_of_each_call() {
     let setup = traced().failing(1, busy());
     setup.process(vec![from_producer(PRODUCER, nth_record(1, nth_body(1)))], 30);
     let spans = setup.world.seen.take_spans();
@@ -302,7 +302,7 @@ fn a_refused_attempt_is_held_and_the_others_wait_for_their_turn() {
 }
 
 #[test]
-fn a_probe_is_an_event_of_its_call() {
+fn a_probe_is_recorded_as_an_event_in_its_call_span() {
     let down = HandlerError::unavailable("Db.Down", "down");
     let mut setup = (0..30).fold(traced(), |setup, n| setup.failing(n, down.clone()));
     setup.process(ten_records(), 30);

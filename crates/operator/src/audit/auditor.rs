@@ -124,7 +124,7 @@ impl Auditor<'_> {
         progress: &impl Fn(AuditProgress),
     ) -> ReadOutcome {
         let begun = self.view.begin_output(self.output);
-        let mut reading = ReadOutcome { seen: 0, end: begun.err().as_ref().map(end_of_output) };
+        let mut reading = ReadOutcome { seen: 0, end: begun.err().as_ref().map(classify_output_error) };
         if self.max == 0 {
             reading.end = Some(AuditEnd::MaxReached);
         }
@@ -160,12 +160,12 @@ impl Auditor<'_> {
         if let Some(save) = &mut self.save {
             save.append_record(record).map_err(|error| AuditEnd::Failed(error.into()))?;
         }
-        self.view.write_record(record, self.output).map_err(|error| end_of_output(&error))?;
+        self.view.write_record(record, self.output).map_err(|error| classify_output_error(&error))?;
         if self.tally.total() >= self.max { Err(AuditEnd::MaxReached) } else { Ok(()) }
     }
 }
 
-fn end_of_output(error: &io::Error) -> AuditEnd {
+fn classify_output_error(error: &io::Error) -> AuditEnd {
     match error.kind() {
         io::ErrorKind::BrokenPipe => AuditEnd::OutputClosed,
         _ => AuditEnd::Failed(write_failure(error)),

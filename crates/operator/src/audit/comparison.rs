@@ -19,7 +19,7 @@ use crate::terminal::units::group_digits;
 const COUNT_MIN: u64 = 2;
 /// Maximum number of names a comparison lists.
 const NAMES_SHOWN_MAX: usize = 10;
-/// The percentage of a cause that counts as "mostly".
+/// Minimum percentage of a cause's dead letters that counts as "mostly".
 const MOSTLY_PERCENT: u64 = 80;
 /// A cause that starts or ends within this distance of the others counts as starting or ending together with them.
 const APART: TimeDelta = TimeDelta::hours(1);
@@ -55,11 +55,11 @@ pub struct CauseComparison {
     pub last_version: Option<String>,
     /// The cause's tenants, at most ten, those with the most dead letters first.
     pub tenants: Vec<Share>,
-    /// The cause's functions, sorted and limited in the same way.
+    /// The cause's functions, sorted and limited like the tenants.
     pub functions: Vec<Share>,
     /// The cause's dead letters by hour of the day, in UTC.
     pub hours: [u64; HOURS],
-    /// The differences from the others. Empty if there are no differences, or nothing to compare with.
+    /// The differences from the others. Empty if there are no differences, or if there is nothing to compare with.
     pub findings: Vec<CauseFinding>,
 }
 
@@ -310,21 +310,21 @@ fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
         return Vec::new();
     }
     let versions = Versions::new(cause, others);
-    let since_version = versions.as_ref().and_then(Versions::began_with);
-    let function = if since_version.is_some() { None } else { only_function(cause, others) };
+    let since_version = versions.as_ref().and_then(Versions::find_first_version);
+    let function = if since_version.is_some() { None } else { find_only_function(cause, others) };
     let since = since_version.or_else(|| {
         (of_cause.first - of_others.first >= APART).then_some(CauseFinding::Since { first: of_cause.first })
     });
-    let none_since = versions.as_ref().and_then(Versions::ended_with).or_else(|| {
+    let none_since = versions.as_ref().and_then(Versions::find_version_after_last).or_else(|| {
         (of_others.last - of_cause.last >= APART).then_some(CauseFinding::NoneSince { last: of_cause.last })
     });
-    [tenant_finding(cause, others), function, since, none_since, only_hours(cause, others)]
+    [find_tenant(cause, others), function, since, none_since, find_only_hours(cause, others)]
         .into_iter()
         .flatten()
         .collect()
 }
 
-fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+fn find_tenant(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     let count_in_others = |name: &str| count_of(others.tenants.get(name).copied().flatten());
     if let Some(tenant) = cause.only_name(&cause.tenants) {
         return (count_in_others(tenant) < others.letter_count())
@@ -342,7 +342,7 @@ fn tenant_finding(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding>
     })
 }
 
-fn only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+fn find_only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     // A stage of redeliver is not a finding, since it follows from the error type.
     let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
     let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
@@ -398,7 +398,7 @@ impl<'s> Versions<'s> {
     }
 
     /// Returns the version that introduced the cause: earlier versions exist, but none of them has it.
-    fn began_with(&self) -> Option<CauseFinding> {
+    fn find_first_version(&self) -> Option<CauseFinding> {
         let Version { name, first_seen, .. } = self.by_age.iter().find(|version| version.has_cause)?;
         let has_earlier = self.by_age.iter().any(|version| version.first_seen < *first_seen);
         has_earlier.then(|| CauseFinding::SinceVersion {
@@ -409,7 +409,7 @@ impl<'s> Versions<'s> {
     }
 
     /// Returns the first version that appeared after the cause's last dead letter.
-    fn ended_with(&self) -> Option<CauseFinding> {
+    fn find_version_after_last(&self) -> Option<CauseFinding> {
         let Version { name, first_seen, .. } =
             self.by_age.iter().find(|version| version.first_seen > self.cause.last)?;
         Some(CauseFinding::NoneSinceVersion { version: (*name).to_owned(), first_seen: *first_seen })
@@ -418,7 +418,7 @@ impl<'s> Versions<'s> {
 
 /// Returns the shortest daily window that covers all of a cause, if the cause recurs in it and the others are not
 /// confined to it.
-fn only_hours(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
+fn find_only_hours(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     let LetterStats { first, last, .. } = cause.all?;
     // A shorter period does not contain the same hour twice.
     if last - first < TimeDelta::hours((HOURS - WINDOW_HOURS_MAX) as i64) {

@@ -19,8 +19,8 @@ impl KnownCausesFile {
         Ok(Self { path: path.to_owned(), known: KnownCauses::read_file(path, queue_arn)? })
     }
 
-    /// Records in the file the causes of a printed report, and the time of its warning about messages that SQS deletes
-    /// soon. The warning is due again a day later.
+    /// Adds the causes in a printed report to the file, with the time of the report's warning, if any, about messages
+    /// that SQS deletes soon. The warning is due again a day later.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -41,7 +41,7 @@ mod tests {
     use super::*;
     use crate::audit::examples::{at_seconds, record, report_with_retention, with_sent_seconds};
 
-    /// Otherwise a cron job would repeat the warning on every run.
+    /// If the warning were not remembered, a cron job would repeat it on every run.
     #[test]
     fn a_warning_about_deletion_is_remembered_for_a_day() {
         let folder = tempfile::tempdir().unwrap();

@@ -6,7 +6,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::groups::millis;
 use serde::Serialize;
 
-/// The widths of spans, in seconds. Beyond the last, each width doubles the previous one.
+/// The widths of spans, in seconds. Beyond the last one, the width doubles each time.
 const WIDTHS: [i64; 8] = [60, 300, 900, 3600, 3 * 3600, 6 * 3600, 86_400, 7 * 86_400];
 const SPANS_WHILE_READING: usize = 2048;
 /// Maximum number of spans in the report, including empty ones in between.

@@ -160,7 +160,7 @@ pub(super) fn named_entry<'m, T: Default>(entries: &'m mut BTreeMap<String, T>, 
     entries.entry(if is_full { OTHER.to_owned() } else { name }).or_default()
 }
 
-/// Sorts counts by name, largest first.
+/// Sorts the counts per name, largest first.
 fn sort_by_count(counts: &BTreeMap<String, u64>) -> Vec<(&str, u64)> {
     let mut counts: Vec<_> = counts.iter().map(|(name, count)| (name.as_str(), *count)).collect();
     counts.sort_by_key(|(_, count)| Reverse(*count));
@@ -188,7 +188,7 @@ impl AuditTally {
         Self { comparison: group.map(CauseTally::new), ..self }
     }
 
-    /// Counts a record for the comparison only, selected or not.
+    /// Counts a record, selected or not, for the comparison only.
     pub(super) fn compare_record(&mut self, record: &DeadLetterRecord) {
         if let Some(comparison) = &mut self.comparison {
             comparison.add_record(record);

@@ -78,7 +78,7 @@ impl AuditRequest<'_> {
 }
 
 impl OpenAudit {
-    /// Reads the dead letters to their end, or until `stop` completes.
+    /// Reads the dead letters to the end, or until `stop` completes.
     ///
     /// # Errors
     /// If the dead letters, a file or the filter cannot be used.

@@ -100,8 +100,8 @@ impl Printer {
             }
             ':' => self.out.push_str(if self.layout == JsonLayout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
-                // Only at the top level: `data` can have a member with the same name. The name is parsed as JSON
-                // because it can contain escapes.
+                // Only the top level is checked, since `data` can have a member with the same name. The name is parsed
+                // as JSON because it can contain escapes.
                 if self.open.len() == 1 {
                     self.in_metadata =
                         serde_json::from_str::<String>(token).is_ok_and(|name| name == "metadata");

@@ -57,8 +57,8 @@ impl Timeline {
             )
         });
         let (sent_at, details) = (record.message.sent_at, &record.error_details);
-        // From the most to the least detailed source: redeliver's record, the facts of an SQS redrive, another
-        // service's record.
+        // The most detailed source available: redeliver's record, otherwise the facts of an SQS redrive, otherwise
+        // another service's record.
         let (start, end) = if let Some(ours) = &record.dead_letter {
             let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
             let given_up = TimelineEvent::new(
@@ -135,9 +135,10 @@ impl TimelineEventKind {
     }
 }
 
-/// Returns the attempts up to `retry_attempt` that are unexpectedly missing from the history. A history of five starts
-/// with its oldest entry, since older ones were dropped; a shorter one starts with attempt 0. (A history is also
-/// shortened near the size limit; in that case, the returned attempts were made but are no longer recorded.)
+/// Returns the attempts before `retry_attempt` that are unexpectedly missing from the history. A history of five
+/// entries is checked from its oldest entry, since older ones may have been dropped; a shorter one is checked from
+/// attempt 0. (A history is also shortened near the size limit; in that case, the returned attempts were made but are
+/// no longer recorded.)
 pub fn skipped_attempts(record: &DeadLetterRecord) -> Vec<u32> {
     let Some(metadata) = &record.metadata else {
         return Vec::new();

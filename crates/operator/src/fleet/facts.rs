@@ -129,8 +129,8 @@ impl QueueId {
         }
     }
 
-    /// Parses `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`. The region is a parameter because an emulator's URL has
-    /// none.
+    /// Parses `https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`. The region is a parameter because an emulator's URL does
+    /// not contain one.
     pub(super) fn from_url(url: &str, region: &str) -> Option<Self> {
         let mut last = url.rsplit('/');
         let (name, account) = (last.next()?.to_owned(), last.next()?.to_owned());
@@ -163,7 +163,7 @@ impl AlarmWatch {
 }
 
 /// Returns true if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the
-/// queue. In doubt, it returns false: a wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
+/// queue. If in doubt, returns false: a wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
 fn selects_queue(query: &str, name: &str) -> bool {
     match query.to_ascii_uppercase().find("WHERE") {
         None => true,

@@ -74,7 +74,7 @@ pub(super) async fn survey_connections(
             .filter(|id| id.region == region.name && survey.account.as_ref() == Some(&id.account));
         let in_region: Vec<_> = in_region.filter(|id| !ages.contains_key(id)).collect();
         let without_function: Vec<_> = in_region.iter().copied().filter(|id| unread.contains(id)).collect();
-        // Ages first: if CloudWatch rejects this request, the second one is not sent.
+        // The ages are fetched first: if CloudWatch rejects that request, the second one is not sent.
         let metrics = async {
             ages.extend(region.fetch_ages(&in_region, now).await?);
             received.extend(region.fetch_receives(&without_function, now).await?);

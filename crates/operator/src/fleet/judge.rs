@@ -150,7 +150,7 @@ impl<'a> FleetSurvey<'a> {
         checked.collect()
     }
 
-    /// Returns true for a redeliver deployment's `STACK-blocked`, which holds one notice per blocked group. Nothing
+    /// Returns true for a redeliver deployment's `STACK-blocked`, which contains one notice per blocked group. Nothing
     /// reads it until an operator runs `redeliver unblock`.
     fn is_blocked_queue(&self, id: &QueueId) -> bool {
         let Some(deployment) = id.name.strip_suffix("-blocked") else { return false };

@@ -13,7 +13,7 @@ use crate::ExitCode;
 use crate::permissions;
 use crate::queues::AwsConnection;
 
-type Answer = Option<(u16, LoopbackBody)>;
+type CannedResponse = Option<(u16, LoopbackBody)>;
 
 const ACCOUNT: &str = "123456789012";
 
@@ -25,12 +25,12 @@ fn arn(name: &str) -> String {
     format!("arn:aws:sqs:eu-central-1:123456789012:{name}")
 }
 
-fn json(value: Value) -> Answer {
+fn json(value: Value) -> CannedResponse {
     Some((200, value.into()))
 }
 
 /// Responds with `orders`, and `orders-dlq` with two waiting messages, each on its own page of queues.
-fn sqs_response(body: &str) -> Answer {
+fn sqs_response(body: &str) -> CannedResponse {
     let request: Value = serde_json::from_str(body).unwrap();
     let page = |name: &str, next: Option<&str>| {
         json(json!({ "QueueUrls": [format!("https://sqs/123456789012/{name}")], "NextToken": next }))
@@ -54,7 +54,7 @@ fn sqs_response(body: &str) -> Answer {
 }
 
 /// Responds with one alarm, on the DLQ.
-fn alarms() -> Answer {
+fn alarms() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("MetricAlarms").array(1).map(4);
     cbor.str("AlarmName").str("pager").str("StateValue").str("ALARM").str("Namespace").str("AWS/SQS");
@@ -63,7 +63,7 @@ fn alarms() -> Answer {
 }
 
 /// Responds with the age of the DLQ's oldest message, sent yesterday at noon.
-fn ages() -> Answer {
+fn ages() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     let at = aws_sdk_cloudwatch::primitives::DateTime::from_secs(now().timestamp() - 120);
     cbor.map(1).str("MetricDataResults").array(1).map(3).str("Id").str("q0");
@@ -75,7 +75,7 @@ const SUBSCRIBER: &str =
     "arn:aws:events:eu-central-1:123456789012:subscriber/large-orders/abcdef1234567890abcdef123";
 
 /// Responds with one subscriber of a custom event bus.
-fn subscribers() -> Answer {
+fn subscribers() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1).str("Subscribers").array(1).map(2);
     cbor.str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
@@ -83,24 +83,24 @@ fn subscribers() -> Answer {
 }
 
 /// Responds with the subscriber, whose failures go to the DLQ.
-fn subscriber() -> Answer {
+fn subscriber() -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(3).str("SubscriberArn").str(SUBSCRIBER).str("Name").str("large-orders");
     cbor.str("OnFailureConfiguration").map(1).str("Arn").str(&arn("orders-dlq"));
     Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
-fn error_in_cbor(status: u16, code: &str) -> Answer {
+fn error_in_cbor(status: u16, code: &str) -> CannedResponse {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(2).str("__type").str(code).str("message").str("no");
     Some((status, LoopbackBody::from_cbor(cbor.into_writer())))
 }
 
-fn denied() -> Answer {
+fn denied_response() -> CannedResponse {
     error_in_cbor(403, "com.amazonaws.cloudwatch#AccessDenied")
 }
 
-fn refused() -> Answer {
+fn refused_response() -> CannedResponse {
     Some((403, json!({ "__type": "AccessDeniedException", "Message": "no", "message": "no" }).into()))
 }
 
@@ -118,7 +118,7 @@ fn service(request: &LoopbackRequest) -> &'static str {
 }
 
 /// Responds successfully for all services.
-fn well(request: &LoopbackRequest) -> Answer {
+fn respond_successfully(request: &LoopbackRequest) -> CannedResponse {
     match service(request) {
         "DescribeAlarms" => alarms(),
         "GetMetricData" => ages(),
@@ -151,7 +151,7 @@ async fn survey_servers(servers: &[&Loopback]) -> Fleet {
 
 #[tokio::test]
 async fn each_service_is_queried_once_and_the_responses_are_combined() {
-    let server = Loopback::start_answering(well);
+    let server = Loopback::start_answering(respond_successfully);
     let fleet = survey_servers(&[&server]).await;
     let expected = json!({
         "at": "2026-11-23T12:00:00Z",
@@ -211,19 +211,24 @@ async fn each_service_is_queried_once_and_the_responses_are_combined() {
 #[tokio::test]
 async fn a_rejected_request_is_reported_with_its_region_and_the_rest_is_read() {
     for (refuses, answer, problem) in [
-        ("DescribeAlarms", denied as fn() -> Answer, "cloudwatch:DescribeAlarms: AccessDenied: no"),
-        ("GetMetricData", denied, "cloudwatch:GetMetricData: AccessDenied: no"),
-        ("ListSubscribers", denied, "events:ListSubscribers: AccessDenied: no"),
-        ("DescribeSubscriber", denied, "events:DescribeSubscriber: AccessDenied: no"),
-        ("/functions", refused, "lambda:ListFunctions: AccessDeniedException: no"),
-        ("/event-source-mappings", refused, "lambda:ListEventSourceMappings: AccessDeniedException: no"),
+        (
+            "DescribeAlarms",
+            denied_response as fn() -> CannedResponse,
+            "cloudwatch:DescribeAlarms: AccessDenied: no",
+        ),
+        ("GetMetricData", denied_response, "cloudwatch:GetMetricData: AccessDenied: no"),
+        ("ListSubscribers", denied_response, "events:ListSubscribers: AccessDenied: no"),
+        ("DescribeSubscriber", denied_response, "events:DescribeSubscriber: AccessDenied: no"),
+        ("/functions", refused_response, "lambda:ListFunctions: AccessDeniedException: no"),
+        (
+            "/event-source-mappings",
+            refused_response,
+            "lambda:ListEventSourceMappings: AccessDeniedException: no",
+        ),
     ] {
-        let server =
-            Loopback::start_answering(
-                move |request| {
-                    if service(request) == refuses { answer() } else { well(request) }
-                },
-            );
+        let server = Loopback::start_answering(move |request| {
+            if service(request) == refuses { answer() } else { respond_successfully(request) }
+        });
         let fleet = survey_servers(&[&server]).await;
         assert_eq!(fleet.problems, [format!("eu-central-1: {problem}")]);
         assert_eq!(fleet.exit_code(), ExitCode::Incomplete, "{refuses}");
@@ -238,15 +243,14 @@ async fn a_rejected_request_is_reported_with_its_region_and_the_rest_is_read() {
 /// subscriber deleted since it was listed no longer sends anything.
 #[tokio::test]
 async fn missing_event_buses_and_deleted_subscribers_are_not_problems() {
-    let unsupported: fn() -> Answer = || Some((400, json!({ "error": "Unsupported service" }).into()));
-    let gone: fn() -> Answer = || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
+    let unsupported: fn() -> CannedResponse =
+        || Some((400, json!({ "error": "Unsupported service" }).into()));
+    let gone: fn() -> CannedResponse =
+        || error_in_cbor(400, "com.amazonaws.eventbridgev2#ResourceNotFoundException");
     for (action, answer) in [("ListSubscribers", unsupported), ("DescribeSubscriber", gone)] {
-        let server =
-            Loopback::start_answering(
-                move |request| {
-                    if service(request) == action { answer() } else { well(request) }
-                },
-            );
+        let server = Loopback::start_answering(move |request| {
+            if service(request) == action { answer() } else { respond_successfully(request) }
+        });
         let fleet = survey_servers(&[&server]).await;
         assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Done), "{action}");
         let feeders: Vec<_> = fleet.dlqs[0].fed_by.iter().map(|feeder| feeder.name.as_str()).collect();
@@ -270,7 +274,7 @@ async fn receives_are_queried_for_a_dlq_that_no_function_reads() {
             cbor.str("Timestamps").array(1).timestamp(&at).str("Values").array(1).double(3.0);
             Some((200, LoopbackBody::from_cbor(cbor.into_writer())))
         }
-        _ => well(request),
+        _ => respond_successfully(request),
     });
     let fleet = survey_servers(&[&server]).await;
     assert_eq!(fleet.problems, Vec::<String>::new());
@@ -285,9 +289,9 @@ async fn receives_are_queried_for_a_dlq_that_no_function_reads() {
 #[tokio::test]
 async fn each_account_is_queried_for_the_ages_of_its_own_queues() {
     const OTHER: &str = "210987654321";
-    let own = Loopback::start_answering(well);
+    let own = Loopback::start_answering(respond_successfully);
     let other = Loopback::start_answering(|(head, body)| {
-        let (status, answer) = well(&(head.clone(), body.replace(OTHER, ACCOUNT)))?;
+        let (status, answer) = respond_successfully(&(head.clone(), body.replace(OTHER, ACCOUNT)))?;
         Some((status, answer.with_replaced(ACCOUNT, OTHER)))
     });
     let fleet = survey_servers(&[&own, &other]).await;
@@ -298,7 +302,8 @@ async fn each_account_is_queried_for_the_ages_of_its_own_queues() {
 
 #[tokio::test]
 async fn two_profiles_of_one_account_see_each_dlq_once() {
-    let [first, second] = [Loopback::start_answering(well), Loopback::start_answering(well)];
+    let [first, second] =
+        [Loopback::start_answering(respond_successfully), Loopback::start_answering(respond_successfully)];
     let fleet = survey_servers(&[&first, &second]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len()), (1, 2));
     assert_eq!([&first, &second].map(|server| metric_queries(server).len()), [1, 0]);
@@ -308,7 +313,7 @@ async fn two_profiles_of_one_account_see_each_dlq_once() {
 async fn an_unreadable_queue_is_a_row_with_the_reason() {
     let server = Loopback::start_answering(|request| {
         let is_dlq_request = service(request) == "GetQueueAttributes" && request.1.contains("orders-dlq");
-        if is_dlq_request { refused() } else { well(request) }
+        if is_dlq_request { refused_response() } else { respond_successfully(request) }
     });
     let fleet = survey_servers(&[&server]).await;
     let dlq = &fleet.dlqs[0];
@@ -325,7 +330,7 @@ async fn an_unreadable_queue_is_a_row_with_the_reason() {
 async fn a_queue_deleted_during_the_survey_is_missing_and_not_a_problem() {
     let server = Loopback::start_answering(|request| {
         if service(request) != "GetQueueAttributes" || !request.1.contains("orders-dlq") {
-            return well(request);
+            return respond_successfully(request);
         }
         let code = "com.amazonaws.sqs#QueueDoesNotExist";
         Some((400, json!({ "__type": code, "message": "The specified queue does not exist." }).into()))
@@ -341,7 +346,7 @@ async fn a_throttled_request_is_retried() {
     let mut throttled = false;
     let server = Loopback::start_answering(move |request| {
         if service(request) != "GetQueueAttributes" || std::mem::replace(&mut throttled, true) {
-            return well(request);
+            return respond_successfully(request);
         }
         Some((400, json!({ "__type": "ThrottlingException", "message": "Rate exceeded" }).into()))
     });
@@ -352,10 +357,10 @@ async fn a_throttled_request_is_retried() {
 #[tokio::test]
 async fn a_region_without_access_does_not_hide_the_others() {
     let closed = Loopback::start_answering(|request| match service(request) {
-        "DescribeAlarms" | "GetMetricData" | "ListSubscribers" => denied(),
-        _ => refused(),
+        "DescribeAlarms" | "GetMetricData" | "ListSubscribers" => denied_response(),
+        _ => refused_response(),
     });
-    let open = Loopback::start_answering(well);
+    let open = Loopback::start_answering(respond_successfully);
     let fleet = survey_servers(&[&closed, &open]).await;
     assert_eq!((fleet.dlqs.len(), fleet.regions.len(), fleet.problems.len()), (1, 1, 5));
     assert_eq!(fleet.exit_code(), ExitCode::Incomplete);
@@ -376,7 +381,7 @@ fn hundreds_of_problems_are_shortened_to_ten() {
 
 #[tokio::test]
 async fn printed_fleet_permissions_match_the_requests() {
-    let server = Loopback::start_answering(well);
+    let server = Loopback::start_answering(respond_successfully);
     survey_servers(&[&server]).await;
     let used = server.requests().into_iter().map(|request| match service(&request) {
         "/functions" => "lambda:ListFunctions".to_owned(),

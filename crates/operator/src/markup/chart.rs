@@ -1,4 +1,4 @@
-//! Draws charts as SVG. The style sheet assigns colours by class; no information is conveyed by colour alone.
+//! Draws charts as SVG. The style sheet assigns colors by class; no information is conveyed by color alone.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -153,9 +153,9 @@ impl LegendKey {
         let line = |from: (f64, f64), to: (f64, f64)| format!("{},{} {},{}", from.0, from.1, to.0, to.1);
         html! {
             @match self {
-                Self::Area(colour, style) => rect class={(colour) " " (style)} x=(x) y=(y - 6.0) width="16" height="12" {},
-                Self::Line(colour, style) => polyline class={(colour) " " (style)} points=(line((x, y), (x + 16.0, y))) {},
-                Self::Tick(colour) => polyline class=(colour) points=(line((x + 8.0, y - 6.0), (x + 8.0, y + 6.0))) {},
+                Self::Area(color, style) => rect class={(color) " " (style)} x=(x) y=(y - 6.0) width="16" height="12" {},
+                Self::Line(color, style) => polyline class={(color) " " (style)} points=(line((x, y), (x + 16.0, y))) {},
+                Self::Tick(color) => polyline class=(color) points=(line((x + 8.0, y - 6.0), (x + 8.0, y + 6.0))) {},
             }
         }
     }
@@ -163,7 +163,7 @@ impl LegendKey {
 
 /// Draws a small chart without axes. Each column is `step` wide with a gap of one pixel. A count of 0 is drawn as a
 /// line.
-pub fn columns_only(
+pub fn draw_columns(
     label: &str,
     step: usize,
     places: usize,

@@ -249,7 +249,7 @@ pub(super) fn archived_message(
 }
 
 /// Derives a substitute for the SQS message id (a UUID of version 8, RFC 9562). It is the same in every run and unique
-/// to each message, even among equal ones.
+/// to each message, even among identical messages.
 fn derived_id(exported: &str, number: usize) -> String {
     let digest = Sha256::new().chain_update(number.to_be_bytes()).chain_update(exported).finalize();
     let mut bytes = [0; 16];

@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(bodies("[1,2]\n"), (all(&["[1,2]"]), None));
     }
 
-    /// Otherwise, each line of the export would be sent as a plain message.
+    /// If such an input were read as lines, each line of the export would be sent as a plain message.
     #[test]
     fn an_export_that_is_cut_off_or_followed_by_something_else_is_refused() {
         let export = "{\n\"Messages\": [\n{\"MessageId\":\"m\",\"Body\":\"a\"}\n]\n}\n";

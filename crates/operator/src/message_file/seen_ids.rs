@@ -53,7 +53,7 @@ impl SeenIds {
         })
     }
 
-    /// Summarises the repeated ids that were not reported individually.
+    /// Summarizes the repeated ids that were not reported individually.
     pub fn describe_rest(&self) -> Vec<String> {
         let more = self.repeated.saturating_sub(REPORTED_MAX);
         let more = (more > 0).then(|| format!("{more} more lines repeat a message_id of an earlier line"));

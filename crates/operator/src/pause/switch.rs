@@ -42,7 +42,8 @@ impl MappingState {
     }
 }
 
-/// Switches a mapping to the requested state within three minutes; otherwise, returns an error about the attempt.
+/// Switches a mapping to the requested state. If this fails or takes more than three minutes, returns an error that
+/// describes the attempt.
 pub async fn switch_mapping(
     sources: &EventSources,
     clock: &impl Clock,

@@ -7,7 +7,7 @@ use super::MappedQueue;
 use crate::queues::event_sources::{LambdaMapping, report_failures_command};
 use crate::queues::{name_in, region_in};
 
-/// A problem of a mapping, and advice on fixing it.
+/// A problem with a mapping, and advice on fixing it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct EventSourceProblem {
     pub queue: String,
@@ -16,7 +16,7 @@ pub struct EventSourceProblem {
     pub advice: String,
 }
 
-/// Finds the problems of a deployment's mappings, queue by queue.
+/// Finds the problems with a deployment's mappings, queue by queue.
 pub(super) fn find_problems(queues: &[MappedQueue]) -> Vec<EventSourceProblem> {
     // Any function may read the final DLQ.
     let read = queues.iter().filter(|queue| queue.role != Some(Role::FinalDlq));

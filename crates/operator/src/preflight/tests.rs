@@ -56,8 +56,8 @@ fn mapping_list(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": mappings }).into())
 }
 
-/// Returns the findings about a deployment with the mappings `source` of its source queue and `of_functions` of each of
-/// its functions.
+/// Returns the findings about a deployment. `source` lists the mappings of its source queue, and `of_functions` the
+/// mappings of each of its functions.
 async fn preflight_with_mappings(
     source: &[serde_json::Value],
     of_functions: &[&[serde_json::Value]],
@@ -106,7 +106,7 @@ async fn a_disabled_mapping_is_found() {
 }
 
 #[tokio::test]
-async fn sound_mappings_have_no_finding() {
+async fn valid_mappings_have_no_finding() {
     let source = mapping("f:live", "p-source", "Enabled", REPORTED);
     // A stream has different response types, and a second queue that reports its failures does not lose anything.
     let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
@@ -197,7 +197,7 @@ fn template_with(resources: &serde_json::Value) -> tempfile::NamedTempFile {
     file
 }
 
-/// Otherwise, CloudFormation would fail in the middle of the deployment.
+/// If such a queue were not found, CloudFormation would fail in the middle of the deployment.
 #[tokio::test]
 async fn an_existing_queue_that_a_new_stack_would_create_is_found() {
     let queue = |name| json!({ "Type": "AWS::SQS::Queue", "Properties": { "QueueName": name } });
@@ -270,7 +270,7 @@ async fn an_unreadable_template_ends_preflight_before_any_request() {
     assert_eq!(endpoint.requests().len(), 0);
 }
 
-/// Otherwise, a file that is not a template would seem to need no concurrency, and the checks would pass.
+/// If such a file were accepted, it would seem to need no concurrency, and the checks would pass.
 #[tokio::test]
 async fn json_that_is_not_a_template_is_refused() {
     use std::io::Write as _;

@@ -13,8 +13,8 @@ use redeliver_aws::archive::AccountId;
 use crate::queues::{AwsConnection, RequestLog, region_in};
 use crate::terminal::stderr;
 
-/// The time limit for STS, which an emulator might not implement or might never answer. The command continues without
-/// it.
+/// The time limit for STS, which an emulator might not implement. If STS does not respond in time, the command
+/// continues without the account.
 const STS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Returns the account of the credentials; `None` if STS does not return it.

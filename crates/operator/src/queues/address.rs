@@ -11,7 +11,7 @@ use thiserror::Error;
 pub enum QueueAddress {
     /// `https://sqs.eu-central-1.amazonaws.com/123456789012/orders`
     Url(String),
-    /// `orders`: in the account and the region of the credentials.
+    /// `orders`: a queue in the account and region of the connection.
     Name(String),
     /// `arn:aws:sqs:eu-central-1:123456789012:orders`
     Arn { arn: String, region: String, account: String, name: String },

@@ -104,7 +104,8 @@ impl DeadLetterQueue {
         self.is_of_deployment().then(|| arguments.into_iter().chain(self.connection.to_arguments()).collect())
     }
 
-    /// Returns true if the DLQ is selected by its deployment, so that its messages come from the deployment's loop.
+    /// Returns true if the DLQ is selected by its deployment, so that its messages come from the deployment's own
+    /// queues.
     pub fn is_of_deployment(&self) -> bool {
         self.selection.deployment_name().is_some()
     }
@@ -185,7 +186,7 @@ impl AwsConnection {
         Ok(self.credentials.add_to(config, self.profile.as_deref()).await)
     }
 
-    /// Creates an SQS client for this region, unless `--region` is given.
+    /// Creates an SQS client for this region; `--region` takes precedence.
     pub(super) async fn sqs_client(&self, region: Option<&str>) -> Result<Client, CommandFailure> {
         let config = self.sdk_config(region).await?;
         Ok(Client::from_conf(

@@ -12,14 +12,14 @@ use super::aws_error::describe_error;
 use super::profile::{CredentialsOrigin, CredentialsSource, explain_missing_code};
 use crate::terminal::escape::{escape_line, shorten_text};
 
-/// Maximum number of characters shown of a `credential_process`'s message.
+/// Maximum number of characters to show from the message of a `credential_process`.
 const MESSAGE_CHARACTERS_MAX: usize = 500;
-/// Minimum length of a word that may be a secret, judging by its characters: AWS secret keys have 40.
+/// Minimum length of a word to mask because its characters look like those of a secret. AWS secret keys have 40.
 const SECRET_CHARACTERS_MIN: usize = 32;
 const HIDDEN: &str = "[hidden]";
 
-/// Returns the reason and the remedy in one sentence; `None` if the selected profile is not the cause, or if it only
-/// has keys. `why` is the last cause of the error.
+/// Returns the reason and the remedy in one sentence; `None` if the selected profile is not the cause, or if it
+/// contains only keys. `why` is the last cause of the error.
 pub(super) fn explain_credentials(
     profiles: &ProfileSet,
     error: &(dyn Error + 'static),
@@ -113,7 +113,8 @@ fn mask_secrets(message: &str, command: &str) -> String {
     lines.collect()
 }
 
-/// Masks the value of a word whose name suggests a secret, or the word itself if it may be a secret.
+/// Masks the value after `=` or `:` if the name before it suggests a secret, or the entire word if it follows such a
+/// name or looks like a secret.
 fn mask_word(word: &str, follows_name: bool) -> String {
     let is_token = |character: char| character.is_ascii_alphanumeric() || "+/=_-.".contains(character);
     let longest = word.split(|character| !is_token(character)).map(str::len).max().unwrap_or_default();
@@ -143,7 +144,7 @@ fn secret_arguments(command: &str) -> Vec<&str> {
         secrets.push(value.trim_matches(['"', '\'']));
         follows_name = word.starts_with('-') && suggests_secret(word) && !word.contains('=');
     }
-    // Longest first, since a secret may be part of another.
+    // The longest is masked first, since a secret may be part of another.
     secrets.retain(|secret| !secret.is_empty());
     secrets.sort_unstable_by_key(|secret| std::cmp::Reverse(secret.len()));
     secrets

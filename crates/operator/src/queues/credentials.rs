@@ -22,7 +22,8 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::profile::{self, CredentialsOrigin};
 
-/// A `credential_process` may wait for a person: a touch, a password, a browser. The AWS CLI has no limit.
+/// A `credential_process` may wait for a person to touch a key, enter a password or use a browser. The AWS CLI has no
+/// limit.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Keys in the files do not expire, but a login tool may replace them at any time, so they are reread at this interval.
@@ -67,12 +68,12 @@ fn provider_config(region: Option<Region>) -> ProviderConfig {
 /// load.
 #[derive(Debug)]
 struct ProfileCredentials {
-    /// `None` for `AWS_PROFILE`, otherwise `default`.
+    /// The profile's name; `None` selects `AWS_PROFILE` or else `default`.
     name: Option<String>,
     /// The STS region, for roles.
     region: Option<Region>,
     files: EnvConfigFiles,
-    /// The provider holds the state needed to refresh a session, so it is kept as long as the files are unchanged.
+    /// The provider holds the state needed to refresh a session, so it is kept while the files are unchanged.
     last: Mutex<Option<(ProfileSet, Arc<ProfileFileCredentialsProvider>)>>,
 }
 
@@ -93,7 +94,8 @@ impl ProfileCredentials {
         let provider = self.current_provider(files).await;
         let loaded = provider.provide_credentials().await;
         match &loaded {
-            // Such a provider has no state worth keeping, and cannot load again.
+            // After an error other than `ProviderError`, the provider has no state worth keeping, and cannot load
+            // again.
             Err(error) if !matches!(error, CredentialsError::ProviderError(_)) => {
                 *self.last.lock().await = None
             }

@@ -13,7 +13,7 @@ use redeliver_core::lock;
 
 use crate::terminal::stderr;
 
-/// A counter of requests by action, including retries, which also logs them without bodies and headers.
+/// A counter of requests by action, including retries. It also logs each request, without its body and headers.
 #[derive(Clone, Debug, Default)]
 pub struct RequestLog(Arc<Mutex<BTreeMap<String, u64>>>);
 
@@ -37,7 +37,8 @@ impl Intercept for RequestLog {
     ) -> Result<(), BoxError> {
         let request = context.request();
         let place = request.uri().split('?').next().unwrap_or_default();
-        // "Making query API requests using AWS JSON protocol in Amazon SQS": `AmazonSQS.SendMessageBatch`.
+        // For example, `AmazonSQS.SendMessageBatch` ("Making query API requests using AWS JSON protocol in Amazon
+        // SQS").
         let target = request.headers().get("x-amz-target").unwrap_or_default();
         stderr::detail(format_args!("{} {place} {target}", request.method()));
         if let Some((_service, action)) = target.split_once('.') {

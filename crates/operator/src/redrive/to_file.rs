@@ -92,7 +92,7 @@ async fn write_file(
         Ok(report)
     });
     let is_kept = report.as_ref().is_ok_and(|report| report.early_end.is_none() && report.sent > 0);
-    // A pipe or a device existed before, and is kept.
+    // A pipe or a device existed before the run, and is kept.
     if !is_kept && path.is_file() {
         let _best_effort = std::fs::remove_file(path);
     }

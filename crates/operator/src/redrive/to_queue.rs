@@ -89,7 +89,7 @@ impl<'a> RedriveToQueue<'a> {
         if !self.may_be_shared() {
             return Ok(None);
         }
-        // Counts all of them, regardless of `--max`: the run might read the messages in a different order.
+        // Counts all dead letters, regardless of `--max`: the run might read the messages in a different order.
         let report = dry_run(&self.from, &self.request.plan, u64::MAX, None, interrupted).await?;
         Ok(from_elsewhere(&report, self.to.arn()))
     }

@@ -22,7 +22,7 @@ pub struct RedriveToSources<'a> {
     planned: RedriveReport,
     missing: Vec<String>,
     sources: Vec<SqsQueue>,
-    /// The reasons for messages to stay that are known before the runs.
+    /// The possible reasons why messages stay in the DLQ, as known before the runs.
     staying: Vec<String>,
 }
 

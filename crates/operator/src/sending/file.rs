@@ -72,7 +72,8 @@ impl FileToSend<'_> {
         if let LineForm::Backup(backup) = &form
             && self.journal.is_some()
         {
-            // Checked first, so that a queue named by mistake does not leave a journal behind.
+            // The queue is checked before the journal is opened, so that a queue named by mistake does not leave one
+            // behind.
             let first = form.read_lines(message_file::open_input(self.path)?).next().and_then(Result::ok);
             backup.check_queue(&first.and_then(|line| line.content.ok()).unwrap_or_default())?;
         }

@@ -168,7 +168,7 @@ fn labels_end(text: &str) -> Option<usize> {
     None
 }
 
-/// The increases of counters in the last day.
+/// The increases in the counters over the last day.
 #[derive(Debug, Default)]
 pub struct History {
     /// The last read of each URL.
@@ -227,7 +227,7 @@ impl History {
         self.since
     }
 
-    /// Returns the increases of processed, held, dead-lettered and `CircuitOpen`.
+    /// Returns the increases in processed, held, dead-lettered and `CircuitOpen`.
     pub(super) const fn counter_points(&self) -> &[Vec<Point>; COUNTERS.len()] {
         &self.points
     }

@@ -114,8 +114,8 @@ impl Day {
         Ok(Self::from_points(from, &all, final_dlq.is_some()))
     }
 
-    /// Computes the day from datapoints: sends to and deletions from the source queue, the same for the intermediate
-    /// DLQ, sends to the final DLQ, and the functions' processed, held and `CircuitOpen`.
+    /// Computes the day from datapoints: sends to and deletions from the source queue and the intermediate DLQ, sends
+    /// to the final DLQ, and the functions' processed, held and `CircuitOpen`.
     fn from_points(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
         let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
             points.each_ref().map(|points| sum_periods(from, points));

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub service: QueriedService,
-    /// The missing information: `outages`.
+    /// The missing information, such as `outages`.
     pub missing: &'static str,
     /// The affected queues, functions or addresses.
     pub about: Vec<String>,

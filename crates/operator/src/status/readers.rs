@@ -30,7 +30,7 @@ pub enum Readers {
         messages_received: u64,
         empty_receives: u64,
         minutes: u64,
-        /// The number of those minutes in which there was a receive.
+        /// The number of minutes, out of `minutes`, in which there was a receive.
         minutes_with_receives: usize,
     },
     /// Messages are in flight, so something received them; CloudWatch has no data on receives.
@@ -93,7 +93,7 @@ impl Readers {
         Self::from_receives(mappings, in_flight, receives, now)
     }
 
-    /// Infers the readers of a queue whose event source mappings are all disabled.
+    /// Infers the readers of a queue without a known enabled event source mapping.
     fn from_receives(
         mappings: Option<&[LambdaMapping]>,
         in_flight: Option<u64>,

@@ -89,7 +89,7 @@ impl QueueStatus {
 }
 
 impl QueueRedrive {
-    /// Converts a policy; `None` if it has no queue or no number.
+    /// Converts a policy; `None` if its queue or its number of receives is missing.
     fn from_policy(policy: RedrivePolicy) -> Option<Self> {
         Some(Self {
             max_receive_count: policy.max_receive_count()?,

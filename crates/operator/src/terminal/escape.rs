@@ -1,7 +1,7 @@
 //! Escapes untrusted text; every view displays such text through this module. Characters that move the cursor, change
-//! the text direction or are invisible are written as `\u{200b}`. Stacked combining marks would cover other lines, so
-//! only the first few are shown, with the number of the others: `[+296 marks]`. Emoji and the world's scripts remain
-//! unchanged.
+//! the text direction or are invisible are written as escapes such as `\u{200b}`. Stacked combining marks would cover
+//! other lines, so only the first few are shown, with the number of the others: `[+296 marks]`. Emoji and the world's
+//! scripts remain unchanged.
 
 use std::fmt::Write as _;
 
@@ -135,12 +135,12 @@ impl PrecedingCharacters {
 
     /// Returns true if an invisible character is required by a script or an emoji, and therefore has a visible effect.
     fn has_visible_effect(&self, character: char, next: Option<char>) -> bool {
-        let joining = |neighbour: Option<char>| {
-            neighbour.map(|neighbour| CodePointMapData::<JoiningType>::new().get(neighbour))
+        let joining = |neighbor: Option<char>| {
+            neighbor.map(|neighbor| CodePointMapData::<JoiningType>::new().get(neighbor))
         };
         match character {
-            // The contextual rules of RFC 5892, appendices A.1 and A.2, provided that a letter follows; and emoji
-            // sequences.
+            // Joiners are allowed by the contextual rules of RFC 5892, appendices A.1 and A.2, if a letter follows, and
+            // in emoji sequences.
             ZERO_WIDTH_NON_JOINER => {
                 self.follows_virama(next)
                     || matches!(joining(self.base), Some(JoiningType::DualJoining | JoiningType::LeftJoining))

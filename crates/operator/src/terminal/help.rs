@@ -13,7 +13,7 @@ pub const EDIT: &str = "Edit";
 pub const VALIDATE: &str = "Validate";
 /// Options that control the report.
 pub const SHOW: &str = "Show";
-/// Options for verbosity, colours and help.
+/// Options for verbosity, colors and help.
 pub const ALL_COMMANDS: &str = "Options of all commands";
 
 /// Maximum number of examples in `--help`.
@@ -38,7 +38,7 @@ pub struct Closing {
 }
 
 /// An exit code of a command: the code, a short description of its meaning there, and sentences for the manual page.
-/// The description and the sentences may be empty, since [`ExitCode::meaning`] comes first.
+/// The description and the sentences may be empty, since [`ExitCode::meaning`] is printed first.
 pub type Exit = (ExitCode, &'static str, &'static str);
 
 impl Closing {

@@ -54,7 +54,7 @@ impl TextLayout {
         }
     }
 
-    /// Wraps a sentence between words; it must be safe to print. Continuation lines are indented.
+    /// Wraps a sentence, which must be safe to print, between words. Continuation lines are indented.
     pub fn wrap_paragraph(&self, sentence: &str, indent: usize) -> String {
         let Some(columns) = self.columns() else { return sentence.to_owned() };
         let words = sentence.trim_start();
@@ -87,7 +87,7 @@ impl TextLayout {
         }
     }
 
-    /// Formats a timestamp with its distance: `3h ago, 14:02 CET` on a terminal, otherwise RFC 3339.
+    /// Formats a timestamp with its distance from `now`: `3h ago, 14:02 CET` on a terminal, otherwise RFC 3339.
     pub fn format_moment(&self, at: Timestamp) -> String {
         let Self::Fitted { now, .. } = self else { return format_timestamp(at) };
         let seconds = (*now - at).num_seconds();

@@ -49,7 +49,7 @@ impl Printing {
         self.output.file()
     }
 
-    /// Returns the same format on standard output, for when the file is used for something else.
+    /// Returns the same format with standard output as the destination, for when the file is used for something else.
     pub fn on_stdout(&self) -> Self {
         Self { format: self.format, output: OutputArgs::default() }
     }
@@ -77,7 +77,7 @@ impl Printing {
         table: impl FnOnce() -> String,
     ) -> Result<(), FileError> {
         self.output.write_text(&match self.format {
-            // Cells may contain untrusted text; no table has colours.
+            // Cells may contain untrusted text; no table has colors.
             ReportFormat::Table => escape_lines(&table()),
             ReportFormat::Json => json_document(command, report),
         })
@@ -134,7 +134,7 @@ pub fn create_file(path: &Path) -> Result<File, FileError> {
 pub fn json_document(command: &str, report: &impl Serialize) -> String {
     let document = VersionedReport { schema: format!("redeliver.{command}/1"), report };
     let json = serde_json::to_string(&document);
-    escape_json(&json.expect("numbers, strings and maps with plain keys always serialise")) + "\n"
+    escape_json(&json.expect("numbers, strings and maps with plain keys always serialize")) + "\n"
 }
 
 #[derive(Serialize)]

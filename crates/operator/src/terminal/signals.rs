@@ -28,7 +28,7 @@ pub fn stop_on_signal(remark: &'static str) -> io::Result<Stop> {
             };
             let _ = ready_sender.send(Ok(()));
             signals.next().await;
-            // Before printing the remark, since its readers may rely on the request.
+            // The stop is requested before the remark is printed, since readers of the remark may rely on it.
             requested.request();
             stderr::remark(remark);
             signals.next().await;

@@ -1,4 +1,4 @@
-//! Messages on standard error, with the verbosity and colours requested by `-v`, `-q` and `--color`; and the output of
+//! Messages on standard error, with the verbosity and colors requested by `-v`, `-q` and `--color`; and the output of
 //! a user's own function. All of it passes through `above_progress`, so that no line shares its row with the progress
 //! bar.
 
@@ -23,7 +23,7 @@ const QUIET: u8 = 0;
 const NORMAL: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// The verbosity of the process. Global, like the colours of `console`.
+/// The verbosity of the process. Global, like the colors of `console`.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
 /// The progress bar of the process, if any.
@@ -38,7 +38,7 @@ pub struct StderrArgs {
     /// Print only warnings and errors on standard error
     #[arg(short, long, global = true, help_heading = ALL_COMMANDS)]
     quiet: bool,
-    /// When to use colours
+    /// When to use colors
     ///
     /// `auto` means on a terminal without `NO_COLOR`.
     #[arg(long, global = true, help_heading = ALL_COMMANDS, value_name = "WHEN", value_enum, default_value_t = ColorChoice::Auto)]
@@ -63,7 +63,7 @@ impl StderrArgs {
     }
 }
 
-/// Parses the colours of help and usage errors, which are printed before the command line is parsed.
+/// Parses the colors of help and usage errors, which are printed before the command line is parsed.
 pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
@@ -274,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn help_colours_are_known_before_arguments_are_parsed() {
+    fn help_colors_are_known_before_arguments_are_parsed() {
         let choice = |words: &[&str]| parse_color_choice(words.iter().map(Into::into));
         assert_eq!(choice(&["redeliver", "--color", "never", "--nonsense"]), ColorChoice::Never);
         assert_eq!(choice(&["redeliver", "audit", "--color=always"]), ColorChoice::Always);

@@ -51,8 +51,8 @@ pub fn approximate_span(seconds: i64) -> String {
     format_span(seconds - seconds % precision)
 }
 
-/// Draws a bar of `█`, at most `width_max` characters long, for `count` out of `most`. A count above 0 has at least
-/// one.
+/// Draws a bar of `█`, at most `width_max` characters long, for `count` out of `most`. A count above 0 has at least one
+/// character.
 pub fn draw_bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }

@@ -30,7 +30,7 @@ struct LogBytes {
 /// simulator's, so that no deployment is sized too small.
 const DECISION_SECONDS: f64 = 0.1;
 
-/// Invocations of the message-processor, and of the other functions.
+/// Returns the invocations of the message-processor and of the other functions, combined.
 fn invocations(calling: f64, deciding: f64) -> Invocations {
     let seconds = calling * CALL_SECONDS + deciding * DECISION_SECONDS;
     Invocations { count: calling + deciding, seconds }
@@ -114,7 +114,7 @@ fn page(name: &str) -> String {
 
 /// Asserts that a page contains this text, ignoring line breaks.
 #[track_caller]
-fn is_in(page_name: &str, wanted: &str) {
+fn assert_page_contains(page_name: &str, wanted: &str) {
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     let page = page(page_name);
     assert!(words(&page).contains(&words(wanted)), "docs/{page_name} does not say:\n\n{wanted}\n");
@@ -182,11 +182,12 @@ fn the_costs_of_a_million_messages_match_the_docs() {
         ("messages with `ordered`", in_order(1e6, &processed())),
         ("retries with `ordered`", ordered_retries()),
     ] {
-        is_in("deploy/cost.md", &row(kind, usage));
+        assert_page_contains("deploy/cost.md", &row(kind, usage));
     }
 }
 
-/// Batches of one: a million messages that succeed immediately, or a million retries, which are hidden, not sent.
+/// Returns the usage of a million messages that succeed immediately, or of a million retries, which are hidden and not
+/// sent. Each batch has one message.
 fn in_order(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
@@ -250,7 +251,7 @@ fn million_retries(strategy: Strategy) -> Usage {
     }
 }
 
-/// Otherwise, a change could raise the cost of a retry unnoticed.
+/// Without this test, a change could raise the cost of a retry unnoticed.
 #[test]
 fn the_cost_of_a_retry_matches_the_docs() {
     for (strategy, requests, most) in
@@ -283,8 +284,8 @@ const WINDOW_SECONDS: f64 = 1.0;
 /// X-Ray's sampling rate above one invocation per second.
 const SAMPLED: f64 = 0.05;
 
-/// Returns a month's bill: SQS, Lambda, logs, traces. A failing message is the only failure of its batch, and alone in
-/// its batch on an inner queue.
+/// Returns a month's bill: SQS, Lambda, logs, traces. Assumes that a failing message is the only failure in its batch,
+/// and is alone in its batch on an inner queue.
 fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
     let Deployed { strategy, received, batch, traced } = deployed;
     let prices = Prices::shipped_list().prices;
@@ -314,7 +315,7 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
 }
 
 /// Returns the batch size if each poller waits this long for more messages.
-fn batch_of(messages_a_day: f64, window_seconds: f64) -> u32 {
+fn batch_size(messages_a_day: f64, window_seconds: f64) -> u32 {
     let most = messages_a_day / 86_400.0 * window_seconds / POLLERS;
     (1..=10).rev().find(|batch| f64::from(*batch) <= most).unwrap_or(1)
 }
@@ -328,10 +329,10 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
         let cheapest = Deployed {
             strategy: Strategy::DirectResend,
             received,
-            batch: received.max(batch_of(load, 20.0)),
+            batch: received.max(batch_size(load, 20.0)),
             traced: false,
         };
-        let batch = received.max(batch_of(load, WINDOW_SECONDS));
+        let batch = received.max(batch_size(load, WINDOW_SECONDS));
         let default = Deployed { strategy: Strategy::DelayedResend, received, batch, traced: true };
         let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
         // The sum of the displayed amounts.
@@ -339,10 +340,10 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
         let total = [default, cheapest].map(|bill| dollars(cents(bill) / 100.0));
         format!("| {name} | {} | {} |\n", total[0], total[1])
     });
-    is_in("deploy/cost.md", &rows.concat());
+    assert_page_contains("deploy/cost.md", &rows.concat());
 }
 
-/// Otherwise, the page's costs would go stale when the price list changes.
+/// Without this test, the page's costs would go stale when the price list changes.
 #[test]
 fn the_sizing_of_four_loads_matches_the_docs() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
@@ -351,7 +352,7 @@ fn the_sizing_of_four_loads_matches_the_docs() {
         // At ten per second, messages are received one by one; the batching window fills the batches of the other
         // loads.
         let received = if per_second < 100.0 { 1 } else { 10 };
-        let batch = batch_of(86_400.0 * per_second, WINDOW_SECONDS);
+        let batch = batch_size(86_400.0 * per_second, WINDOW_SECONDS);
         let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);
         let columns = |strategy, inner_concurrency: f64| {
             let deployed = Deployed { strategy, received, batch, traced: true };
@@ -363,16 +364,19 @@ fn the_sizing_of_four_loads_matches_the_docs() {
         let direct = columns(Strategy::DirectResend, 2.0);
         format!("| {name} | {max_concurrency} | {delayed} | {direct} |\n")
     });
-    is_in("scale.md", &rows.concat());
+    assert_page_contains("scale.md", &rows.concat());
 }
 
 #[test]
-fn the_costs_of_thin_traffic_and_large_messages_match_the_docs() {
+fn the_costs_of_low_traffic_and_large_messages_match_the_docs() {
     let Prices { prices, region, read_on } = Prices::shipped_list();
-    is_in("deploy/cost.md", &format!("List prices of {region} as of {read_on}, without free tiers"));
+    assert_page_contains(
+        "deploy/cost.md",
+        &format!("List prices of {region} as of {read_on}, without free tiers"),
+    );
     let single = Usage { sqs_requests: 3e6, invocations: invocations(1e6, 0.0), ..Usage::default() };
     let bill = single.compute_bill(&prices, Architecture::Arm64);
-    is_in(
+    assert_page_contains(
         "deploy/cost.md",
         &format!(
             "about ${:.1} + ${:.1} + ${:.1} per million messages, plus the logs.",
@@ -381,10 +385,13 @@ fn the_costs_of_thin_traffic_and_large_messages_match_the_docs() {
     );
     // A send carries one message of 64 KB, a receive carries ten, and a delete carries none.
     let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
-    is_in("deploy/cost.md", &format!("with messages of 64 KB the first row's requests are {billed} million"));
+    assert_page_contains(
+        "deploy/cost.md",
+        &format!("with messages of 64 KB the first row's requests are {billed} million"),
+    );
     let [messages, again] = [at_once(), retries()]
         .map(|usage| dollars(usage.sqs_requests / 1e6 * prices.sqs_fair_million_requests.dollars));
-    is_in(
+    assert_page_contains(
         "deploy/cost.md",
         &format!(
             "${:.2} more per million requests: {messages} for the first row, {again} for the retries.",
@@ -393,7 +400,10 @@ fn the_costs_of_thin_traffic_and_large_messages_match_the_docs() {
     );
     let [first, second] = [at_once(), retries()]
         .map(|usage| dollars(usage.compute_bill(&prices, Architecture::X86_64).lambda_duration));
-    is_in("deploy/cost.md", &format!("On x86-64 the first two durations cost {first} and {second}."));
+    assert_page_contains(
+        "deploy/cost.md",
+        &format!("On x86-64 the first two durations cost {first} and {second}."),
+    );
 }
 
 #[test]
@@ -403,7 +413,7 @@ fn the_fixed_monthly_costs_match_the_docs() {
     let polling = Usage { sqs_requests: polls, ..Usage::default() };
     let polling = polling.compute_bill(&prices, Architecture::Arm64).sqs_requests;
     let [metric, alarm] = [prices.metric_month.dollars, prices.alarm_month.dollars];
-    is_in(
+    assert_page_contains(
         "deploy/cost.md",
         &format!(
             "| idle polling | 3 mappings × 5 long polls of 20 s = {:.2} million requests | {} |\n\
@@ -432,7 +442,7 @@ fn the_archive_costs_match_the_docs() {
     let gigabytes = 6e3 * 1e6 / 1e9;
     // Seven causes, each reported once per hour for a week, in ten environments.
     let mails = 7.0 * 7.0 * 24.0 * 10.0;
-    is_in(
+    assert_page_contains(
         "deploy/cost.md",
         &format!(
             "| a million dead letters in an archive | | |\n| --- | --- | --- |\n\
@@ -450,7 +460,7 @@ fn the_archive_costs_match_the_docs() {
 }
 
 #[test]
-fn the_costs_of_an_own_kms_key_match_the_docs() {
+fn the_costs_of_a_customer_managed_kms_key_match_the_docs() {
     let Prices { prices, .. } = Prices::shipped_list();
     // Senders and readers of each queue, with `delayed-resend` and one producer.
     let queues = [
@@ -462,7 +472,7 @@ fn the_costs_of_an_own_kms_key_match_the_docs() {
     let requests = queues.map(|(_, senders, readers)| 2.0 * senders + readers).iter().sum::<f64>();
     let requests = MONTH_SECONDS / 300.0 * requests;
     let [key, million] = [&prices.kms_key_month, &prices.kms_million_requests].map(|price| price.dollars);
-    is_in(
+    assert_page_contains(
         "deploy/cost.md",
         &format!(
             "| your own key (`encryptionKey`) | {}, and at most {:.2} million requests, at {} per million | at most {} |",
@@ -487,7 +497,7 @@ fn the_costs_of_hops_match_the_docs() {
     let bill = usage.compute_bill(&prices, Architecture::Arm64);
     let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
-    is_in(
+    assert_page_contains(
         "strategies/delayed-resend.md",
         &format!(
             "With four hops per hour, a million waiting messages make {} million requests per hour, {} at {} per million \

@@ -70,5 +70,5 @@ fn final_record(
         record.attributes.iter().map(|(name, attribute)| (name.as_str(), attribute.text())).collect();
     let trace_header = record.trace_header.as_deref().filter(|_| has_verdict_in_trace_header);
     serde_json::to_string(&FinalRecordLine { body: &record.body, attributes, trace_header, virtual_now })
-        .expect("strings always serialise")
+        .expect("strings always serialize")
 }

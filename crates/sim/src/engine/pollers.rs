@@ -33,7 +33,7 @@ const IDLE_MAX: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pollers {
     pub at_first: u16,
-    /// The maximum, reached while messages wait and all pollers are busy.
+    /// The maximum number of pollers. Pollers are added while messages are waiting and all pollers are busy.
     pub most: u16,
     /// The duration of a receive once a message is available.
     pub receive: Duration,
@@ -170,9 +170,9 @@ mod tests {
     use super::*;
 
     /// A function that runs for a minute per batch and records the start of each invocation in milliseconds.
-    struct Slow<'a>(&'a VirtualClock, Mutex<Vec<i64>>);
+    struct SlowFunction<'a>(&'a VirtualClock, Mutex<Vec<i64>>);
 
-    impl Function for Slow<'_> {
+    impl Function for SlowFunction<'_> {
         async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.1.lock().unwrap().push(self.0.now().timestamp_millis());
             self.0.sleep(Duration::from_secs(60)).await;
@@ -180,14 +180,15 @@ mod tests {
         }
     }
 
-    /// Otherwise, a team that sizes its target by this figure would see the full concurrency from the first second.
+    /// If all pollers ran from the start, the simulation would show the full concurrency from the first second, and a
+    /// team would size its target for it.
     #[test]
     fn five_pollers_grow_by_five_per_second_up_to_the_maximum() {
         let (invoked, _) = on_queues(async |engine| {
             let engine = Engine { wait: Duration::from_secs(20), ..engine };
             let (clock, queue, done) = (engine.clock, &engine.topology.source, Cell::new(false));
             let (batching, slow) =
-                (Batching { size: 1, ..Batching::default() }, Slow(clock, Mutex::default()));
+                (Batching { size: 1, ..Batching::default() }, SlowFunction(clock, Mutex::default()));
             for batch in pack_batches(&vec![message("{}"); 9]) {
                 queue.send_batch(batch).await;
             }

@@ -81,7 +81,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
     }
 }
 
-/// Sends until `stop` completes.
+/// Runs `sending` until it ends or `stop` completes.
 async fn run_until_stopped(
     stop: impl Future<Output = ()>,
     confirmed: &Cell<usize>,

@@ -14,10 +14,10 @@ use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
 use super::*;
 
-/// Ignores all events.
-struct Quiet;
+/// An observer that ignores all events.
+struct SilentObserver;
 
-impl Observer for Quiet {
+impl Observer for SilentObserver {
     fn observe(&self, _: &Event) {}
 }
 
@@ -95,10 +95,10 @@ fn a_stop_interrupts_sending() {
     assert_eq!(sent, 2);
 }
 
-/// Sends one message every ten seconds. Returns the number of arrivals and the batch sizes.
+/// Sends thirty messages, one every ten seconds. Returns the number of messages received and the batch sizes.
 fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
-    struct Sizes(Mutex<Vec<usize>>);
-    impl Function for Sizes {
+    struct BatchSizes(Mutex<Vec<usize>>);
+    impl Function for BatchSizes {
         async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.0.lock().unwrap().push(records.len());
             Vec::new()
@@ -112,7 +112,7 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
             Topology::create_queues(&sqs, "engine", Strategy::DelayedResend, 5, batching).await.unwrap();
         let tracker = Mutex::default();
         let engine = engine(&topology, &clock, &tracker);
-        let (sizes, done) = (Sizes(Mutex::default()), Cell::new(false));
+        let (sizes, done) = (BatchSizes(Mutex::default()), Cell::new(false));
         let poll = engine.poll_queue(&topology.source, &sizes, Pollers::constant(1), batching, &done);
         let send = async {
             for _ in 0..30 {
@@ -132,7 +132,7 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
 #[test]
 fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
     assert_eq!(batches_of_thirty(0, 10), (30, vec![1; 30]));
-    // The messages of seconds 0, 10, 20 and 30: the message sent at the end of the window is included.
+    // The first batch has the messages of seconds 0, 10, 20 and 30, which are all sent within the window.
     assert_eq!(batches_of_thirty(35, 10).0, 30);
     assert_eq!(batches_of_thirty(35, 10).1[0], 4);
     assert_eq!(batches_of_thirty(300, 10), (30, vec![10; 3]));
@@ -140,7 +140,7 @@ fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
 }
 
 #[test]
-fn messages_are_lost_after_several_empty_counts_in_a_row() {
+fn messages_count_as_lost_after_several_empty_counts_in_a_row() {
     let seconds = |clock: &VirtualClock| clock.now().timestamp();
     let (lost_after, _) = on_queues(async |engine| {
         let (clock, queue) = (engine.clock, &engine.topology.final_dlq);

@@ -16,8 +16,8 @@ pub struct DelayPercentiles {
     pub max: f64,
 }
 
-/// The delays of messages in groups that are affected by the fault (`down`) and in all others (`up`); `None` if no such
-/// message was processed.
+/// The delays of messages in groups that are affected by the fault (`down`) and in all others (`up`); `None` if no
+/// message of these groups was processed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DelaysByGroup {
     pub up: Option<DelayPercentiles>,

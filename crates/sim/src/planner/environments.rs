@@ -79,13 +79,13 @@ mod tests {
     use super::*;
 
     /// A function that runs for a second per invocation and records its number.
-    struct Numbered<'a> {
+    struct NumberedFunction<'a> {
         number: u64,
         clock: &'a VirtualClock,
         invoked: &'a Mutex<Vec<u64>>,
     }
 
-    impl Function for Numbered<'_> {
+    impl Function for NumberedFunction<'_> {
         async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             self.invoked.lock().unwrap().push(self.number);
             self.clock.sleep(Duration::from_secs(1)).await;
@@ -102,7 +102,7 @@ mod tests {
         ($cold_start:expr, $clock:ident, $invoked:ident, $started:ident) => {{
             let (clock, invoked, started) = (&$clock, &$invoked, &$started);
             // The environment being started is already counted.
-            let start = move || Numbered { number: started.get() - 1, clock, invoked };
+            let start = move || NumberedFunction { number: started.get() - 1, clock, invoked };
             Environments::new($cold_start, clock, started, start)
         }};
     }

@@ -68,7 +68,7 @@ pub struct PlainForecast {
 #[derive(Clone, Debug, Serialize)]
 pub struct ForecastOutcome {
     pub measured: Measurements,
-    /// The usage and the cost of a million such messages.
+    /// The usage and the cost of a million messages in this scenario.
     pub per_million: PerMillion,
 }
 

@@ -19,7 +19,7 @@ use super::times::ModelTimes;
 
 /// The highest `MaximumConcurrency` ("ScalingConfig", AWS Lambda API Reference).
 pub const INNER_CONCURRENCY_MAX: u16 = 1000;
-/// The amount of work that may wait in the queue, and the time span for measuring the peak rate. Work that is done
+/// The amount of work that may wait in the queue, and the time span for measuring the peak rate. Work that can be done
 /// within a minute is a burst, not a bottleneck.
 const BURST_SECONDS: u64 = 60;
 

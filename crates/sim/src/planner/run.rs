@@ -133,7 +133,7 @@ pub fn run_plain(
     run_once(Handling::Plain(plain), scenario, progress).map(|(measurements, _)| measurements)
 }
 
-/// The handling of failed messages.
+/// The system that handles failed messages.
 #[derive(Clone, Copy)]
 enum Handling<'a> {
     Redeliver(&'a Policy),

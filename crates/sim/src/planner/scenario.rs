@@ -245,7 +245,7 @@ fn seconds<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Er
 mod tests {
     use super::*;
 
-    /// Otherwise, a plan for one tenant's outage would predict no effect at all.
+    /// If no group were affected, a plan for one tenant's outage would predict no effect.
     #[test]
     fn the_first_groups_are_affected_by_the_fault() {
         let groups = ScenarioGroups { count: 5, down: 2 };

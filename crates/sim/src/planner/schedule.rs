@@ -11,8 +11,9 @@ use serde::{Serialize, Serializer};
 
 use crate::number::to_float;
 
-/// A schedule ends before the first attempt with a lower chance than this: later attempts would not change any figure.
-const MADE_MIN: f64 = 1e-9;
+/// A schedule ends before the first attempt with a lower probability than this: later attempts would not change any
+/// figure.
+const PROBABILITY_MIN: f64 = 1e-9;
 /// Sums of delays that can exceed this many seconds are computed in larger steps.
 const STEPS_MAX: u64 = 1 << 20;
 
@@ -26,7 +27,7 @@ pub struct ScheduledAttempt {
     pub median_seconds: u64,
     /// The time with the longest delays.
     pub latest_seconds: u64,
-    /// The chance that the attempt is made: below 1 if `max_age_seconds` can end the retries before it.
+    /// The probability that the attempt is made: below 1 if `max_age_seconds` can end the retries before it.
     pub made: f64,
 }
 
@@ -40,17 +41,17 @@ pub struct Schedule {
     pub longest_seconds: u64,
 }
 
-/// The chances by time. Their sum is 1 minus the chance that no attempt is made.
+/// The probability of each time. The sum is 1 minus the probability that no attempt is made.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TimeDistribution {
     pub(super) step: u64,
-    /// The chance of each step from `first` on.
+    /// The probability of each step, from `first` on.
     pub(super) chances: Vec<f64>,
     first: u64,
 }
 
 impl Schedule {
-    /// Returns the schedule of a policy. It ends before the first attempt whose chance is below one in a billion.
+    /// Returns the schedule of a policy. It ends before the first attempt with a probability below one in a billion.
     pub fn for_policy(policy: &Policy) -> Self {
         let delays: Vec<_> = (1..=policy.max_attempts)
             .map(|attempt| {
@@ -77,7 +78,7 @@ impl Schedule {
             }
             now = next;
             let made = now.chances.iter().sum::<f64>().min(1.0);
-            if made < MADE_MIN {
+            if made < PROBABILITY_MIN {
                 return Self { attempts, last, longest_seconds };
             }
             let latest_seconds = latest.min(age);
@@ -111,8 +112,7 @@ impl TimeDistribution {
         let width = to_float(high - low + 1);
         let mut chances = Vec::with_capacity(step_index((end + 1).saturating_sub(first)));
         let mut sum = 0.0;
-        // The sum of the chances from which a delay reaches this step, as a difference of cumulative chances: rounding
-        // never makes it negative.
+        // Each probability is computed from a difference of cumulative sums, so that rounding never makes it negative.
         let cumulated: Vec<f64> = self
             .chances
             .iter()

@@ -36,8 +36,8 @@ pub struct HoldPlan {
     /// The interval between two receives of the message.
     delay_seconds: u64,
     age_seconds_max: u64,
-    /// The attempts after the hold, which only a fault spends. `None` if the target responds with "not now", since the
-    /// message is then given up.
+    /// The attempts after the hold. `None` if the target responds with "not now", since the message is then given up
+    /// after the hold.
     after_hold: Option<Schedule>,
 }
 
@@ -76,8 +76,8 @@ impl HoldPlan {
 }
 
 impl Survival {
-    /// Returns the chances for an outage of this duration, based only on the policy: the target's capacity and the
-    /// delays that it requests are ignored.
+    /// Returns the chances of surviving an outage of this duration, based only on the policy: the target's capacity and
+    /// the delays that it requests are ignored.
     pub fn for_outage(schedule: &Schedule, hold: Option<&HoldPlan>, outage_seconds: u64) -> Self {
         let last = &schedule.last;
         // With R seconds of the outage left, the chance is the probability of a last attempt at R or later. An attempt

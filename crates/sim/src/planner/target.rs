@@ -1,4 +1,4 @@
-//! The target of a simulation: down for a while, flapping, or failing by chance, for all messages or for some groups,
+//! The target of a simulation: down for a while, flapping, or failing at random, for all messages or for some groups,
 //! with an optional capacity.
 
 use std::sync::Mutex;
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_at_its_capacity_does_not_fail_by_chance() {
+    fn a_target_at_its_capacity_does_not_fail_at_random() {
         let scenario = ten_messages(1.0, Some(0));
         let policy = Policy::from_json(r#"{"max_attempts":1,"circuit_breaker":false}"#).unwrap();
         let wasted = run_policy(&policy, &scenario, &|_| {}).unwrap().wasted;

@@ -31,7 +31,7 @@ pub struct ModelTimes {
     /// Serverless Applications"). All of it counts as billed, although Lambda bills only the init phase; this
     /// overestimates the cost by a few cents per million.
     pub(super) cold_start: Duration,
-    /// The mean duration of a call that the target answers, including calls that it fails by chance.
+    /// The mean duration of a call that the target answers, including calls that fail at random.
     pub(super) answer: Duration,
     /// The mean duration of a call that is rejected, or for which the load balancer has no healthy target: one round
     /// trip.
@@ -115,8 +115,8 @@ impl CallTimes {
         Self { times, seed, calls: Mutex::default() }
     }
 
-    /// Returns the duration of a message's next call, given the mean. Its logarithm is nearly normal: it is the sum of
-    /// four draws, so that no call takes longer than five times the mean.
+    /// Returns the duration of a message's next call, given the mean. The logarithm of the duration is nearly normal:
+    /// it is the sum of four draws, so that no call takes longer than five times the mean.
     pub(super) fn next_time(&self, message: u64, mean: Duration) -> Duration {
         if mean.is_zero() || self.times.spread == 0.0 {
             return mean;

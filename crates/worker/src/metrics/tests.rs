@@ -75,7 +75,7 @@ fn events_are_counted_by_function_and_dimension() {
 }
 
 #[test]
-fn receives_so_far_are_not_added_up() {
+fn receive_counts_are_not_added_up() {
     let event = |receive_count| {
         let sqs_message_id = CANARY.to_owned();
         Event::ReceivedAgain { sqs_message_id, receive_count, age_seconds: 900.0 }
@@ -90,8 +90,6 @@ fn receives_so_far_are_not_added_up() {
     assert_eq!(value_of(r#"bucket{le="100.0",function="orders-message-processor"}"#), "2");
 }
 
-/// A label with a message's id would create one time series per message: Prometheus would run out of memory, and ids
-/// are of no use there.
 #[test]
 fn holds_over_an_hour_are_counted_separately_from_shorter_ones() {
     let held = |longest_hold_seconds| Event::Held { messages: 1, open_seconds: 1.0, longest_hold_seconds };
@@ -105,8 +103,10 @@ fn holds_over_an_hour_are_counted_separately_from_shorter_ones() {
     assert_eq!(value_of(&format!("count{{{function}}}")), "3");
 }
 
+/// A label with a message's id would create one time series per message: Prometheus would run out of memory, and ids
+/// are of no use there.
 #[test]
-fn messages_create_no_further_series_and_are_never_named() {
+fn messages_add_no_time_series_and_their_ids_never_appear() {
     let series = |text: &str| {
         let lines = text.lines().filter(|line| line.starts_with("redeliver_"));
         lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<BTreeSet<_>>()
@@ -132,7 +132,7 @@ fn every_counter_starts_at_zero_with_a_help_text() {
 }
 
 #[test]
-fn the_runbook_has_every_metric_by_both_names() {
+fn the_runbook_lists_every_metric_under_both_names() {
     let runbook = include_str!("../../../../docs/operate/metrics.md");
     for metric in Metric::ALL {
         let total = if metric.measure() == Measure::Count { "_total" } else { "" };

@@ -189,7 +189,7 @@ fn at(moments: &[(i64, &str)]) -> Vec<(i64, String)> {
 }
 
 #[test]
-fn a_stop_in_the_middle_of_a_batch_lets_it_end_and_deletes_it() {
+fn a_stop_during_a_batch_lets_it_finish_and_deletes_its_messages() {
     let world = World::new();
     let ended = world.run(world.record_for(7), async {
         world.send(&["a", "b"]).await;
@@ -279,7 +279,7 @@ fn messages_behind_an_unreadable_one_of_their_group_stay() {
 }
 
 #[test]
-fn a_failed_record_comes_back_after_its_visibility_timeout() {
+fn a_failed_record_is_received_again_after_its_visibility_timeout() {
     let world = World::new();
     let seen = &world.seen;
     let function = BatchFunction(|bodies: Vec<String>| async move {

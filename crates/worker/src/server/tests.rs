@@ -17,7 +17,7 @@ struct Running {
 }
 
 /// Runs `client` against the endpoint of one poller.
-fn served<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
+fn with_server<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
@@ -65,7 +65,7 @@ fn is(status: &str, body: &str) -> (String, String) {
 
 #[test]
 fn healthz_lists_each_function_and_fails_without_polls() {
-    served(async |server| {
+    with_server(async |server| {
         let well = concat!(
             r#"{"functions":[{"batches_in_flight":0,"function":"message-processor","healthy":true,"#,
             r#""seconds_since_poll":0}],"healthy":true}"#,
@@ -85,7 +85,7 @@ fn healthz_lists_each_function_and_fails_without_polls() {
 
 #[test]
 fn metrics_are_openmetrics_with_batches_and_poll_ages() {
-    served(async |server| {
+    with_server(async |server| {
         server.clock.run(server.clock.sleep(Duration::from_secs(61))).await.unwrap();
         let (head, body) = server.ask_for_head("GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await;
         assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -106,7 +106,7 @@ fn metrics_are_openmetrics_with_batches_and_poll_ages() {
 
 #[test]
 fn other_paths_and_methods_are_refused_and_head_has_no_body() {
-    served(async |server| {
+    with_server(async |server| {
         assert_eq!(server.get("/").await.0, "HTTP/1.1 404 Not Found");
         assert_eq!(server.get("/healthz/").await.0, "HTTP/1.1 404 Not Found");
         let post = "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
@@ -119,7 +119,7 @@ fn other_paths_and_methods_are_refused_and_head_has_no_body() {
 
 #[test]
 fn an_endless_head_is_refused_and_a_silent_client_blocks_no_other() {
-    served(async |server| {
+    with_server(async |server| {
         let _silent = TcpStream::connect(server.address).await.unwrap();
         let endless = format!("GET /healthz HTTP/1.1\r\nX: {}", "x".repeat(100_000));
         assert_eq!(server.ask(&endless).await.0, "HTTP/1.1 431 Request Header Fields Too Large");
@@ -132,7 +132,7 @@ fn an_endless_head_is_refused_and_a_silent_client_blocks_no_other() {
 
 #[test]
 fn a_health_probe_is_answered_despite_many_half_sent_requests() {
-    served(async |server| {
+    with_server(async |server| {
         let mut held = Vec::new();
         for _ in 0..2 * http_server::CONNECTIONS_MAX {
             let mut stream = TcpStream::connect(server.address).await.unwrap();
@@ -145,7 +145,7 @@ fn a_health_probe_is_answered_despite_many_half_sent_requests() {
 
 #[test]
 fn a_bind_error_names_the_occupied_address() {
-    served(async |server| {
+    with_server(async |server| {
         let error = HealthServer::bind(server.address).await.unwrap_err().to_string();
         assert!(error.starts_with(&format!("--health: cannot listen on {}: ", server.address)), "{error}");
     });

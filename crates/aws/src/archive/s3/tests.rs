@@ -31,7 +31,7 @@ fn error<T>(fault: Fault, code: &str) -> Result<T, EntryError> {
     Err(EntryError::new(fault, code))
 }
 
-/// An error response from S3, whose message must not be repeated.
+/// Returns an S3 error response with a message that must not be repeated.
 fn refusal(status: u16, code: &str) -> Answer {
     let body = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>{code}</Code><Message>CANARY</Message></Error>"
@@ -64,7 +64,8 @@ async fn an_object_is_created_conditionally_with_a_checksum_and_the_expected_own
     assert_eq!(empty.header("x-amz-checksum-crc32"), ["AAAAAA=="]);
 }
 
-/// A bucket of an account, with Object Lock and a default retention, that stores only the keys.
+/// Starts a fake S3 bucket of this account, with Object Lock and a default retention. It stores only keys, not
+/// contents.
 async fn locked_bucket(owner: &'static str) -> Loopback {
     let mut keys = BTreeSet::new();
     Loopback::answering(move |request| {
@@ -126,7 +127,7 @@ fn an_account_id_has_12_digits() {
 }
 
 #[tokio::test]
-async fn an_object_is_read_or_absent() {
+async fn a_read_returns_the_object_or_none() {
     let server = Loopback::start([
         etag(200, "\"1\"", "abc"),
         refusal(404, "NoSuchKey"),
@@ -144,7 +145,7 @@ async fn an_object_is_read_or_absent() {
     assert_eq!(request.header("x-amz-expected-bucket-owner"), [OWNER]);
 }
 
-/// Refusals by S3 and the errors that they cause in all operations.
+/// Returns error responses from S3, with the error that every operation returns for each.
 fn refusals() -> Vec<(Answer, EntryError)> {
     let of = |status, code, fault| (refusal(status, code), EntryError::new(fault, code));
     let bare =
@@ -201,7 +202,7 @@ async fn a_write_with_a_lost_response_may_have_succeeded() {
     assert_eq!(bucket.create_object(KEY, Vec::new()).await, Ok(false));
 }
 
-/// The provider in the environment of a function without a role.
+/// The credentials provider of a function without a role.
 #[derive(Debug)]
 struct NoCredentials;
 
@@ -296,7 +297,7 @@ impl HttpConnector for Uris {
     }
 }
 
-/// The setting of a single service's endpoint, such as `AWS_ENDPOINT_URL_S3`.
+/// The endpoint setting of a single service, such as `AWS_ENDPOINT_URL_S3`.
 #[derive(Debug)]
 struct ServiceEndpoint(&'static str);
 

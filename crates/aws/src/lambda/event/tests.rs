@@ -5,7 +5,7 @@ use super::*;
 
 const SOURCE: &str = "arn:aws:sqs:eu-central-1:123456789012:orders";
 
-/// The record in Lambda's documentation ("Using Lambda with Amazon SQS").
+/// Returns the example record from Lambda's documentation ("Using Lambda with Amazon SQS"), with this id and body.
 fn record(id: &str, body: &str) -> Value {
     json!({
         "messageId": id,

@@ -167,7 +167,7 @@ async fn a_lost_response_counts_as_no_answer() {
 }
 
 #[tokio::test]
-async fn only_connecting_has_a_timeout() {
+async fn only_the_connection_attempt_has_a_timeout() {
     let server = Loopback::start([]).await;
     let client = crate::start::sqs_client(&server.sdk_config());
     let timeouts = client.config().timeout_config().unwrap();

@@ -72,7 +72,7 @@ async fn an_event_that_was_not_queued_is_an_error() {
 }
 
 #[tokio::test]
-async fn only_connecting_has_a_timeout() {
+async fn only_the_connection_attempt_has_a_timeout() {
     // After a timeout, the invocation would be repeated, and the function would run twice.
     let server = Loopback::start([]).await;
     let invoker = LambdaInvoker::new(&server.sdk_config());

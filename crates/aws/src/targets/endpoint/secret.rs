@@ -126,7 +126,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
                 known.endpoint = endpoint;
                 known.read_at = began_at;
             }
-            // Interrupted by a freeze, so the secret might be readable; the next call tries again.
+            // The read was interrupted by a freeze, so the secret might be readable; the next call tries again.
             Err(_) if time_until(began_at, self.clock.now()) >= 2 * TIMEOUT => {}
             Err(error) => {
                 let code = error.log_code().to_owned();

@@ -9,13 +9,13 @@ use crate::tests::loopback::{Answer, Loopback};
 
 const SIGNING_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
-/// The settings with this `TARGET`.
+/// Returns the settings with this `TARGET`.
 fn given(url: &str) -> EndpointSettings {
     let Ok(TargetAddress::Url(url)) = TargetAddress::parse(url, false) else { panic!("not a URL: {url}") };
     EndpointSettings { url: UrlSetting::Given(url), sigv4: None }
 }
 
-/// The settings without a `TARGET`.
+/// Returns the settings without a `TARGET`.
 fn in_secret(allow_http: bool) -> EndpointSettings {
     EndpointSettings { url: UrlSetting::InSecret { allow_http }, sigv4: None }
 }
@@ -183,7 +183,7 @@ async fn an_unusable_secret_is_refused_without_its_text() {
     assert_eq!(bytes, SecretError::NotAnObject);
 }
 
-/// The settings with `TARGET_SIGV4=auto`.
+/// Returns the settings with `TARGET_SIGV4=auto`.
 fn by_role(settings: EndpointSettings) -> EndpointSettings {
     let config = aws_config::SdkConfig::builder().build();
     EndpointSettings { sigv4: Some(SigV4Signer::new(SigV4Setting::ByHost, &config)), ..settings }

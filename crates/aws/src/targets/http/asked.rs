@@ -19,8 +19,8 @@ pub(super) enum RequestedWait {
 
 /// Headers with the delay in milliseconds, as sent by OpenAI and Azure.
 const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
-/// Pairs of headers with the remaining calls in a window and the end of the window: in older drafts of RateLimit, at
-/// GitHub and many others, and at Twitter.
+/// Pairs of headers with the remaining calls in a window and the end of the window, as used by older drafts of
+/// RateLimit, by GitHub and many others, and by Twitter.
 const WINDOWS: [(&str, &str); 3] = [
     ("ratelimit-remaining", "ratelimit-reset"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
@@ -80,7 +80,7 @@ fn parse_milliseconds(value: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// 90 seconds before the timestamp in the tests.
+    /// Returns the time 90 seconds before the timestamp in the tests.
     fn now() -> Timestamp {
         Timestamp::from_timestamp(784_111_777 - 90, 0).unwrap()
     }

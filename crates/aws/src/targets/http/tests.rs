@@ -16,7 +16,7 @@ const CANARY: &str = "CANARY";
 /// Far below the timeout, and far above the duration of the tested calls.
 const SOON: Duration = Duration::from_secs(30);
 
-/// Records all events.
+/// An observer that records all events.
 #[derive(Clone, Debug, Default)]
 struct RecordingObserver(Arc<Mutex<Vec<Event>>>);
 
@@ -53,18 +53,18 @@ fn target(url: &str, timeout: Duration) -> HttpTarget {
     HttpTarget::new(public(&format!("{url}/orders/new?key={CANARY}")), None, timeout).unwrap()
 }
 
-/// An endpoint without authentication.
+/// Returns an endpoint without authentication.
 fn public<C>(url: &str) -> EndpointSource<C> {
     EndpointSource::Fixed(Endpoint::without_auth(TargetUrl(url.parse().unwrap())))
 }
 
-/// An endpoint with `TARGET` and this secret.
+/// Returns an endpoint with `TARGET` and this secret.
 fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
     let settings = EndpointSettings { url: UrlSetting::Given(TargetUrl(url.parse().unwrap())), sigv4: None };
     EndpointSource::Fixed(Endpoint::parse(&settings, secret).unwrap())
 }
 
-/// A target whose clock is stopped, so that waits never end.
+/// Returns a target whose clock is stopped, so that waits never end.
 fn target_at(url: &str, clock: &ManualClock) -> HttpTarget<ManualClock> {
     let client = harden_client(Client::builder(), LONG).build().unwrap();
     HttpTarget::with_clock(client, public(&format!("{url}/orders/new?key={CANARY}")), clock.clone())
@@ -95,7 +95,8 @@ async fn a_redirect_is_not_followed() {
     }
 }
 
-/// Otherwise, a deployment that lacks a route for an hour would send the entire queue to the final DLQ.
+/// If these statuses were permanent, a deployment that lacks a route for an hour would send the entire queue to the
+/// final DLQ.
 #[tokio::test]
 async fn a_missing_route_or_method_is_transient() {
     for (status, kind) in [

@@ -362,7 +362,8 @@ async fn the_group_is_sent_as_tenant_only_with_tenant_isolation() {
     }
 }
 
-/// Otherwise, all messages of a tenant with another permitted character in its group would end up in the final DLQ.
+/// If a permitted character were missing, all messages of a tenant with this character in its group would end up in the
+/// final DLQ.
 #[test]
 fn a_tenant_id_allows_exactly_the_characters_that_lambda_allows() {
     let allowed: String = (0..=u8::MAX)

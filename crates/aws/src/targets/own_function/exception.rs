@@ -14,8 +14,8 @@ const CAUSES_MAX: usize = 3;
 /// The maximum number of wrappers around the record's own exception.
 const CARRIERS_MAX: usize = 8;
 
-/// The size limit of a stack trace; a larger one is ignored. A recursion in Python or Java has a thousand frames, about
-/// 200 KB; a response of 6 MB can contain two million.
+/// The size limit of a stack trace; a larger one is ignored. An endless recursion in Python or Java has a thousand
+/// frames, about 200 KB; a response of 6 MB can contain two million frames.
 const STACK_TRACE_BYTES_MAX: usize = 512 << 10;
 
 /// The size limit of a cause. Each cause in a chain is parsed again as part of each exception that wraps it.
@@ -24,8 +24,9 @@ const CAUSE_BYTES_MAX: usize = 256 << 10;
 /// .NET exceptions that only wrap another exception, from a task or a reflective call.
 const NET_CARRIERS: [&str; 2] = ["AggregateException", "TargetInvocationException"];
 
-/// The same for Java, whose runtime sends no causes. Unless the code sets another message, the wrapper's message is the
-/// cause's `toString`: its class and message (`Throwable`, "Throwable(Throwable cause)").
+/// Java exceptions that only wrap another exception. Java's runtime sends no causes. Unless the code sets another
+/// message, the wrapper's message is the cause's `toString`: its class and message (`Throwable`, "Throwable(Throwable
+/// cause)").
 const JAVA_CARRIERS: [&str; 4] = [
     "java.io.UncheckedIOException",
     "java.lang.RuntimeException",
@@ -76,8 +77,8 @@ impl Exception {
         serde_json::from_slice(text).map(|FromObject(exception)| exception).unwrap_or_default()
     }
 
-    /// Returns the record's own exception, without wrappers from a batch processor, a task or a reflective call. Only
-    /// for an invocation with one record, since an exception does not identify its record.
+    /// Returns the record's own exception, without wrappers from a batch processor, a task or a reflective call. The
+    /// invocation must have only one record, since an exception does not identify its record.
     pub(super) fn into_innermost(self) -> Self {
         let mut exception = self;
         for _ in 0..CARRIERS_MAX {

@@ -30,8 +30,8 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The processes of one command.
 ///
-/// Each handles one invocation at a time, as in Lambda. Dropping a call in progress kills its process; the next call
-/// starts a new one.
+/// Each process handles one invocation at a time, as in Lambda. Dropping a call in progress kills its process; the next
+/// call starts a new one.
 #[derive(Debug)]
 pub struct Processes {
     command: RuntimeCommand,
@@ -104,7 +104,7 @@ impl Drop for ProcessLease<'_> {
 }
 
 impl Processes {
-    /// Runs `command` in up to `processes_max` concurrent processes.
+    /// Creates a pool that runs `command` in up to `processes_max` concurrent processes.
     #[must_use]
     pub fn new(command: RuntimeCommand, processes_max: NonZeroU16) -> Self {
         Self {
@@ -127,7 +127,7 @@ impl Processes {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
     }
 
-    /// Limits each call, for use outside Lambda.
+    /// Limits the time of each call, for use outside Lambda.
     #[must_use]
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { time_limit: Some(limit), ..self }

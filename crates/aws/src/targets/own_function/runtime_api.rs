@@ -67,7 +67,7 @@ pub(super) enum RuntimeEvent {
 pub(super) struct Upstream(Arc<PooledClient>);
 
 impl Upstream {
-    /// The Runtime API at this host and port; `None` if they are invalid.
+    /// Returns the Runtime API at this host and port; `None` if they are invalid.
     pub(super) fn new(authority: &str) -> Option<Self> {
         let endpoint = Uri::builder().scheme("http").authority(authority).path_and_query("/").build().ok()?;
         Some(Self(Arc::new(PooledClient::builder().with_endpoint(endpoint).build())))

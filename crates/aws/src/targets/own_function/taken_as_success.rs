@@ -26,8 +26,8 @@ const NAME_BYTES_MAX: usize = 32;
 const STATUS: [&str; 4] = ["statusCode", "StatusCode", "status_code", "status"];
 
 /// Returns the shape of a response that looks like a failure report although all records succeeded. The shape is one of
-/// our own names, never text from the handler: the first member whose name resembles that of a failure report or,
-/// without such a member, the type of JSON value that contains a record's id. `ids` are the records' SQS message ids.
+/// our own names, never text from the handler: the first member that looks like a failure report or, without such a
+/// member, the type of JSON value that contains a record's id. `ids` are the records' SQS message ids.
 pub(super) fn shape_taken_as_success(body: &[u8], ids: &[&str]) -> Option<&'static str> {
     if body.len() > ANSWER_BYTES_MAX {
         return None;
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_near_miss_of_a_report_has_a_shape() {
+    fn a_response_that_resembles_a_report_has_a_shape() {
         for (answer, expected) in [
             (r#"{"BatchItemFailures":[{"ItemIdentifier":"ID"}]}"#, "BatchItemFailures"),
             (r#"{"BatchItemFailures":[]}"#, "BatchItemFailures"),
@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_response_that_does_not_look_like_a_report_has_no_shape() {
+    fn a_response_that_does_not_resemble_a_report_has_no_shape() {
         for answer in [
             "",
             " ",
@@ -187,7 +187,7 @@ mod tests {
         }
     }
 
-    /// Otherwise, the work would grow with the response, which can be as large as 6 MB.
+    /// The cost of parsing is limited, since a response can be as large as 6 MB.
     #[test]
     fn a_large_response_and_a_long_name_are_not_parsed() {
         let padded = |bytes: usize| format!(r#"{{"statusCode":500{}}}"#, " ".repeat(bytes - 18));

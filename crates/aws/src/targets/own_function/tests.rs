@@ -246,7 +246,7 @@ async fn a_handler_gets_the_original_record_and_the_messages_own_headers() {
     assert_eq!(error.error_type.name(), "E");
 }
 
-/// The handler's log lines have this id and are in the environment's log stream.
+/// The handler's log lines have this request id and are in the environment's log stream.
 #[tokio::test]
 async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
     let stream = || LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some("s".to_owned()));
@@ -618,7 +618,7 @@ fn the_handler_is_the_commands_last_word_outside_lambda() {
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "orders");
 }
 
-/// Otherwise, a runtime whose bootstrap runs the wrapper would start redeliver endlessly.
+/// If it inherited the variable, a runtime whose bootstrap runs the wrapper would start redeliver endlessly.
 #[tokio::test]
 async fn a_function_does_not_inherit_the_wrapper_variable() {
     let command = command(&["sh", "-c", "exit ${AWS_LAMBDA_EXEC_WRAPPER:+1}"]);
@@ -714,7 +714,7 @@ async fn a_cut_off_call_kills_the_functions_child_processes() {
     assert!(lock(&function.runtime.idle).is_empty());
 }
 
-/// Otherwise, a slow function would never become ready, since each batch would restart it.
+/// If each batch restarted it, a slow function would never become ready.
 #[tokio::test]
 async fn a_function_still_starting_when_its_call_is_dropped_is_kept() {
     let function = Own::new(HandlerEvent::Record);
@@ -733,7 +733,7 @@ async fn a_function_still_starting_when_its_call_is_dropped_is_kept() {
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// For example, a wrapper sends traces after each call, or the runtime collects garbage. A restart would take longer.
+/// A wrapper may send traces after each call, or the runtime may collect garbage. A restart would take longer.
 #[tokio::test]
 async fn a_function_busy_after_its_response_is_awaited_not_killed() {
     let function = Own::new(HandlerEvent::Record);
@@ -767,7 +767,7 @@ async fn a_function_that_requests_a_task_before_its_response_ends_receives_the_n
         let (headers, _) = runtime.next().await;
         let id = &headers["lambda-runtime-aws-request-id"];
         let answered = async {
-            // By then, the request for the next task is in progress.
+            // Meanwhile, the runtime requests the next task.
             tokio::time::sleep(Duration::from_millis(50)).await;
             runtime.post(&format!("runtime/invocation/{id}/response"), "null").await
         };
@@ -779,7 +779,7 @@ async fn a_function_that_requests_a_task_before_its_response_ends_receives_the_n
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
-/// Otherwise, each later message would wait for the function until its own deadline.
+/// If the function were kept, each later message would wait for it until the message's own deadline.
 #[tokio::test]
 async fn a_function_that_never_requests_another_task_is_killed() {
     let function = Own::new(HandlerEvent::Record);
@@ -879,14 +879,14 @@ async fn the_snapshot_is_restored_before_the_first_invocation() {
     assert_eq!(with(lambda, restore).await, Ok(()));
 }
 
-/// A function that hangs, with a time limit of 1 ms.
-fn limited() -> Own {
+/// Returns a function that hangs, with a time limit of 1 ms.
+fn hanging_function() -> Own {
     Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.with_time_limit(Duration::from_millis(1)))
 }
 
 #[tokio::test]
 async fn a_call_outside_lambda_has_its_own_time_limit() {
-    let own = limited();
+    let own = hanging_function();
     let asks = async {
         let runtime = own.runtime(1).await;
         tokio::spawn(async move { runtime.next().await });
@@ -904,7 +904,7 @@ async fn a_call_outside_lambda_has_its_own_time_limit() {
 
 #[tokio::test]
 async fn a_call_outside_lambda_that_times_out_during_startup_counts_as_not_started() {
-    let own = limited();
+    let own = hanging_function();
     let one = given(1);
     let (message, record) = one.parts();
     for _ in 0..20 {
@@ -1016,7 +1016,7 @@ async fn outcomes_and_shapes(
 
 /// The event is the only evidence of messages that the handler meant to fail.
 #[tokio::test]
-async fn a_near_miss_of_a_report_is_reported_once_per_shape() {
+async fn a_response_that_resembles_a_report_is_reported_once_per_shape() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
         for (answer, shape) in [
             (r#"{"batch_item_failures":[{"item_identifier":"sqs-1"}]}"#, Some("batch_item_failures")),

@@ -4,7 +4,7 @@ use reqwest::Method;
 
 use super::*;
 
-/// 30 August 2015, 12:36 UTC.
+/// Returns 30 August 2015, 12:36 UTC.
 fn suite_time() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_440_938_160)
 }
@@ -24,7 +24,7 @@ fn authorization(request: &Request) -> &str {
     request.headers()["authorization"].to_str().unwrap()
 }
 
-/// From AWS's "Signature Version 4 test suite": `post-vanilla` and `get-vanilla-with-session-token`.
+/// The vectors are from AWS's "Signature Version 4 test suite": `post-vanilla` and `get-vanilla-with-session-token`.
 #[test]
 fn signatures_match_the_aws_test_suite() {
     let url = || "https://example.amazonaws.com/".parse().unwrap();

@@ -61,7 +61,7 @@ fn expected_values(events: &[Event]) -> Extracted {
     all
 }
 
-/// All combinations of log detail and log level.
+/// Returns all combinations of log detail and log level.
 fn settings() -> impl Iterator<Item = Logging> {
     let details = [LogDetail::Batches, LogDetail::Messages];
     let levels = [LogLevel::Info, LogLevel::Warn];
@@ -226,7 +226,7 @@ fn observers_create_different_ids_and_continue_a_trace_if_set() {
     assert_eq!((parent, none), (Some(first), None));
 }
 
-/// The ids identify the calls' own log lines. At most as many ids are listed as an SQS batch has messages, without
+/// The ids identify the calls' own log lines. A line lists at most ten, the maximum size of an SQS batch, without
 /// duplicates.
 #[test]
 fn a_batch_line_lists_the_request_ids_of_its_failures_by_error_type() {

@@ -1,11 +1,11 @@
-//! A server that closes an idle connection before the client can notice it.
+//! A server that closes an idle connection without the client noticing.
 
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 
-/// Responds to two requests on two connections, in its own thread.
+/// A server that responds to two requests on two connections, in its own thread.
 pub(crate) struct ClosingServer {
     url: String,
     close: Sender<()>,
@@ -49,7 +49,7 @@ impl ClosingServer {
 fn answer(listener: &TcpListener, status: u16) -> TcpStream {
     let (mut stream, _) = listener.accept().unwrap();
     let mut request = Vec::new();
-    // All bodies of these tests end with the only `}`.
+    // Each body in these tests ends with its only `}`.
     while request.last() != Some(&b'}') {
         let mut bytes = [0; 4096];
         let read = stream.read(&mut bytes).unwrap();

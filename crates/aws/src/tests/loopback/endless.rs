@@ -32,7 +32,7 @@ impl Endless {
         Self { url, sent, task }
     }
 
-    /// `http://127.0.0.1:PORT`.
+    /// Returns `http://127.0.0.1:PORT`.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -42,7 +42,7 @@ impl Endless {
         self.sent.load(Relaxed)
     }
 
-    /// Checks that the client has read no more than this.
+    /// Checks that the client has read no more than this number of bytes.
     pub(crate) fn assert_read_at_most(&self, bytes: usize) {
         let sent = self.sent();
         assert!(sent < bytes + BUFFERED_MAX, "{sent} bytes were read instead of {bytes}");

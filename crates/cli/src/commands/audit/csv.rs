@@ -17,12 +17,14 @@ const COLUMNS: [(&str, Cell); 13] = [
     ("sent_at", |record| format_timestamp(record.message.sent_at)),
     ("error_type", |record| record.error_type.clone()),
     ("error_details", |record| record.error_details.clone()),
-    ("attempts", |record| or_empty(record.attempts())),
-    ("generation", |record| or_empty(record.metadata.as_ref().map(Metadata::generation))),
+    ("attempts", |record| format_optional(record.attempts())),
+    ("generation", |record| format_optional(record.metadata.as_ref().map(Metadata::generation))),
     ("fingerprint", |record| record.fingerprint.clone()),
     ("first_sent_time", |record| format_timestamp(record.first_sent())),
-    ("dead_lettered_at", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.dead_lettered_at))),
-    ("cause_type", |record| or_empty(record.dead_letter.as_ref().map(|ours| &ours.cause.error_type))),
+    ("dead_lettered_at", |record| {
+        format_optional(record.dead_letter.as_ref().map(|ours| &ours.dead_lettered_at))
+    }),
+    ("cause_type", |record| format_optional(record.dead_letter.as_ref().map(|ours| &ours.cause.error_type))),
     ("receive_count", |record| record.message.receive_count.to_string()),
     ("body_bytes", |record| record.message.body.len().to_string()),
 ];
@@ -53,7 +55,7 @@ impl View for Csv {
     }
 }
 
-fn or_empty(value: Option<impl ToString>) -> String {
+fn format_optional(value: Option<impl ToString>) -> String {
     value.map(|value| value.to_string()).unwrap_or_default()
 }
 

@@ -136,7 +136,7 @@ fn render_groups(groups: &[DeadLetterGroup]) -> Markup {
     }
 }
 
-/// Renders an error type in its colour.
+/// Renders an error type in its color.
 fn render_badge(error_type: &str) -> Markup {
     html! { span class="badge" { i class=(css_class(error_type)) {} (error_type) } }
 }

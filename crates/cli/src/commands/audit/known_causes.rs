@@ -1,5 +1,5 @@
-//! `--known-causes FILE`: prints, once per day, messages that SQS deletes soon, then one line per new cause, and
-//! nothing else.
+//! `--known-causes FILE`: prints at most once per day a line about messages that SQS deletes soon, then one line per
+//! new or returned cause, and nothing else.
 
 use std::io::{self, Write};
 

@@ -28,7 +28,7 @@ const ERROR_INDENT: usize = 6;
 /// One complete message and its copies. If the prefix matches several messages, none is printed.
 pub(super) struct Show {
     show_options: ShowOptions,
-    colours: bool,
+    colors: bool,
     layout: TextLayout,
     /// The requested id, or a prefix.
     named: String,
@@ -44,8 +44,8 @@ struct MessageCopies {
 }
 
 impl Show {
-    pub(super) fn new(named: &str, show_options: ShowOptions, colours: bool, layout: TextLayout) -> Self {
-        Self { show_options, colours, layout, named: named.to_owned(), found: BTreeMap::new() }
+    pub(super) fn new(named: &str, show_options: ShowOptions, colors: bool, layout: TextLayout) -> Self {
+        Self { show_options, colors, layout, named: named.to_owned(), found: BTreeMap::new() }
     }
 }
 
@@ -70,7 +70,7 @@ impl View for Show {
         let only = self.found.values().next().filter(|_| self.found.len() == 1);
         let Some(shown) = self.found.get(&self.named).or(only) else { return Ok(()) };
         let now = report.context.virtual_now.unwrap_or(report.context.now);
-        let heading = Style::new().force_styling(self.colours).bold();
+        let heading = Style::new().force_styling(self.colors).bold();
         let page =
             MessageView { show_options: &self.show_options, layout: self.layout.relative_to(now), heading };
         let texts: Vec<_> = shown.first.iter().map(|record| page.describe_message(record)).collect();
@@ -219,10 +219,10 @@ mod tests {
     use crate::commands::audit::examples::{attempt_logs, context, letter_id, record};
 
     fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
-        shown_as(record, reveal, TextLayout::Whole)
+        show_with_layout(record, reveal, TextLayout::Whole)
     }
 
-    fn shown_as(record: &DeadLetterRecord, reveal: bool, layout: TextLayout) -> String {
+    fn show_with_layout(record: &DeadLetterRecord, reveal: bool, layout: TextLayout) -> String {
         let mut output = Vec::new();
         let show_options = ShowOptions { reveal, ..ShowOptions::default() };
         let mut show = Show::new(record.message_id(), show_options, false, layout);
@@ -245,7 +245,7 @@ mod tests {
         let attribute = redeliver_core::message::Attribute::string("acme ".repeat(60));
         record.message.attributes.insert("tenant".to_owned(), attribute);
         for columns in [60, 80, 200] {
-            let shown = shown_as(&record, false, terminal(columns));
+            let shown = show_with_layout(&record, false, terminal(columns));
             let long: Vec<_> = shown.lines().filter(|line| line.chars().count() > columns).collect();
             assert!(
                 long.iter().all(|line| line.starts_with("trace ")),
@@ -259,12 +259,12 @@ mod tests {
             assert!(shown.contains("\nerror details      HTTP 500: "), "{shown}");
         }
         assert!(shown(&record, false).contains(&format!("Http.Timeout: {}", "slow ".repeat(60).trim_end())));
-        assert!(shown_as(&record, true, terminal(60)).contains(&"acme ".repeat(60)));
+        assert!(show_with_layout(&record, true, terminal(60)).contains(&"acme ".repeat(60)));
     }
 
     #[test]
     fn times_on_a_terminal_are_relative_and_local() {
-        let shown = shown_as(&record("RETRY_ATTEMPT_EXCEEDED", "x", 1), false, terminal(80));
+        let shown = show_with_layout(&record("RETRY_ATTEMPT_EXCEEDED", "x", 1), false, terminal(80));
         for expected in [
             "sent               1d ago, Jan 1 00:00 UTC\n",
             "  attempt 1 failed   23h ago, Jan 1 00:01 UTC\n      Http.Timeout: slow 0\n",

@@ -21,9 +21,9 @@ const GROUP_INDENT: usize = 13;
 /// Maximum number of rows in the histogram of attempts.
 const ATTEMPTS_MAX: usize = 20;
 
-/// The report as text, in colour on a terminal.
+/// The report as text, in color on a terminal.
 pub(super) struct Table {
-    pub(super) colours: bool,
+    pub(super) colors: bool,
     pub(super) layout: TextLayout,
 }
 
@@ -79,15 +79,15 @@ impl View for Table {
 }
 
 /// Formats the groups as in the report.
-pub(crate) fn groups_for_people(groups: &[DeadLetterGroup], colours: bool, layout: TextLayout) -> String {
+pub(crate) fn groups_for_people(groups: &[DeadLetterGroup], colors: bool, layout: TextLayout) -> String {
     let mut text = Vec::new();
-    Table { colours, layout }.write_groups(groups, &mut text).expect("memory can always be written to");
+    Table { colors, layout }.write_groups(groups, &mut text).expect("memory can always be written to");
     String::from_utf8_lossy(&text).into_owned()
 }
 
 impl Table {
     fn base_style(&self) -> Style {
-        Style::new().force_styling(self.colours)
+        Style::new().force_styling(self.colors)
     }
 
     /// Writes a sentence about a problem that needs attention.

@@ -105,7 +105,7 @@ fn every_view_shows_hostile_text_the_same_way() {
     let arn = "arn:aws:sqs:eu-central-1:1:q";
     let for_people: [Box<dyn View>; 5] = [
         Box::new(table::Table {
-            colours: false,
+            colors: false,
             layout: redeliver_operator::terminal::layout::TextLayout::Whole,
         }),
         Box::new(show::Show::new(

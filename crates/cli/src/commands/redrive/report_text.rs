@@ -57,7 +57,12 @@ impl RedriveRoute {
     }
 }
 
-pub(super) fn report_table(report: &RedriveReport, route: RedriveRoute, applied: bool, max: u64) -> String {
+pub(super) fn render_report_table(
+    report: &RedriveReport,
+    route: RedriveRoute,
+    applied: bool,
+    max: u64,
+) -> String {
     let is_queue = route.is_from_queue();
     let mut text = String::new();
     let mut line = |name: &str, count: u64| {
@@ -186,7 +191,7 @@ mod tests {
             staying: [("parked".to_owned(), (1, vec!["sqs-7".to_owned()]))].into(),
             ..RedriveReport::default()
         };
-        let table = report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX);
+        let table = render_report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX);
         for line in [
             "the first 50 were watched for 1m 30s: 1 came straight back, about 3 more messages wait for a retry than before",
             "e.g. new was old",
@@ -235,7 +240,7 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
         let coverage = Coverage { seen: 20, approximate: 200, ..Coverage::default() };
         let text = |early_end| {
             let report = RedriveReport { coverage: Some(coverage), early_end, ..RedriveReport::default() };
-            report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX)
+            render_report_table(&report, RedriveRoute::QueueToQueue, true, u64::MAX)
         };
         assert!(text(None).contains("in flight elsewhere"));
         let interrupted = text(Some(EarlyEnd::Interrupted));
@@ -245,7 +250,7 @@ e.g. 0191f3a2-7b1c-7d3e-8f00-000000000001, edited (values that the edit leaves a
     #[test]
     fn messages_left_by_max_are_counted_exactly_only_in_a_plan() {
         let left = |report: &RedriveReport, applied| {
-            let table = report_table(report, RedriveRoute::QueueToQueue, applied, 1);
+            let table = render_report_table(report, RedriveRoute::QueueToQueue, applied, 1);
             table.lines().find(|line| line.contains("--max")).map(str::to_owned)
         };
         let line = |count: &str| Some(format!(" left by --max                          {count:>10}"));

@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_have_limits() {
+    fn spans_outside_their_limits_are_rejected() {
         assert_eq!(seconds(SPAN)("31d").unwrap_err(), "whole seconds from 1s to 30d");
         assert_eq!(seconds(RETENTION)("15d").unwrap_err(), "whole seconds from 1m to 14d");
         assert_eq!(parse_flap("20s").unwrap_err(), "two spans with a comma between them, such as 20s,20s");

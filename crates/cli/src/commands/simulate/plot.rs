@@ -9,11 +9,11 @@ mod survival;
 
 use redeliver_sim::planner::Forecast;
 
-use axis::POLICY_COLOURS;
+use axis::POLICY_COLORS;
 use redeliver_operator::markup::chart::Figure;
 
 /// Maximum number of policies that can be distinguished in one picture.
-pub(super) const POLICIES_MAX: usize = POLICY_COLOURS.len();
+pub(super) const POLICIES_MAX: usize = POLICY_COLORS.len();
 
 pub(super) fn forecast_figures(forecast: &Forecast) -> Vec<Figure> {
     let mut figures = delays::delay_figures(forecast);

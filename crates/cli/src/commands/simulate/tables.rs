@@ -20,8 +20,8 @@ use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{as_float, format_count, format_span, group_digits};
 pub(super) use section::Section;
 use section::{
-    CERTAIN, by_policy, format_dollars, format_drain_time, format_percent, format_rounded, policy_row,
-    recovery_row_names, rounded_span, side_by_side,
+    CERTAIN, format_dollars, format_drain_time, format_percent, format_rounded, policy_row,
+    recovery_row_names, rounded_span, section_with_policy_columns, section_with_policy_rows,
 };
 
 /// Number of first attempts with their own row; of the remaining attempts, only the last is shown.
@@ -68,7 +68,7 @@ pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     format!("{advice}. A million such messages cost {cost}.")
 }
 
-/// Suggests the policy change that saves most of its dead letters.
+/// Suggests the policy change that addresses the most common reason for dead letters.
 fn suggest_remedy(measured: &Measurements) -> Option<&'static str> {
     let (code, _) = measured.dead_lettered.iter().max_by_key(|(_, messages)| **messages)?;
     match ReasonCode::from_text(code)?.known()? {
@@ -197,7 +197,7 @@ fn schedule_section(forecast: &Forecast) -> Section {
         shown.map(|index| (index + 1, forecast.policies.iter().map(move |policy| values(policy, index))));
     let title = "Attempts of one message, since its first failure";
     let names = ["earliest", "median", "latest", "made"];
-    side_by_side(forecast, title, "attempt", &names[..if is_uncertain { 4 } else { 3 }], rows)
+    section_with_policy_rows(forecast, title, "attempt", &names[..if is_uncertain { 4 } else { 3 }], rows)
 }
 
 fn survival_section(forecast: &Forecast) -> Section {
@@ -214,12 +214,12 @@ fn survival_section(forecast: &Forecast) -> Section {
     let title = "Chance that a message survives an outage";
     if !is_held {
         let names = ["first failure at a random moment of it", "at its beginning"];
-        return side_by_side(forecast, title, "outage", &names, rows);
+        return section_with_policy_rows(forecast, title, "outage", &names, rows);
     }
     let names = ["held", "called from a random moment", "called from its beginning"];
     Section {
         note: Some(describe_held_and_called(forecast)),
-        ..side_by_side(forecast, title, "outage", &names, rows)
+        ..section_with_policy_rows(forecast, title, "outage", &names, rows)
     }
 }
 
@@ -262,7 +262,7 @@ fn worst_case_section(forecast: &Forecast) -> Section {
             policy.worst_case.hold_seconds_max.map_or("–".to_owned(), format_span)
         }),
     ];
-    by_policy("Worst case", "", forecast, rows)
+    section_with_policy_columns("Worst case", "", forecast, rows)
 }
 
 fn retention_share(worst_case: &WorstCase) -> String {
@@ -320,7 +320,7 @@ fn load_section(forecast: &Forecast) -> Section {
     rows.extend(shown.map(|(name, _, value)| count(name, &value)));
     rows.push(policy_row(drain, forecast, |policy| format_drain_time(&policy.outcome.measured)));
     let note = describe_bottlenecks(forecast);
-    Section { note, ..by_policy("Load on the target, measured", "", forecast, rows) }
+    Section { note, ..section_with_policy_columns("Load on the target, measured", "", forecast, rows) }
 }
 
 /// Returns one sentence per policy with an inner function that cannot keep up.
@@ -386,7 +386,7 @@ fn delay_section(forecast: &Forecast) -> Section {
     });
     let title = "Time from a message's send until it is processed, measured";
     let names = ["median", "90th percentile", "99th percentile", "longest", "not processed"];
-    side_by_side(forecast, title, "", &names, rows)
+    section_with_policy_rows(forecast, title, "", &names, rows)
 }
 
 fn breaker_counts(measured: &Measurements) -> BreakerCounts {
@@ -417,7 +417,10 @@ fn breaker_section(forecast: &Forecast) -> Section {
     });
     let title = "Effect of the circuit breaker";
     let names = ["with it", "without it"];
-    Section { note: remark_never_opened(forecast), ..side_by_side(forecast, title, "", &names, rows) }
+    Section {
+        note: remark_never_opened(forecast),
+        ..section_with_policy_rows(forecast, title, "", &names, rows)
+    }
 }
 
 /// Remarks that no circuit opened. Possible reasons: too few failed calls per environment, errors that are not evidence
@@ -454,5 +457,5 @@ fn cost_section(forecast: &Forecast) -> Section {
         "A million such messages, at the prices of {} as of {}",
         forecast.prices.region, forecast.prices.read_on
     );
-    by_policy(title, "", forecast, rows.collect())
+    section_with_policy_columns(title, "", forecast, rows.collect())
 }

@@ -47,7 +47,7 @@ fn selected(letters: &Snapshot, selection: &Selection) -> Vec<String> {
         .collect()
 }
 
-fn selecting(set: impl FnOnce(&mut Selection)) -> Selection {
+fn build_selection(set: impl FnOnce(&mut Selection)) -> Selection {
     let mut selection = Selection::default();
     set(&mut selection);
     selection
@@ -81,24 +81,29 @@ fn each_filter_excludes_letters_that_do_not_match() {
     let letters = three_letters();
     let group = letters.find_letter("sqs-2").unwrap().fingerprint.clone();
     for (selection, expected) in [
-        (selecting(|selection| selection.group = group), &["sqs-2"][..]),
-        (selecting(|selection| selection.error_type = "NON_RETRYABLE_ERROR".to_owned()), &["sqs-3", "sqs-1"]),
-        (selecting(|selection| selection.id = "sqs-1".to_owned()), &["sqs-1"]),
-        (selecting(|selection| selection.q = " visa ".to_owned()), &["sqs-3"]),
-        (selecting(|selection| selection.q = "SUCH USER".to_owned()), &["sqs-3", "sqs-1"]),
-        (selecting(|selection| selection.q = "8f00-000000000003".to_owned()), &["sqs-3"]),
-        (selecting(|selection| selection.tenant = "Ärger AG".to_owned()), &["sqs-3"]),
-        (selecting(|selection| selection.tenant = "Ärger".to_owned()), &[]),
-        (selecting(|selection| selection.since = "1h".to_owned()), &["sqs-3"]),
-        (selecting(|selection| selection.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
-        (selecting(|selection| selection.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
-        (selecting(|selection| selection.since = "1970-01-01T00:03Z".to_owned()), &["sqs-3", "sqs-2"]),
+        (build_selection(|selection| selection.group = group), &["sqs-2"][..]),
         (
-            selecting(|selection| selection.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()),
+            build_selection(|selection| selection.error_type = "NON_RETRYABLE_ERROR".to_owned()),
+            &["sqs-3", "sqs-1"],
+        ),
+        (build_selection(|selection| selection.id = "sqs-1".to_owned()), &["sqs-1"]),
+        (build_selection(|selection| selection.q = " visa ".to_owned()), &["sqs-3"]),
+        (build_selection(|selection| selection.q = "SUCH USER".to_owned()), &["sqs-3", "sqs-1"]),
+        (build_selection(|selection| selection.q = "8f00-000000000003".to_owned()), &["sqs-3"]),
+        (build_selection(|selection| selection.tenant = "Ärger AG".to_owned()), &["sqs-3"]),
+        (build_selection(|selection| selection.tenant = "Ärger".to_owned()), &[]),
+        (build_selection(|selection| selection.since = "1h".to_owned()), &["sqs-3"]),
+        (build_selection(|selection| selection.until = "1970-01-01T00:03:20".to_owned()), &["sqs-1"]),
+        (build_selection(|selection| selection.since = "1970-01-01T00:03".to_owned()), &["sqs-3", "sqs-2"]),
+        (build_selection(|selection| selection.since = "1970-01-01T00:03Z".to_owned()), &["sqs-3", "sqs-2"]),
+        (
+            build_selection(|selection| {
+                selection.filter = ".error_type == \"RETRY_ATTEMPT_EXCEEDED\"".to_owned()
+            }),
             &["sqs-2"],
         ),
         (
-            selecting(|selection| {
+            build_selection(|selection| {
                 selection.q = "user".to_owned();
                 selection.until = "1h".to_owned()
             }),
@@ -114,7 +119,7 @@ fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
     let letters = three_letters();
     let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
     let Selected { letters, not_judged } =
-        letters.select_letters(&selecting(|selection| selection.filter = filter.to_owned())).unwrap();
+        letters.select_letters(&build_selection(|selection| selection.filter = filter.to_owned())).unwrap();
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.as_str()).collect();
     assert_eq!(ids, ["sqs-2", "sqs-1"]);
     assert_eq!((not_judged.messages, not_judged.example.as_deref()), (1, Some("sqs-3")));
@@ -124,10 +129,12 @@ fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
 fn an_invalid_time_or_filter_is_an_error() {
     let why = |selection: &Selection| three_letters().select_letters(selection).unwrap_err().to_string();
     assert_eq!(
-        why(&selecting(|selection| selection.since = "yesterday".to_owned())),
+        why(&build_selection(|selection| selection.since = "yesterday".to_owned())),
         "since: write a span such as 2h or 7d, or a moment such as 2026-01-31T08:30Z"
     );
-    assert!(why(&selecting(|selection| selection.filter = ".error_type ==".to_owned())).contains("filter"));
+    assert!(
+        why(&build_selection(|selection| selection.filter = ".error_type ==".to_owned())).contains("filter")
+    );
 }
 
 #[test]
@@ -154,7 +161,7 @@ fn a_cause_is_new_until_it_is_marked() {
     known.remember_groups(&letters.groups, at_seconds(DAY));
     known.merge_into_file(&folder.path().join("causes.jsonl")).unwrap();
     letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
-    let new = |new: &str| selected(&letters, &selecting(|selection| selection.new = new.to_owned()));
+    let new = |new: &str| selected(&letters, &build_selection(|selection| selection.new = new.to_owned()));
     assert_eq!(new("last-refresh"), ["sqs-2"]);
     // The first death of a cause counts; for the larger cause, it was a day ago.
     assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
@@ -186,7 +193,8 @@ fn a_cause_keeps_its_age_when_its_first_message_is_gone() {
     let first = at_seconds(50);
     known.remember_groups(&[DeadLetterGroup { first, ..late.clone() }], at_seconds(60));
     letters.causes = CauseHistory::new(known, BTreeSet::new(), None);
-    let since = |text: &str| selected(&letters, &selecting(|selection| selection.new = text.to_owned()));
+    let since =
+        |text: &str| selected(&letters, &build_selection(|selection| selection.new = text.to_owned()));
     assert_eq!(
         since("1970-01-01T00:01:00Z"),
         ["sqs-3", "sqs-1"],
@@ -219,5 +227,5 @@ fn the_link_of_the_warning_selects_the_messages_deleted_soon() {
     let mut letters = three_letters();
     letters.retention = Retention::from_seconds(86_410);
     let until = redeliver_dead_letters::groups::format_timestamp(letters.expiry_cutoff().unwrap());
-    assert_eq!(selected(&letters, &selecting(|selection| selection.until = until)), ["sqs-2", "sqs-1"]);
+    assert_eq!(selected(&letters, &build_selection(|selection| selection.until = until)), ["sqs-2", "sqs-1"]);
 }

@@ -1,5 +1,5 @@
-//! The first line of *Now*: sentences about problems, or that all is quiet. Each number links to the items that it
-//! counts.
+//! The first line of *Now*: sentences about problems, or a statement that all is quiet. Each number links to the items
+//! that it counts.
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
@@ -13,7 +13,7 @@ const SIGN_IS_OLD_SECONDS: i64 = 600;
 /// The threshold of the alarm `held-too-long` (infra/lib/alarm.ts).
 const HOLD_IS_LONG_SECONDS: i64 = 3600;
 
-/// The time range of CloudWatch queries. Containers are queried since the console's start.
+/// The time range of CloudWatch queries. Data from containers begins only after the console's start.
 const LONGEST_SECONDS: i64 = 14 * 86_400;
 
 /// The facts that the sentences report.
@@ -29,7 +29,7 @@ pub(super) struct Facts<'a> {
     pub(super) source: usize,
     /// Visible messages of the source queue, if all of its event source mappings are disabled.
     pub(super) paused: Option<u64>,
-    /// The number of blocked groups, and the time since which the first one has been waiting.
+    /// The number of blocked groups, and the time since which the first of them has been waiting.
     pub(super) blocked: Option<(u64, &'a str)>,
     /// `None` if the count could not be read.
     pub(super) dead_letters: Option<u64>,
@@ -50,8 +50,8 @@ pub(super) struct LastReading {
     pub(super) new_causes: u64,
     /// Causes that were resolved and have newer messages.
     pub(super) returned_causes: u64,
-    /// The time of the previous reading, since which causes are new. `None` in the first reading: no cause is known to
-    /// be new or old.
+    /// The time of the previous reading; causes found since then are new. `None` in the first reading, in which no
+    /// cause is known to be new or old.
     pub(super) last_refresh: Option<Timestamp>,
     /// The number of messages that are about to expire, and the seconds until the first one does.
     pub(super) deleted_soon: Option<(u64, i64)>,

@@ -53,10 +53,10 @@ pub(super) fn render_last_day(day: &Day) -> Markup {
 
 struct ChartRow<'a> {
     name: &'static str,
-    /// The CSS class of the colour.
+    /// The CSS class of the color.
     class: &'static str,
     counts: &'a HalfHourCounts,
-    /// The time from which containers were counted.
+    /// The start of the counts, if they come from containers.
     since: Option<Timestamp>,
     meaning: &'static str,
 }

@@ -299,7 +299,7 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
     assert!(restore.file_path(folder).exists());
 }
 
-/// Starts an endpoint that responds to every request as SQS would for the empty source queue.
+/// Starts an endpoint that responds to every request as SQS would for an empty source queue.
 fn start_sqs_stub() -> String {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", listener.local_addr().unwrap());
@@ -328,7 +328,8 @@ fn start_sqs_stub() -> String {
     endpoint
 }
 
-/// Otherwise, `redeliver redrive` would send messages again that the restore already sent from the second backup.
+/// Without the claims, `redeliver redrive` would send messages again that the restore has already sent from the second
+/// backup.
 #[tokio::test]
 async fn a_restore_claims_each_backup_against_other_commands() {
     let folder = tempfile::tempdir().unwrap();
@@ -358,7 +359,7 @@ async fn a_restore_claims_each_backup_against_other_commands() {
     }
 }
 
-/// Otherwise, a restore to another queue would always be refused.
+/// A journal left behind would block every restore to another queue.
 #[test]
 fn a_cancelled_restore_leaves_no_journal_next_to_its_backups() {
     use redeliver_operator::dead_letter_source::claim_backups;
@@ -390,7 +391,7 @@ fn a_cancelled_restore_leaves_no_journal_next_to_its_backups() {
     assert!(others.exists(), "it records messages sent by another redrive");
 }
 
-/// Otherwise, the plan could be neither carried out nor cancelled.
+/// If another redrive's journal prevented the cancellation, the plan could be neither carried out nor cancelled.
 #[test]
 fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
     let folder = tempfile::tempdir().unwrap();

@@ -61,7 +61,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     let resolved = redeliver_dead_letters::Resolution { at: at_seconds(99), by: None };
     let file = folder.path().join(causes_file_name(QUEUE));
     KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();
-    // Any mark re-reads the file.
+    // Submitting any mark re-reads the file.
     post(gone, "").await;
     let page = shown(here).await;
     assert!(page.contains("<strong class=\"new\">came back</strong> after it was resolved <time"), "{page}");

@@ -52,7 +52,7 @@ fn member_order_and_white_space_do_not_matter() {
 }
 
 #[test]
-fn anything_else_is_the_users_own_payload() {
+fn a_payload_that_is_not_an_exact_envelope_is_the_users_own() {
     let payloads = [
         "{}".to_owned(),
         "[]".to_owned(),

@@ -97,16 +97,17 @@ pub(super) enum CircuitVerdict {
 /// The longest probe intervals. The interval of a key is longer than the target's, because there may be thousands of
 /// keys.
 pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
-pub(super) const PROBE_SECONDS_MAX_OF_KEY: f32 = 600.0;
+pub(super) const KEY_PROBE_SECONDS_MAX: f32 = 600.0;
 
 impl Circuit {
-    /// Creates the circuit of a key that has not failed yet. The target's last answer may have been for this key.
+    /// Creates the circuit of a key that has not failed yet. Its last answer is the target's, which may have been for
+    /// this key.
     pub(super) fn for_key(target: &Self) -> Self {
         Self { answered_at: target.answered_at, ..Self::default() }
     }
 
-    /// Decides on a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does that once all
-    /// circuits agree.
+    /// Decides whether to make a call that no `Retry-After` forbids. Takes no token: [`Circuit::take_token`] does that
+    /// once all circuits agree.
     pub(super) fn decide_call(&mut self, caller: Caller, reserve: Reserve, now: Moment) -> CircuitVerdict {
         let open = match &mut self.state {
             CircuitState::Closed => return CircuitVerdict::Call,

@@ -2,7 +2,7 @@
 //!
 //! Each answer adds `GROWTH·√rate`, and each refusal subtracts a share. Environments that call the same target
 //! therefore converge to equal rates wherever they start, because a higher rate causes more refusals. A message beyond
-//! the rate is held until the messages ahead of it have been called (Little's law: waiting ÷ rate).
+//! the rate is held until the calls for the messages ahead of it have been made (Little's law: waiting ÷ rate).
 
 use super::moment::{MOMENT_SECONDS, Moment};
 use super::{HOLD_MAX, HOLD_SECONDS_MIN};
@@ -21,7 +21,7 @@ pub const LOWEST_RATE_SECONDS: u32 = 20;
 const RATE_MIN: f32 = 1.0 / LOWEST_RATE_SECONDS as f32;
 /// The largest burst is the number of calls that the rate allows in this time.
 const BURST_SECONDS: f32 = 0.3;
-/// The rate at which a slow start ends, together with the limit.
+/// The rate at which a slow start ends and the limit is dropped.
 const SLOW_START_RATE_MAX: f32 = 64.0;
 /// The initial rate of a slow start. It doubles each second.
 const SLOW_START_RATE: f32 = 2.0;
@@ -39,7 +39,7 @@ pub(super) struct RateLimit {
     /// Number of calls that may be made now. Negative after a refusal.
     tokens: f32,
     filled_at: Moment,
-    /// Earliest time at which the last held message can be called without causing refusals.
+    /// Slot of the last held message: the earliest time at which its call should not be refused.
     next_slot: Moment,
     /// Remainder, in seconds, by which the slot is later than `next_slot`: less than the length of a moment.
     slot_part: f32,

@@ -1,4 +1,4 @@
-//! Tests of the calls that a breaker allows, and of the cost to messages.
+//! Tests which calls a breaker permits, and how long it holds messages.
 
 mod rate;
 
@@ -70,7 +70,7 @@ impl Environment {
     }
 
     /// Counts the key's calls until the circuit opens.
-    fn calls_to_open(&mut self, key: &str) -> u32 {
+    fn count_calls_to_open(&mut self, key: &str) -> u32 {
         for calls in 1..1000 {
             if let Some(CircuitChange::Opened { .. }) = self.call(key, Fault, 0.0).unwrap() {
                 return calls;
@@ -94,7 +94,7 @@ impl Environment {
     /// Creates an environment where this key's circuit opened at second 0.
     fn with_open_circuit(key: &str) -> Self {
         let mut environment = Self::default();
-        assert_eq!(environment.calls_to_open(key), 10);
+        assert_eq!(environment.count_calls_to_open(key), 10);
         environment
     }
 }
@@ -104,15 +104,15 @@ mod evidence {
 
     #[test]
     fn the_failures_needed_to_open_a_circuit_depend_on_the_usual_failure_rate() {
-        assert_eq!(Environment::default().calls_to_open("a"), 10, "unknown target");
+        assert_eq!(Environment::default().count_calls_to_open("a"), 10, "unknown target");
         let mut good = Environment::default();
         (0..300).for_each(|_| assert_eq!(good.call("a", Answer, 0.0), Ok(None)));
-        assert_eq!(good.calls_to_open("a"), 6, "at most one in twenty");
+        assert_eq!(good.count_calls_to_open("a"), 6, "at most one in twenty");
         let mut bad = Environment::default();
         for number in 0..600 {
             bad.call("a", if number % 2 == 0 { Fault } else { Answer }, 0.0).unwrap();
         }
-        assert!((24..=27).contains(&bad.calls_to_open("a")), "one in two");
+        assert!((24..=27).contains(&bad.count_calls_to_open("a")), "one in two");
     }
 
     /// A day of calls, ten per second. If the breaker opened, messages would be held although every second call
@@ -153,7 +153,8 @@ mod evidence {
         }
     }
 
-    /// If such messages opened a circuit, three that always fail, alone in a queue, would wait for a day.
+    /// If previously failed messages opened a circuit, three messages that always fail, alone in a queue, would be held
+    /// for a day.
     #[test]
     fn previously_failed_messages_do_not_open_a_circuit() {
         let mut environment = Environment::default();
@@ -161,7 +162,7 @@ mod evidence {
             let failed_caller = Caller { failures: 1 + number, ..caller("a", number.into()) };
             assert_eq!(environment.call_for(failed_caller, Fault, 0.0), Ok(None));
         }
-        assert_eq!(environment.calls_to_open("a"), 10, "they do not count later either");
+        assert_eq!(environment.count_calls_to_open("a"), 10, "they do not count later either");
     }
 
     #[test]
@@ -413,7 +414,8 @@ mod keys {
         assert!(environment.breaker.keys.get(Some(CircuitKey::from_text("0"))).is_none());
     }
 
-    /// If a burst of new keys evicted the circuit, the key's messages would be called and spend their attempts.
+    /// If a burst of new keys evicted the circuit, the target would be called for the key's messages, and they would
+    /// spend their attempts.
     #[test]
     fn a_key_that_is_down_is_kept_while_its_messages_arrive() {
         let mut environment = Environment::with_open_circuit("down");
@@ -467,7 +469,7 @@ mod open {
 
     /// The messages have keys, but a single probe represents all keys.
     #[test]
-    fn a_target_with_keys_is_probed_every_two_minutes_at_least() {
+    fn a_target_with_keys_is_probed_at_least_every_two_minutes() {
         let mut environment = Environment::default();
         (0..10).for_each(|number| assert!(environment.call(["a", "b"][number % 2], Fault, 0.0).is_ok()));
         let mut last = 0;
@@ -658,7 +660,7 @@ mod open {
         for second in 1..3000 {
             let _ = environment.call("a", Fault, f64::from(second));
         }
-        // The clock goes back two hours. The probe was due at 3000 s at the earliest.
+        // The clock is set back two hours. The probe was due at 3000 s at the earliest.
         assert!(environment.is_held("a", -7200.0 + 3000.0));
         assert!(matches!(
             environment.call("a", Answer, -7200.0 + 3901.0),
@@ -759,7 +761,7 @@ mod open {
         };
         let (answered, failed) =
             (request_permit(&mut environment, 100), request_permit(&mut environment, 101));
-        environment.calls_to_open("a");
+        environment.count_calls_to_open("a");
         assert_eq!(environment.breaker.record_outcome(answered, Answer, at_second(0.5)), None);
         assert_eq!(environment.breaker.record_outcome(failed, Fault, at_second(0.5)), None);
         assert!(environment.is_held("a", 0.6));
@@ -795,7 +797,7 @@ mod open {
     fn a_fault_is_held_only_if_its_circuit_is_open() {
         let mut environment = Environment::default();
         assert_eq!(environment.breaker.hold_after_call(caller("a", 1), Fault, at_second(0.0)), None);
-        environment.calls_to_open("a");
+        environment.count_calls_to_open("a");
         let hold = environment.breaker.hold_after_call(caller("a", 1), Fault, at_second(0.0)).unwrap();
         assert_eq!((hold.reason, hold.outage), (HoldReason::Down, outage(0.0)));
         assert_eq!(environment.breaker.hold_after_call(caller("b", 1), Fault, at_second(0.0)), None);

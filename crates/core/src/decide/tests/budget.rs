@@ -59,8 +59,8 @@ fn a_hold_lasts_as_long_as_requested_and_at_most_900_s() {
     assert_eq!(after.first_sent(at(500)), at(0), "the first send time of a held message is trusted");
 }
 
-/// Without the history, new environments in an outage would treat the message as one that never failed, and use poison
-/// for a probe.
+/// Without the history, new environments in an outage would treat the message as one that never failed, and would probe
+/// with a poison message.
 #[test]
 fn the_call_of_a_held_message_is_in_its_history_but_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
@@ -115,7 +115,7 @@ fn a_failure_after_a_hold_ends_it_but_keeps_the_held_time() {
     );
 }
 
-/// A message at its limit is called, unless a `Retry-After` has not ended yet.
+/// At the hold limit, the call is made, unless a `Retry-After` has not ended yet.
 #[test]
 fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
@@ -268,7 +268,7 @@ fn an_answer_resets_a_messages_redrive_budget() {
         let first = budget::redrive_delay(1, key(metadata(&resent).retry_attempt + 1));
         assert_eq!(moved_again.total_delay, first, "starts at seconds again");
     }
-    // These messages were never called.
+    // No call was made for these messages.
     for class in [FailureClass::Held, FailureClass::NotStarted] {
         let unanswered =
             HandOff { classification: Classification::without_delay(class), ..transient_failure() };
@@ -292,7 +292,7 @@ fn the_explanation_of_too_many_redrives_names_the_limit() {
     let last = r#""redrive_count":99,"redrive_count_at_answer":99"#;
     assert_eq!(metadata(&resend(&Policy::default(), &body(last), &moved_hand_off())).redrive_count, 100);
     let most = policy(r#"{"max_redrives":1000}"#);
-    assert_eq!(most.redrives_in_all_max(), 1000, "the highest count that the member can express");
+    assert_eq!(most.redrives_total_max(), 1000, "the highest count that the member can express");
     let given_up =
         give_up(&most, &body(r#""redrive_count":1000,"redrive_count_at_answer":999"#), &moved_hand_off());
     assert_eq!(given_up.reason, DeadLetterReason::OrchestrationFailed);

@@ -12,7 +12,8 @@ fn ten_minute_policy(members: &str) -> Policy {
     policy(&format!(r#"{{"backoff":{{"kind":"fixed","delay_seconds":600,"jitter":"none"}}{members}}}"#))
 }
 
-/// Hides, at second 10, a message that was sent at second 0 to a queue with a visibility timeout of 180 s.
+/// Returns the visibility timeout, chosen at second 10, of a message that was sent at second 0 to a queue with a
+/// visibility timeout of 180 s.
 fn visibility_after_failure(
     policy: &Policy,
     body: &str,

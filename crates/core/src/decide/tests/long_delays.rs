@@ -7,7 +7,7 @@ fn two_hour_policy() -> Policy {
     policy(r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#)
 }
 
-/// Decides at this time on a message that failed at second 5.
+/// Decides, at this time, what happens to a message that failed at second 5.
 fn decide_at(policy: &Policy, hop: &WaitingFailure, second: i64, millis: i64) -> Decision {
     decide(policy, &failed_message(&body(""), &hop.0, hop.1), at(second) + TimeDelta::milliseconds(millis))
 }

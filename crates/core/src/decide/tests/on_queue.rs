@@ -6,7 +6,8 @@ use super::*;
 use crate::limits::VisibilitySeconds;
 use crate::policy::Immediate;
 
-/// Decides at second 10 on a message first sent at second 0, on a queue with a visibility timeout of 180 s.
+/// Decides, at second 10, what happens to a message first sent at second 0, on a queue with a visibility timeout of 180
+/// s.
 fn decide_after_receives(
     policy: &Policy,
     body: &str,

@@ -140,7 +140,7 @@ fn each_entry_of_a_batch_has_its_own_second_send() {
     assert_eq!(queue.requests(), [vec!["a", "b", "c"], vec!["b"], vec!["a"]]);
 }
 
-/// Otherwise, the record would be reported as failed, received again, and sent a third time.
+/// If the late error counted, the record would be reported as failed, received again, and sent a third time.
 #[test]
 fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another_send() {
     let late = Answer::Failing(vec![("a", Fault::Service), ("b", Fault::Service)]);
@@ -155,12 +155,12 @@ fn a_confirmed_send_stays_confirmed_after_a_late_error_of_another_send() {
 }
 
 /// Loses the responses to the first changes, then confirms the next one.
-struct LosingAnswers {
+struct AnswerLosingQueue {
     clock: FakeClock,
     lost: Mutex<u32>,
 }
 
-impl VisibilityControl for LosingAnswers {
+impl VisibilityControl for AnswerLosingQueue {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -175,7 +175,7 @@ impl VisibilityControl for LosingAnswers {
 /// Repeating a change creates no copy, and without the change the retry would be too early.
 #[test]
 fn a_visibility_change_is_repeated_after_any_number_of_lost_answers() {
-    let queue = LosingAnswers { clock: FakeClock::new(), lost: Mutex::new(5) };
+    let queue = AnswerLosingQueue { clock: FakeClock::new(), lost: Mutex::new(5) };
     let receives = vec![("handle".to_owned(), VisibilitySeconds::ZERO)];
     let changed = change_visibility(&queue, &queue.clock, at(30), receives);
     assert_eq!(queue.clock.block_on(changed), [Ok(())]);

@@ -35,7 +35,7 @@ fn annotation() -> Annotation {
     }
 }
 
-/// Attributes `a0`, `a1`… of increasing size, all of type String.
+/// Returns attributes `a0`, `a1`… of increasing size, all of type String.
 fn producer_attributes(count: usize) -> Attributes {
     (0..count).map(|index| (format!("a{index}"), Attribute::string("x".repeat(index + 1)))).collect()
 }

@@ -94,7 +94,7 @@ fn a_new_generation_removes_all_traces_of_earlier_retries() {
 }
 
 #[test]
-fn data_and_unknown_members_are_never_reserialised() {
+fn data_and_unknown_members_are_never_reserialized() {
     let data = r#"{"big":1e400,"id":12345678901234567890,"e":"\u00e9 é","lone":"\ud800","dup":1,"dup":2,"z":-0.0, "s":"a\/b" }"#;
     let body =
         format!(r#"{{"b":{data},"metadata":{{"message_id":"{ID}","b":{data}}},"data":{data},"a":{data}}}"#);
@@ -247,7 +247,7 @@ fn a_history_forged_by_a_producer_is_legal_for_sqs_after_a_resend() {
     assert!(resent.chars().all(crate::limits::is_legal), "{resent:?}");
 }
 
-fn brackets_around(depth: usize, inside: &str) -> String {
+fn wrap_in_brackets(depth: usize, inside: &str) -> String {
     format!("{}{inside}{}", "[".repeat(depth), "]".repeat(depth))
 }
 
@@ -257,7 +257,7 @@ proptest! {
     fn only_brackets_outside_strings_count(before in any::<String>(), text in r#"[\[\]{}"\\x]{0,99}"#, depth in 100..160_usize) {
         let strings = serde_json::to_string(&[before, text]).unwrap();
         let head = format!("[{strings},");
-        let body = format!("{head}{}]", brackets_around(depth, &strings));
+        let body = format!("{head}{}]", wrap_in_brackets(depth, &strings));
         // The array of strings adds one level.
         let expected = match depth {
             0..=126 => Ok(()),
@@ -270,6 +270,6 @@ proptest! {
 
 #[test]
 fn unmatched_closing_brackets_do_not_lower_the_nesting() {
-    assert_eq!(check_nesting(&format!("]]]{}", brackets_around(128, ""))), Ok(()));
-    assert_eq!(check_nesting(&format!("]]]{}", brackets_around(129, ""))), Err(Malformed::TooDeep(131)));
+    assert_eq!(check_nesting(&format!("]]]{}", wrap_in_brackets(128, ""))), Ok(()));
+    assert_eq!(check_nesting(&format!("]]]{}", wrap_in_brackets(129, ""))), Err(Malformed::TooDeep(131)));
 }

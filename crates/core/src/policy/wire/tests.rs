@@ -87,7 +87,7 @@ fn a_member_of_another_kind_of_backoff_is_refused() {
     }
 }
 
-/// Each limit, its neighbours, and similar values.
+/// Each limit, its neighbors, and similar values.
 const VALUES: [&str; 70] = [
     "0",
     "1",

@@ -76,9 +76,12 @@ fn all_earlier_receives_count_as_calls() {
     }
 }
 
-/// The decision at second 10 on a message that was sent at second 0, has no attempts left, and is too old. The queue's
-/// visibility timeout is 180 s.
-fn decide_on_spent(hand_off: fn(Delivery) -> HandOff, retention: u64) -> Result<u16, DeadLetterReason> {
+/// Decides, at second 10, what happens to a message that was sent at second 0, has no attempts left, and is too old.
+/// The queue's visibility timeout is 180 s.
+fn decide_for_spent_message(
+    hand_off: fn(Delivery) -> HandOff,
+    retention: u64,
+) -> Result<u16, DeadLetterReason> {
     decide_by_policy(&one_minute_policy(), hand_off, retention)
 }
 
@@ -99,9 +102,9 @@ fn decide_by_policy(
 }
 
 #[test]
-fn an_uncalled_message_becomes_visible_immediately() {
-    assert_eq!(decide_on_spent(HandOff::for_not_started, 100_000), Ok(0));
-    assert_eq!(decide_on_spent(HandOff::for_not_started, 60), Ok(0));
+fn a_not_started_message_becomes_visible_immediately() {
+    assert_eq!(decide_for_spent_message(HandOff::for_not_started, 100_000), Ok(0));
+    assert_eq!(decide_for_spent_message(HandOff::for_not_started, 60), Ok(0));
 }
 
 fn hold_for_750_seconds(delivery: Delivery) -> HandOff {
@@ -109,8 +112,8 @@ fn hold_for_750_seconds(delivery: Delivery) -> HandOff {
     HandOff::for_hold(Hold { reason: HoldReason::Down, outage, delay: Duration::from_secs(750) }, delivery)
 }
 
-/// Otherwise, a long `Retry-After` would take up to a thousand receives, and SQS would move the message before its last
-/// call.
+/// If the message became visible earlier, a long `Retry-After` would take up to a thousand receives, and SQS would move
+/// the message before its last call.
 #[test]
 fn a_message_beyond_its_age_limit_becomes_visible_after_its_retry_after() {
     let policy = Policy { max_age_seconds: Some(600), ..one_minute_policy() };
@@ -120,7 +123,7 @@ fn a_message_beyond_its_age_limit_becomes_visible_after_its_retry_after() {
 
 #[test]
 fn a_held_ordered_message_is_given_up_only_at_the_end_of_its_retention() {
-    let visibility_with_retention = |retention| decide_on_spent(hold_for_750_seconds, retention);
+    let visibility_with_retention = |retention| decide_for_spent_message(hold_for_750_seconds, retention);
     assert_eq!(visibility_with_retention(100_000), Ok(750));
     // The last retry must have 180 s left to fail.
     assert_eq!([1690, 1190, 192, 191].map(visibility_with_retention), [Ok(750), Ok(500), Ok(1), Ok(1)]);

@@ -1,5 +1,5 @@
-//! Active Job's serialized jobs name the class and count its executions (`ActiveJob::Core#serialize`, Rails API), as
-//! Shoryuken and aws-activejob-sqs send them. The error is only in the log.
+//! Active Job's serialized jobs, as sent by Shoryuken and aws-activejob-sqs, name the class and count its executions
+//! (`ActiveJob::Core#serialize`, Rails API). The error is only in the log.
 
 use super::{FieldLocation, ForeignWriter, FrameworkShape};
 

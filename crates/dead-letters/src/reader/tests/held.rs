@@ -1,4 +1,4 @@
-//! Held messages: up to the in-flight limit, and only while they are hidden.
+//! Tests of held messages: the in-flight limit, receipt handles, and expired visibility timeouts.
 
 use crate::reader::patience::TRIES_MAX;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -159,7 +159,7 @@ fn a_deletion_counts_although_a_later_extension_is_refused() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
-        // A second before their extension is due, which SQS rejects for deleted messages.
+        // The deletion starts a second before the extension is due. SQS rejects extensions of deleted messages.
         world.clock.sleep(deleting.signed_duration_since(world.clock.now()).to_std().unwrap()).await;
         world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Sender);
         assert_eq!(
@@ -182,7 +182,8 @@ fn an_extension_counts_from_its_request_not_its_response() {
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&late, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
-        // Requested at second 60, done immediately, with the response at second 90. All later ones fail.
+        // The extension is requested at second 60 and takes effect immediately; its response arrives at second 90. All
+        // later extensions fail.
         let sleep_until =
             |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
         reader.hold_during(sleep_until(100)).await;

@@ -15,10 +15,10 @@ struct Emulator<'a> {
     clock: &'a VirtualClock,
     /// The duration of each request.
     request_time: Duration,
-    state: Mutex<State>,
+    state: Mutex<EmulatorState>,
 }
 
-struct State {
+struct EmulatorState {
     /// For each message, the time at which it becomes visible, and its receive count.
     messages: Vec<(Timestamp, u32)>,
     free_at: Timestamp,
@@ -27,7 +27,7 @@ struct State {
 impl<'a> Emulator<'a> {
     fn new(clock: &'a VirtualClock, count: usize, request_time: Duration) -> Self {
         let messages = vec![(Timestamp::UNIX_EPOCH, 0); count];
-        let state = Mutex::new(State { messages, free_at: Timestamp::UNIX_EPOCH });
+        let state = Mutex::new(EmulatorState { messages, free_at: Timestamp::UNIX_EPOCH });
         Self { clock, request_time, state }
     }
 

@@ -107,7 +107,7 @@ impl World {
     }
 
     /// Runs the redrive and kills it after this number of polls. Returns true if it was killed before its end.
-    fn dies_after_polls(&self, plan: &RedrivePlan, polls: u32) -> bool {
+    fn is_killed_after_polls(&self, plan: &RedrivePlan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow_queue(&self.dlq, &self.clock), slow_queue(&self.source, &self.clock));
         let RedriveJob { clock, can_come_back, limits, interrupted, progress, .. } = self.redrive(plan);
@@ -302,7 +302,7 @@ fn a_redrive_killed_at_any_moment_loses_no_message_and_counts_copies() {
     let mut deaths = 0;
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead_letter).collect());
-        let died = world.dies_after_polls(&unfiltered_plan(), polls);
+        let died = world.is_killed_after_polls(&unfiltered_plan(), polls);
         let report = world.apply(&unfiltered_plan()).unwrap();
         assert!(report.is_covered(), "{polls}: {report:?}");
 

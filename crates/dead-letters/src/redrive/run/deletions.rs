@@ -73,7 +73,7 @@ impl Deletions {
     /// deleted, although the response was lost.
     ///
     /// A file may differ from the file of an earlier run, so the absence of that run's messages proves nothing.
-    pub(super) fn forget_gone(
+    pub(super) fn record_gone_as_deleted(
         &mut self,
         journal: &mut RedriveJournal,
         can_come_back: bool,

@@ -15,8 +15,8 @@ use crate::redrive::report::EarlyEnd;
 use crate::redrive::task::RedriveProgress;
 use crate::{DeadLetterError, DeadLetterReader, DeadLetterRecord};
 
-/// The number of consecutive failed sends after which the run ends. It also limits the sends in progress at a time, and
-/// so the futile ones.
+/// The number of consecutive failed sends after which the run ends. It also limits the sends in progress, and so the
+/// number of futile sends.
 const SENDS_FAILED_MAX: u64 = SENDING_MAX;
 
 impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, S, C> {

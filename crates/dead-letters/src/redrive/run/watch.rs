@@ -1,9 +1,9 @@
 //! Watches the pilot.
 //!
-//! Two effects are observable from outside. A message that is given up is in the DLQ again with its id: this is exact,
-//! and a permanent failure takes seconds. A message that fails and will be retried is delayed in the source queue: with
-//! the default policy, five times for up to 15 minutes each. It cannot be received in the meantime, but SQS counts
-//! delayed messages.
+//! Two effects are observable from outside. A message that is given up returns to the DLQ with its id: this count is
+//! exact, and a permanent failure takes seconds. A message that fails and will be retried is delayed in the source
+//! queue: with the default policy, five times for up to 15 minutes each. It cannot be received in the meantime, but SQS
+//! counts delayed messages.
 
 use std::iter::successors;
 use std::time::Duration;
@@ -72,7 +72,9 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
 
 /// Waits for messages that could not be kept hidden until they were sent: they can be received again once they are
 /// visible.
-pub(super) async fn wait_for_hidden<D, S, C: Clock>(redrive: &RedriveJob<'_, D, S, C>) -> Option<EarlyEnd> {
+pub(super) async fn wait_for_hidden_messages<D, S, C: Clock>(
+    redrive: &RedriveJob<'_, D, S, C>,
+) -> Option<EarlyEnd> {
     let end = redrive.clock.now() + INITIAL_VISIBILITY_TIMEOUT;
     wait_until(redrive, end, |now| RedriveProgress::Waiting(time_until(now, end))).await
 }

@@ -77,7 +77,7 @@ fn a_pattern_that_is_too_large_is_refused_with_the_limit() {
     );
 }
 
-/// Otherwise, the error would be a single line as long as the schema.
+/// Without truncation, the error would be a single line as long as the schema.
 #[test]
 fn a_long_value_of_an_invalid_schema_is_truncated() {
     let long = "é".repeat(200_000);

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::Schema;
 
-/// Otherwise, the stack would deploy a schema with which no function starts.
+/// If the stack accepted a schema that is refused here, it would deploy the schema, and no function would start.
 #[test]
 fn patterns_are_refused_exactly_as_the_vectors_list() {
     let vectors: Vec<Value> =

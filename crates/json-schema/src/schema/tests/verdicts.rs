@@ -37,7 +37,7 @@ fn any_document() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Rules with all keywords.
+/// Rules that together cover almost all keywords.
 const RULES: [&str; 30] = [
     r#""type":"integer""#,
     r#""type":["number","null"]"#,

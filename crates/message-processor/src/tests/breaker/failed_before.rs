@@ -8,7 +8,7 @@ fn failed_before(n: usize) -> ReceivedMessage {
     resent(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
 }
 
-/// Otherwise, a poison message would repeatedly put all others on hold.
+/// If these failures opened the circuit, a poison message would repeatedly put all others on hold.
 #[test]
 fn failures_of_previously_failed_messages_open_no_circuit() {
     let setup = outage(Setup::new());
@@ -31,7 +31,7 @@ fn failures_of_previously_received_messages_open_no_circuit() {
 }
 
 #[test]
-fn a_previously_failed_message_can_be_its_batchs_only_probe() {
+fn a_previously_failed_message_can_be_the_only_probe_of_its_batch() {
     let setup = open();
     setup.sleep(15);
     // A probe is due immediately for a message that never failed, and after three quarters of the outage's age for
@@ -40,7 +40,8 @@ fn a_previously_failed_message_can_be_its_batchs_only_probe() {
     assert_eq!(setup.handler.called()[10..], [nth_id(10)]);
 }
 
-/// Otherwise, a few poison messages would be held for a day although the target is available.
+/// If previously failed messages were held, a few poison messages would be held for a day although the target is
+/// available.
 #[test]
 fn an_unconfirmed_outage_holds_no_previously_failed_message() {
     let setup = Setup { max_concurrency: 1, ..open() };
@@ -50,7 +51,7 @@ fn an_unconfirmed_outage_holds_no_previously_failed_message() {
     setup.sleep(1);
     setup.process(vec![failed_before(11), nth_record(12, nth_body(12)), failed_before(13)], 30);
     assert_eq!(kinds(&setup)[11..], pairs([FAILED, FAILED, NOT_CALLED]), "a new message is still held");
-    // Its probe confirms the outage.
+    // The probe with a new message confirms the outage.
     setup.sleep(120);
     setup.process(vec![nth_record(14, nth_body(14)), failed_before(15)], 30);
     assert_eq!(kinds(&setup)[13..], pairs([CALLED, NOT_CALLED, NOT_CALLED]));

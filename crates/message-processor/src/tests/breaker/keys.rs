@@ -77,7 +77,8 @@ fn outages_of_one_tenant_hold_no_other_tenant_in_any_order() {
     }
 }
 
-/// Otherwise, a tenant whose calls hang would block all others in its batch until the end of the invocation.
+/// If tenants waited for each other's probes, a tenant whose calls hang would block all others in its batch until the
+/// end of the invocation.
 #[test]
 fn no_tenant_waits_for_another_tenants_probe() {
     let setup = Setup::new().on(0, Step::Hang);

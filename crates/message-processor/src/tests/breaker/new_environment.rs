@@ -20,7 +20,7 @@ fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
         (&probed["held_since"], &probed["outage_failures"]),
         (&format_moment(-2000).into(), &13.into())
     );
-    // This is the environment's own first failure, which may be chance. The other messages have never been held.
+    // This is the environment's first failure, which may be due to chance. The other messages have never been held.
     assert_eq!((&probed["retry_after_seconds"], delays(&setup)), (&2.into(), vec![2; 9]));
     for metadata in setup.re_sent() {
         assert_eq!(
@@ -88,14 +88,14 @@ fn only_a_report_newer_than_the_last_answer_counts() {
     setup.process(vec![held(0, 600, 10), held(1, 600, -75)], 30);
     assert_eq!(closings(&setup), 1, "the target answered at second 75");
     setup.sleep(60);
-    // After an outage, a run of failures may be chance, so the next outage takes more failures to detect.
+    // After an outage, a run of failures may be due to chance, so the next outage takes more failures to detect.
     let mut newer = held(1, 600, -136);
     newer.body = newer.body.replace(r#""outage_failures":12"#, r#""outage_failures":200"#);
     setup.process(vec![held(0, 600, 10), newer], 30);
     assert_eq!(closings(&setup), 2, "another environment has since found the target down");
 }
 
-/// Otherwise, one environment's outage would stop all others, regardless of their own evidence.
+/// If the held message counted more, one environment's outage would stop all others, regardless of their own evidence.
 #[test]
 fn an_answer_within_30_seconds_outweighs_a_held_message() {
     for (seconds, calls) in [(29, 10), (30, 1)] {
@@ -105,7 +105,7 @@ fn an_answer_within_30_seconds_outweighs_a_held_message() {
         setup.process(records(11..12), 30);
         let before = setup.handler.calls().len();
         setup.sleep(seconds);
-        // Half of the calls have failed, so twelve consecutive failures may be chance.
+        // Half of the calls have failed, so twelve consecutive failures may be due to chance.
         let mut report = held(2, 600, -1);
         report.body = report.body.replace(r#""outage_failures":12"#, r#""outage_failures":40"#);
         let batch = vec![report].into_iter().chain(records(3..12)).collect();

@@ -8,8 +8,8 @@ fn not_now_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429").retry_after(Duration::from_secs(800))
 }
 
-/// Otherwise, an outage would dead-letter every message of a low-traffic queue, where no environment ever receives ten
-/// messages.
+/// If a 503 spent an attempt, an outage would dead-letter every message of a low-traffic queue, where no environment
+/// ever receives ten messages.
 #[test]
 fn a_503_in_a_new_environment_is_held_with_its_error() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
@@ -96,7 +96,7 @@ fn a_message_at_its_hold_limit_is_given_up_at_the_next_not_now() {
     }
 }
 
-/// Asserts that no message of the key is called before second 800, and that messages are called afterwards.
+/// Asserts that the target is not called before second 800, and that it is called afterwards.
 fn assert_waits(setup: &Setup, since: i64, state: &str) {
     let calls = setup.handler.calls().len();
     for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {

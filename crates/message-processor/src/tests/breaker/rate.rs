@@ -8,7 +8,7 @@ fn refused() -> HandlerError {
 
 const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
 
-/// Otherwise, a busy hour of the target would dead-letter the messages that it cannot handle.
+/// If refused calls spent attempts, a busy hour of the target would dead-letter the messages that it cannot handle.
 #[test]
 fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
     for (error, delay) in [(refused(), 2), (refused().retry_after(Duration::from_secs(40)), 40)] {
@@ -100,7 +100,7 @@ fn calls_resume_slowly_after_an_outage() {
     assert_eq!((setup.handler.calls().len() - 10, count(&setup, LIMITED)), (3, 7));
 }
 
-/// Otherwise, Lambda would bill time for calls that the target has forbidden.
+/// If the target were probed earlier, Lambda would bill time for calls that the target has forbidden.
 #[test]
 fn a_target_with_a_retry_after_is_not_probed_earlier() {
     let setup = open();

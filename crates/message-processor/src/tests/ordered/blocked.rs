@@ -71,7 +71,7 @@ fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
 }
 
 #[test]
-fn a_blocking_message_is_called_once_more_twice_a_day() {
+fn a_blocking_message_is_retried_twice_a_day() {
     let (setup, environment) = given_up();
     assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
     assert_eq!(setup.calls_of(0).len(), 3, "called once more");
@@ -143,7 +143,7 @@ fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
 }
 
 #[test]
-fn messages_behind_an_invalid_message_that_cannot_stay_are_called_immediately() {
+fn messages_behind_an_invalid_message_that_cannot_stay_are_processed_immediately() {
     let setup = setup_with(10, BLOCKING);
     setup.produce_bodies_in("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
     setup.produce_in("a", [1]);

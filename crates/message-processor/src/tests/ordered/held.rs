@@ -96,7 +96,7 @@ fn no_message_overtakes_one_waiting_for_a_message_of_its_tenant() {
     assert_eq!(setup.handler.called()[10..12], [nth_id(20), nth_id(21)]);
 }
 
-/// Otherwise it would remain hidden longer than the message for which it waits.
+/// If it were held, it would remain hidden longer than the message for which it waits.
 #[test]
 fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
     let setup = tenant_a_down().on(20, Step::Hang).on(22, Step::Hang);
@@ -113,7 +113,7 @@ fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
     assert_eq!(held(&setup), 11, "message 22 was the probe, and failed");
 }
 
-/// Otherwise, it would remain hidden longer than the message for which it waits.
+/// If it were held, it would remain hidden longer than the message for which it waits.
 #[test]
 fn a_message_behind_an_unstarted_message_is_not_held() {
     let setup = Setup { max_concurrency: 1, ..tenant_a_down() }.on(20, Step::Hang);
@@ -151,17 +151,18 @@ fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
     while setup.world.elapsed_seconds() < 3600 {
         setup.next_turn(&environment);
     }
-    let output_text = reported_retries(&setup);
-    assert!(output_text.len() > 20, "{output_text:?}");
+    let reported = reported_retries(&setup);
+    assert!(reported.len() > 20, "{reported:?}");
     assert!(
-        output_text
+        reported
             .iter()
             .all(|(_, retry_attempt, spends_attempt)| (*retry_attempt, *spends_attempt) == (0, false))
     );
     assert!(setup.handler.calls().iter().all(|call| call.retry_attempt == 0));
 }
 
-/// A single group does not open a circuit in new environments, and would call an unavailable target every two seconds.
+/// A single group does not open a circuit in new environments. If its holds did not grow, it would call an unavailable
+/// target every two seconds.
 #[test]
 fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
     for batch_size in [1, 10] {

@@ -84,7 +84,8 @@ mod tests {
         assert_eq!(failure_sender(&DescribeSubscriberOutput::builder().name("large-orders").build()), None);
     }
 
-    /// Otherwise every run in such a region would end with exit code 4, and the user could do nothing about it.
+    /// If this were a problem, every run in such a region would end with exit code 4, and the user could do nothing
+    /// about it.
     #[tokio::test]
     async fn a_region_without_an_eventbridge_endpoint_has_no_subscribers() {
         let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();

@@ -66,7 +66,7 @@ pub(super) fn find_reader_faults(
 }
 
 /// Returns a finding if the visibility timeout is below six times the function's timeout, plus the batching window. A
-/// batch must remain hidden for that long, since it may be retried while Lambda throttles
+/// batch must remain hidden for that long, since Lambda may retry it while the function is throttled
 /// (<https://docs.aws.amazon.com/lambda/latest/dg/services-sqs-configure.html>).
 fn short_visibility(read: &QueueAttributes, readers: &[(&FunctionReader, Option<u64>)]) -> Option<String> {
     let visibility = read.visibility_seconds?;
@@ -115,7 +115,7 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<
 /// Returns a finding if the DLQ's retention is not longer than its sources' retention. When SQS moves a message of a
 /// standard queue, its retention still counts from the first send; for a FIFO queue, it restarts
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
-/// A DLQ with the SQS maximum has no finding.
+/// A DLQ that already has the SQS maximum is not reported.
 fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     let own = dlq.counts.retention_seconds.filter(|own| *own < RETENTION_MAX && !is_fifo(dlq))?;
     let others = sources.iter().filter(|(source, _)| source.name != dlq.name);
@@ -129,7 +129,8 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Optio
     ))
 }
 
-/// Returns a finding if messages wait in a queue without an alarm and without a function or container that reads it.
+/// Returns a finding if messages are waiting in a queue without an alarm and without a function or container that reads
+/// it.
 fn no_alarm(dlq: &Dlq) -> Option<String> {
     let waiting = dlq.counts.total_messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);

@@ -48,7 +48,7 @@ fn alarm(account: Option<&str>, queue: &str) -> Alarm {
     Alarm { name: "pager".to_owned(), state: "OK".to_owned(), watches: vec![watch] }
 }
 
-fn judged(survey: Survey) -> Vec<Dlq> {
+fn judge_survey(survey: Survey) -> Vec<Dlq> {
     FleetSurvey::new(&[survey]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs
 }
 
@@ -57,8 +57,8 @@ fn codes(dlq: &Dlq) -> Vec<FindingCode> {
 }
 
 /// Returns the findings of the only DLQ among these queues.
-fn wrong(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)> {
-    let [dlq] = &judged(survey(queues))[..] else { panic!("one DLQ") };
+fn single_dlq_findings(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)> {
+    let [dlq] = &judge_survey(survey(queues))[..] else { panic!("one DLQ") };
     dlq.findings.iter().map(|finding| (finding.code, finding.sentence.clone())).collect()
 }
 
@@ -77,7 +77,7 @@ fn a_queue_named_as_a_failure_destination_is_a_dlq_with_any_name() {
     survey.functions = vec![sender("mailer", "mails")];
     survey.mappings = vec![sender("counter:live", "clicks")];
     survey.subscribers = vec![sender("large-orders", "shop")];
-    let dlqs = judged(survey);
+    let dlqs = judge_survey(survey);
     let fed =
         |dlq: &Dlq| dlq.fed_by.iter().map(|feeder| (feeder.kind, feeder.name.clone())).collect::<Vec<_>>();
     let seen: Vec<_> = dlqs.iter().map(|dlq| (dlq.name.as_str(), fed(dlq), codes(dlq))).collect();
@@ -96,13 +96,13 @@ fn a_queue_named_as_a_failure_destination_is_a_dlq_with_any_name() {
 #[test]
 fn a_queue_only_named_like_a_dlq_is_an_orphan_without_faults() {
     for name in ["orders-dlq", "DLQ", "orders_dead_letter", "OrdersDeadLetters", "orders-dead-letter-queue"] {
-        let dlqs = judged(survey(vec![queue(name, 0, 4, None)]));
+        let dlqs = judge_survey(survey(vec![queue(name, 0, 4, None)]));
         assert_eq!(dlqs.iter().map(codes).collect::<Vec<_>>(), [[FindingCode::Orphan]], "{name}");
         assert!(dlqs[0].is_well());
         assert!(dlqs[0].findings[0].sentence.contains("may be an orphan"));
     }
     for name in ["orders", "deadline-letters", "dl"] {
-        assert_eq!(judged(survey(vec![queue(name, 0, 4, None)])), [], "{name}");
+        assert_eq!(judge_survey(survey(vec![queue(name, 0, 4, None)])), [], "{name}");
     }
 }
 
@@ -111,13 +111,13 @@ fn a_missing_dlq_is_listed_with_the_senders_that_lose_messages() {
     let sources = ["a", "b", "c", "d", "e"].map(|name| queue(name, 0, 4, Some("gone")));
     let sentence = "the queue does not exist, so dead letters of a, b, c and 2 more are lost; create it, or point a, \
                     b, c and 2 more at another DLQ";
-    assert_eq!(wrong(sources.to_vec()), [(FindingCode::Missing, sentence.to_owned())]);
+    assert_eq!(single_dlq_findings(sources.to_vec()), [(FindingCode::Missing, sentence.to_owned())]);
     // Deleted between the list and the attribute request.
     let gone = SurveyedQueue { id: id("gone"), state: SurveyedState::Gone };
-    let dlqs = judged(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
+    let dlqs = judge_survey(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
     assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![FindingCode::Missing]));
     assert_eq!(
-        judged(survey(vec![SurveyedQueue { id: id("old-dlq"), ..gone }])),
+        judge_survey(survey(vec![SurveyedQueue { id: id("old-dlq"), ..gone }])),
         [],
         "no queue points to it"
     );
@@ -153,7 +153,7 @@ fn a_dlq_in_an_unread_region_is_not_reported_as_missing() {
 #[test]
 fn a_dlq_must_retain_messages_longer_than_its_sources_if_possible() {
     let kept = |source: u64, dlq: u64| {
-        wrong(vec![
+        single_dlq_findings(vec![
             queue("orders", 0, source, Some("dead")),
             queue("other", 0, 1, Some("dead")),
             queue("dead", 0, dlq, None),
@@ -165,23 +165,25 @@ fn a_dlq_must_retain_messages_longer_than_its_sources_if_possible() {
     assert_eq!(kept(4, 4)[0].0, FindingCode::ShortRetention, "equal is too short");
     assert_eq!(kept(4, 5), []);
     assert_eq!(kept(14, 14), [], "14 days is the limit");
-    let fifo = wrong(vec![queue("o.fifo", 0, 14, Some("d.fifo")), queue("d.fifo", 0, 1, None)]);
+    let fifo = single_dlq_findings(vec![queue("o.fifo", 0, 14, Some("d.fifo")), queue("d.fifo", 0, 1, None)]);
     assert_eq!(fifo, [], "SQS restarts the count when it moves a message of a FIFO queue");
 }
 
 #[test]
 fn a_fifo_queue_and_a_standard_queue_cannot_feed_each_other() {
-    let found = wrong(vec![queue("orders.fifo", 0, 4, Some("dead")), queue("dead", 0, 14, None)]);
+    let found =
+        single_dlq_findings(vec![queue("orders.fifo", 0, 4, Some("dead")), queue("dead", 0, 14, None)]);
     let sentence = "it is a standard queue and cannot hold messages of the FIFO queue orders.fifo; use a queue of \
     that kind";
     assert_eq!(found, [(FindingCode::KindMismatch, sentence.to_owned())]);
-    let found = wrong(vec![queue("orders", 0, 4, Some("dead.fifo")), queue("dead.fifo", 0, 14, None)]);
+    let found =
+        single_dlq_findings(vec![queue("orders", 0, 4, Some("dead.fifo")), queue("dead.fifo", 0, 14, None)]);
     assert_eq!(found[0].0, FindingCode::KindMismatch);
 }
 
 #[test]
 fn a_queue_that_is_its_own_dlq_is_a_finding() {
-    let found = wrong(vec![queue("orders", 0, 4, Some("orders"))]);
+    let found = single_dlq_findings(vec![queue("orders", 0, 4, Some("orders"))]);
     assert_eq!(found.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [FindingCode::PointsToItself]);
 }
 
@@ -201,7 +203,7 @@ fn waiting_messages_without_alarm_and_reader_are_a_finding() {
                 .into_iter()
                 .collect(),
         );
-        judged(survey).remove(0)
+        judge_survey(survey).remove(0)
     };
     let unwatched = with(1, Some(vec![alarm(None, "other")]), None);
     assert_eq!(unwatched.findings[0].sentence, "1 message waits in it, and no CloudWatch alarm watches it");
@@ -330,7 +332,7 @@ fn impossible_ages_and_retentions_are_unknown() {
 
 #[test]
 fn dlqs_with_findings_come_first_then_those_with_most_messages() {
-    let dlqs = judged(survey(vec![
+    let dlqs = judge_survey(survey(vec![
         queue("a", 0, 4, Some("calm-dlq")),
         queue("b", 0, 4, Some("full")),
         queue("c", 0, 4, Some("fuller")),
@@ -375,7 +377,7 @@ fn any_queues() -> impl Strategy<Value = Vec<SurveyedQueue>> {
 proptest! {
     #[test]
     fn each_dlq_is_reported_once_with_its_findings(queues in any_queues()) {
-        let dlqs = judged(survey(queues.clone()));
+        let dlqs = judge_survey(survey(queues.clone()));
         let read = |name: &str| {
             queues.iter().find(|queue| queue.id.name == name).and_then(|queue| match &queue.state {
                 SurveyedState::Read(attributes) => Some(attributes),
@@ -412,7 +414,7 @@ proptest! {
     fn the_order_of_queues_and_a_second_survey_change_nothing(queues in any_queues().prop_shuffle()) {
         let mut sorted = queues.clone();
         sorted.sort_by(|a, b| a.id.cmp(&b.id));
-        let expected = judged(survey(sorted));
+        let expected = judge_survey(survey(sorted));
         let twice = [survey(queues.clone()), survey(queues)];
         prop_assert_eq!(FleetSurvey::new(&twice).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now()).dlqs, expected);
     }

@@ -83,7 +83,7 @@ fn sdk_and_jq_exports_are_read_as_the_same_messages() {
     }
 }
 
-/// Otherwise, such a body would be split and sent as messages that its producer did not write.
+/// If such a body were read as an export, it would be split and sent as messages that its producer did not write.
 #[test]
 fn a_body_similar_to_an_export_stays_a_body() {
     for body in [

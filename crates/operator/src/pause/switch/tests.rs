@@ -37,7 +37,7 @@ fn state(state: &str) -> (u16, Value) {
     (200, json!({ "UUID": "one", "State": state }))
 }
 
-fn refusal(status: u16, code: &str) -> (u16, Value) {
+fn error_response(status: u16, code: &str) -> (u16, Value) {
     (status, json!({ "__type": code, "Message": "no" }))
 }
 
@@ -72,8 +72,12 @@ async fn a_switch_is_requested_once_and_awaited() {
 
 #[tokio::test]
 async fn a_mapping_in_transition_is_switched_after_the_transition() {
-    let answers =
-        [state("Enabled"), refusal(400, "ResourceInUseException"), state("Enabled"), state("Disabled")];
+    let answers = [
+        state("Enabled"),
+        error_response(400, "ResourceInUseException"),
+        state("Enabled"),
+        state("Disabled"),
+    ];
     let expected = (Ok(()), "GPGP".to_owned(), 4);
     assert_eq!(run_switch("Updating", MappingState::Disabled, answers).await, expected);
 }
@@ -88,7 +92,7 @@ async fn a_switch_without_effect_fails_after_three_minutes() {
 
 #[tokio::test]
 async fn a_rejected_switch_returns_the_lambda_error() {
-    let answers = [refusal(403, "AccessDeniedException")];
+    let answers = [error_response(403, "AccessDeniedException")];
     let (outcome, methods, _) = run_switch("Enabled", MappingState::Disabled, answers).await;
     let word = "lambda:UpdateEventSourceMapping: AccessDeniedException: no";
     assert_eq!((outcome, methods.as_str()), (Err(word.to_owned()), "P"));

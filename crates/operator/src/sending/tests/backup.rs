@@ -298,7 +298,7 @@ fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
     );
 }
 
-/// Runs a restore once: a redrive of backups, without parked messages.
+/// Runs a restore once: a redrive of backups that parks no messages.
 fn restore(purging: &PurgeWorld, backups: &[PathBuf]) -> RedriveReport {
     let World { queue, clock, .. } = &purging.world;
     let from = open_backups(backups, "arn:dlq").unwrap();

@@ -125,7 +125,8 @@ fn in_periods(signs: &[i64]) -> Vec<Point> {
 }
 
 proptest! {
-    /// Holds at any read time, and regardless of how late the newest signs are, while signs occur at least every 900 s.
+    /// This is true at any read time, and regardless of how late the newest signs are, while signs occur at least every
+    /// 900 s.
     #[test]
     fn an_ongoing_outage_is_seen_as_a_single_outage(
         begin in 1_700_000_000..1_800_000_000_i64,

@@ -24,14 +24,14 @@ impl Handler for Target<'_> {
     }
 }
 
-/// Fails each batch until `until`, and every batch with a body that contains `kills`.
-struct Broken<'a, F> {
+/// A function that fails each batch until `until`, and every batch with a body that contains `kills`.
+struct BrokenFunction<'a, F> {
     clock: &'a VirtualClock,
     until: Timestamp,
     function: F,
 }
 
-impl<F: Function> Function for Broken<'_, F> {
+impl<F: Function> Function for BrokenFunction<'_, F> {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         if self.clock.now() < self.until || records.iter().any(|record| record.body.contains("kills")) {
             return Vec::new();
@@ -54,13 +54,19 @@ fn run_after_outage(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, 
         let (schema, policy) = (MessageSchema::default, Policy::default);
         let queues = topology.for_functions();
         let functions = LoopFunctions {
-            on_source: Broken {
+            on_source: BrokenFunction {
                 clock: &clock,
                 until: clock.now() + Duration::from_secs(seconds.unsigned_abs()),
-                function: message_processor(&queues, target, &clock, &Quiet, schema(), policy()),
+                function: message_processor(&queues, target, &clock, &SilentObserver, schema(), policy()),
             },
-            failed_message_processor: failed_message_processor(&queues, &clock, &Quiet, schema(), policy()),
-            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
+            failed_message_processor: failed_message_processor(
+                &queues,
+                &clock,
+                &SilentObserver,
+                schema(),
+                policy(),
+            ),
+            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &SilentObserver),
         };
         let engine = engine(&topology, &clock, &tracker);
         let start = clock.now();

@@ -1,5 +1,5 @@
-//! Messages that are too large for redeliver's additions. An answered call is not repeated, and its reason is
-//! preserved.
+//! Tests with messages that have little or no room for redeliver's additions: the target is called only once, and the
+//! reason for the failure is preserved.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -17,13 +17,13 @@ use crate::functions::{failed_message_processor, final_dlq_annotator, message_pr
 
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
-/// Rejects each message.
-struct Refuses<'a> {
+/// A target that rejects each message.
+struct RefusingTarget<'a> {
     calls: &'a AtomicUsize,
     error: &'a HandlerError,
 }
 
-impl Handler for Refuses<'_> {
+impl Handler for RefusingTarget<'_> {
     async fn handle(&self, _: &Message<'_>) -> Result<(), HandlerError> {
         self.calls.fetch_add(1, Ordering::Relaxed);
         Err(self.error.clone())
@@ -31,7 +31,11 @@ impl Handler for Refuses<'_> {
 }
 
 /// Returns the number of calls for a message, and its final record.
-fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usize, ReceivedMessage) {
+fn run_until_given_up(
+    strategy: Strategy,
+    content: Content,
+    error: &HandlerError,
+) -> (usize, ReceivedMessage) {
     let policy = || Policy::from_json(r#"{"max_attempts":0,"circuit_breaker":false}"#).unwrap();
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
@@ -40,11 +44,17 @@ fn given_up(strategy: Strategy, content: Content, error: &HandlerError) -> (usiz
         let topology =
             Topology::create_queues(&sqs, "engine", strategy, 0, Batching::default()).await.unwrap();
         let (tracker, calls) = (Mutex::default(), AtomicUsize::new(0));
-        let (target, schema) = (Refuses { calls: &calls, error }, MessageSchema::default);
+        let (target, schema) = (RefusingTarget { calls: &calls, error }, MessageSchema::default);
         let functions = LoopFunctions {
-            on_source: message_processor(&topology, target, &clock, &Quiet, schema(), policy()),
-            failed_message_processor: failed_message_processor(&topology, &clock, &Quiet, schema(), policy()),
-            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &Quiet),
+            on_source: message_processor(&topology, target, &clock, &SilentObserver, schema(), policy()),
+            failed_message_processor: failed_message_processor(
+                &topology,
+                &clock,
+                &SilentObserver,
+                schema(),
+                policy(),
+            ),
+            final_dlq_annotator: final_dlq_annotator(&topology, &clock, &SilentObserver),
         };
         let engine = engine(&topology, &clock, &tracker);
         engine.send_messages(vec![message], pending()).await.unwrap();
@@ -122,7 +132,7 @@ fn a_full_message_keeps_its_reason_and_is_not_called_again() {
             contents.push(("ten attributes, full".to_owned(), self::full(0, ten(), None)));
             contents.push(("ten attributes".to_owned(), self::full(900_000, ten(), Some(TRACE))));
             for (name, content) in contents {
-                let (calls, record) = given_up(strategy, content.clone(), error);
+                let (calls, record) = run_until_given_up(strategy, content.clone(), error);
                 assert_eq!(record.body, content.body);
                 if (calls, reason(&record)) != (1, expected.clone()) {
                     wrong.push(format!("{strategy:?}, {name}: {calls} calls, {:?}", reason(&record)));
@@ -135,11 +145,11 @@ fn a_full_message_keeps_its_reason_and_is_not_called_again() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Otherwise, the file of `redeliver local --final-dlq` would not contain the reason.
+/// Without the trace header, the file of `redeliver local --final-dlq` would not contain the reason.
 #[test]
 fn a_written_final_record_also_has_the_reason() {
     let refused = HandlerError::permanent("HttpStatus.400", "");
-    let (_, record) = given_up(Strategy::DelayedResend, full(0, Attributes::new(), None), &refused);
+    let (_, record) = run_until_given_up(Strategy::DelayedResend, full(0, Attributes::new(), None), &refused);
     let mut output = Vec::new();
     let ((), _) = on_queues(async |engine| {
         engine.lock_tracker().record_sent(&record.body);

@@ -6,10 +6,10 @@ use super::*;
 use crate::batching::Batching;
 use crate::planner::{ModelTimes, SecondCalls, TargetFault};
 
-/// Without a circuit breaker, so that every figure follows from the delays.
+/// A policy without a circuit breaker, so that every figure follows from the delays.
 const FIXED: &str = r#"{"max_attempts":9,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
-/// One message per second for a minute, in three groups, one of which is down for 150 s.
+/// Returns a scenario with one message per second for a minute, in three groups, one of which is down for 150 s.
 fn one_group_of_three(strategy: Strategy, batch_size: u8) -> Scenario {
     Scenario {
         strategy,

@@ -92,7 +92,7 @@ fn a_temporarily_failing_delete_is_retried_entry_by_entry() {
 }
 
 #[test]
-fn an_undeletable_record_is_reported_and_comes_back() {
+fn an_undeletable_record_is_reported_and_received_again() {
     let world = World::new();
     world.faults(
         SqsAction::DeleteMessageBatch,

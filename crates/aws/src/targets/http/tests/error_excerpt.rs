@@ -71,7 +71,7 @@ async fn values_are_extracted_only_from_a_complete_document() {
     }
 }
 
-/// Otherwise, a known status would be lost at the deadline.
+/// If the wait went on past the deadline, the known status would be lost.
 #[tokio::test]
 async fn the_wait_for_a_body_ends_at_the_calls_deadline() {
     let (server, clock) = (Loopback::start([Answer::unfinished(422, 10)]).await, ManualClock::default());

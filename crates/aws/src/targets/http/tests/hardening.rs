@@ -1,4 +1,4 @@
-//! Limits on the influence of a target, a name server or a message on the client.
+//! Limits on how far a target, a name server or a message can influence the client.
 
 use std::net::SocketAddr;
 

@@ -33,7 +33,7 @@ impl Server {
         let (listener, url) = listen().await;
         let task = tokio::spawn(async move {
             while let Ok((mut stream, _)) = listener.accept().await {
-                // With unread bytes, closing would reset the connection.
+                // Closing a connection with unread bytes would reset it.
                 let mut hello = [0; 16 * 1024];
                 let _read = tokio::io::AsyncReadExt::read(&mut stream, &mut hello).await;
                 let _written = stream.write_all(bytes).await;

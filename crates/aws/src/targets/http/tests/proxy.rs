@@ -55,13 +55,13 @@ impl Tls {
 }
 
 /// A proxy that responds to `CONNECT` with this status, and connects every tunnel to `tls`.
-struct Connect {
+struct ConnectProxy {
     proxy: TargetProxy,
     heads: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
-impl Connect {
+impl ConnectProxy {
     async fn start(status: &'static str, tls: SocketAddr) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let proxy = TargetProxy::parse(&format!("http://{}", listener.local_addr().unwrap())).unwrap();
@@ -90,14 +90,14 @@ impl Drop for Tls {
     }
 }
 
-impl Drop for Connect {
+impl Drop for ConnectProxy {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Creates a target behind the proxy. Its endpoint has a key in its path and in a header.
-fn target_behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
+fn target_behind(proxy: &ConnectProxy, tls: &Tls) -> HttpTarget {
     let client = harden_client(Client::builder(), LONG).proxy(proxy.proxy.proxy_rule().unwrap());
     let client = client.tls_certs_only([tls.certificate.clone()]).build().unwrap();
     let endpoint = with_secret(&format!("https://{NAME}/{CANARY}"), r#"{"Authorization":"Bearer CANARY"}"#);
@@ -107,7 +107,7 @@ fn target_behind(proxy: &Connect, tls: &Tls) -> HttpTarget {
 #[tokio::test]
 async fn a_call_is_tunneled_and_the_proxy_sees_only_the_host_name() {
     let tls = Tls::start().await;
-    let proxy = Connect::start("200 OK", tls.address).await;
+    let proxy = ConnectProxy::start("200 OK", tls.address).await;
     assert_eq!(soon(target_behind(&proxy, &tls).handle(&message(r#"{"n":1}"#))).await, Ok(()));
     let head = proxy.heads.lock().unwrap().concat();
     assert!(head.starts_with(&format!("CONNECT {NAME}:443 HTTP/1.1\r\n")), "{head}");
@@ -124,7 +124,7 @@ async fn a_call_is_tunneled_and_the_proxy_sees_only_the_host_name() {
 async fn a_refusal_by_the_proxy_counts_as_no_connection() {
     for status in ["403 Forbidden", "407 Proxy Authentication Required", "502 Bad Gateway"] {
         let tls = Tls::start().await;
-        let proxy = Connect::start(status, tls.address).await;
+        let proxy = ConnectProxy::start(status, tls.address).await;
         let error = soon(target_behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
         assert_eq!((error.error_type, error.kind), ("Http.Proxy".into(), FailureKind::Transient), "{status}");
         assert_eq!(tls.requests.lock().unwrap().len(), 0);
@@ -141,11 +141,11 @@ async fn a_call_without_tls_bypasses_the_proxy() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// The target's certificate is not trusted here, so the call fails after the proxy.
+/// The target's certificate is not trusted here, so the call fails once the proxy has connected it.
 #[tokio::test]
 async fn a_target_uses_its_configured_proxy() {
     let tls = Tls::start().await;
-    let proxy = Connect::start("200 OK", tls.address).await;
+    let proxy = ConnectProxy::start("200 OK", tls.address).await;
     let target = HttpTarget::new(public(&format!("https://{NAME}/")), Some(&proxy.proxy), LONG).unwrap();
     let error = soon(target.handle(&message("{}"))).await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", "unknown issuer"));

@@ -128,7 +128,7 @@ async fn the_call_with_the_new_key_has_the_same_trace() {
     assert_eq!(parents, [parent; 2]);
 }
 
-/// Otherwise, the target would be called sooner than it requested.
+/// If the call were repeated, the target would be called sooner than it requested.
 #[tokio::test]
 async fn a_refusal_with_retry_after_is_not_repeated_immediately() {
     let answer = |_: &Request| Answer::kept(403, &[("Retry-After", "60")], "{}");
@@ -137,7 +137,7 @@ async fn a_refusal_with_retry_after_is_not_repeated_immediately() {
     assert_eq!((keys(&setup.server), setup.secrets.requests().len()), (vec!["old".to_owned()], 1));
 }
 
-/// A gateway's response to an unknown key.
+/// Some gateways respond with 403 to an unknown key.
 #[tokio::test]
 async fn a_403_reloads_the_secret() {
     let answer = |request: &Request| {
@@ -323,7 +323,7 @@ async fn at_the_deadline_no_secret_is_read_and_no_call_repeated() {
     assert_eq!((setup.secrets.requests().len(), keys(&setup.server)), (1, vec!["old".to_owned()]));
 }
 
-/// A secret with a URL instead of a key.
+/// Returns a response with a secret that contains a URL instead of a key.
 fn url_in_secret(url: &str) -> Answer {
     Answer::kept(200, &[], &format!(r#"{{"SecretString":"{{\":url\":\"{url}\"}}"}}"#))
 }

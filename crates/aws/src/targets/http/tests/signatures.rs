@@ -14,7 +14,7 @@ const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const AT: u64 = 1_674_087_231;
 
 /// Verifies a request as described in the specification ("Verifying signatures"). Returns its id.
-fn verified(request: &Request, secret: &str, now: u64) -> Result<String, &'static str> {
+fn verify_request(request: &Request, secret: &str, now: u64) -> Result<String, &'static str> {
     let [id, timestamp, signatures] =
         ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| request.header(name).concat());
     if timestamp.parse::<u64>().map_or(true, |sent| sent.abs_diff(now) > 300) {
@@ -43,12 +43,12 @@ async fn a_receiver_verifies_the_received_bytes() {
         let (target, _) = signing(server.url(), NEW);
         assert_eq!(target.handle(&message(body)).await, Ok(()));
         let request = server.request();
-        assert_eq!(verified(&request, NEW, AT), Ok(message(body).message_id.to_owned()), "{body}");
-        assert_eq!(verified(&request, OLD, AT), Err("signature"));
+        assert_eq!(verify_request(&request, NEW, AT), Ok(message(body).message_id.to_owned()), "{body}");
+        assert_eq!(verify_request(&request, OLD, AT), Err("signature"));
         let mut forged = request.clone();
         forged.body = b"{\"forged\":1}".to_vec();
-        assert_eq!(verified(&forged, NEW, AT), Err("signature"));
-        assert_eq!(verified(&request, NEW, AT + 301), Err("timestamp"));
+        assert_eq!(verify_request(&forged, NEW, AT), Err("signature"));
+        assert_eq!(verify_request(&request, NEW, AT + 301), Err("timestamp"));
         assert_eq!(request.header("x-tenant"), ["a"]);
     }
 }
@@ -67,7 +67,7 @@ async fn a_retry_has_the_same_id_and_its_own_timestamp() {
     assert_eq!(values("webhook-id"), [message("{}").message_id; 2]);
     assert_eq!(values("webhook-timestamp"), ["1674087231", "1674090831"]);
     for (request, at) in requests.iter().zip([AT, AT + 3600]) {
-        assert_eq!(verified(request, NEW, at), Ok(message("{}").message_id.to_owned()));
+        assert_eq!(verify_request(request, NEW, at), Ok(message("{}").message_id.to_owned()));
     }
     let signatures = values("webhook-signature");
     assert_ne!(signatures[0], signatures[1]);
@@ -81,7 +81,7 @@ async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     let request = server.request();
     for secret in [OLD, NEW] {
-        assert_eq!(verified(&request, secret, AT), Ok(message("{}").message_id.to_owned()));
+        assert_eq!(verify_request(&request, secret, AT), Ok(message("{}").message_id.to_owned()));
     }
     assert_eq!(request.header("webhook-signature").concat().split(' ').count(), 2);
 }
@@ -95,7 +95,7 @@ async fn the_id_is_the_messages_uuid_even_without_an_envelope() {
     assert_eq!(target.handle(&Message { form, ..message("a,b") }).await, Ok(()));
     let request = server.request();
     assert_eq!(request.header("idempotency-key"), ["order.17"]);
-    assert_eq!(verified(&request, NEW, AT), Ok(message("").message_id.to_owned()));
+    assert_eq!(verify_request(&request, NEW, AT), Ok(message("").message_id.to_owned()));
 }
 
 /// A signature of the role, parsed from a request as AWS would.

@@ -10,7 +10,7 @@ fn answered(json: &str) -> Vec<Result<(), HandlerError>> {
     outcomes_per_record(&FunctionResponse::Response(json.to_owned().into()), &IDS)
 }
 
-/// The outcomes by name: an error's type, or `ok`.
+/// Returns the outcomes by name: an error's type, or `ok`.
 fn names(json: &str) -> Vec<String> {
     let name = |outcome: Result<(), HandlerError>| match outcome {
         Ok(()) => "ok".to_owned(),
@@ -61,14 +61,14 @@ fn a_named_record_fails_each_time_it_is_in_the_event() {
 
 /// `error` is not part of Lambda's format, so a handler can use it for anything.
 #[test]
-fn an_unrecognised_error_member_is_ignored_and_fails_no_other_record() {
+fn an_unrecognized_error_member_is_ignored_and_fails_no_other_record() {
     for error in ["null", "\"busy\"", "[\"Db.Busy\", \"x\"]", "{\"type\": 7}", "{}"] {
         let failures = format!(r#"{{"batchItemFailures":[{{"itemIdentifier":"b","error":{error}}}]}}"#);
         assert_eq!(names(&failures), ["ok", "BatchItemFailure", "ok"], "{error}");
     }
 }
 
-/// The strings of an error are truncated to a kilobyte, so a larger error was not written for people.
+/// The strings of an error are truncated to a kilobyte, so a much larger error is not meant to be read.
 #[test]
 fn an_oversized_error_is_ignored() {
     for (bytes, name) in [(ERROR_BYTES_MAX, "Db.Busy"), (ERROR_BYTES_MAX + 1, "BatchItemFailure")] {
@@ -217,7 +217,7 @@ fn the_response_to_another_services_event_is_passed_on_unchanged() {
     assert_eq!(error.unwrap_err().error_type.name(), "E");
 }
 
-/// Messages of Powertools for AWS Lambda (Python) 3.23.
+/// Exception messages of Powertools for AWS Lambda (Python) 3.23.
 #[test]
 fn a_batch_processors_exception_is_replaced_by_the_records_own() {
     let frames = "  File \"/opt/python/aws_lambda_powertools/utilities/batch/base.py\", line 562, in _process_record\n    result = self.handler(record=data, lambda_context=self.lambda_context)\n             ^^^^^^^^^^^^\n  File \"/var/task/app.py\", line 8, in charge\n    raise CardDeclined()\n";

@@ -21,7 +21,7 @@ pub(super) fn css_class(code: &str) -> &'static str {
     index.and_then(|index| CLASSES.get(index)).unwrap_or(&"s0")
 }
 
-/// Renders horizontal bars in the colours of error types, as a table: the text in an SVG would shrink with the screen.
+/// Renders horizontal bars in the colors of error types, as a table: the text in an SVG would shrink with the screen.
 pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
     // The bar of one message stays visible next to a bar of millions.

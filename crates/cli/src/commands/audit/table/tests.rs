@@ -7,13 +7,13 @@ use crate::commands::audit::examples::{
 };
 use redeliver_operator::audit::{AuditTally, CauseTally};
 
-fn printed(report: &AuditReport, colours: bool) -> String {
-    printed_as(report, colours, TextLayout::Whole)
+fn printed(report: &AuditReport, colors: bool) -> String {
+    print_with_layout(report, colors, TextLayout::Whole)
 }
 
-fn printed_as(report: &AuditReport, colours: bool, layout: TextLayout) -> String {
+fn print_with_layout(report: &AuditReport, colors: bool, layout: TextLayout) -> String {
     let mut output = Vec::new();
-    Table { colours, layout }.write_report(report, &mut output).unwrap();
+    Table { colors, layout }.write_report(report, &mut output).unwrap();
     String::from_utf8(output).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn a_pipe_shows_the_whole_cause_and_a_terminal_its_last_error() {
     let report = report(&[record("RETRY_ATTEMPT_EXCEEDED", &details, 1)]);
     assert!(printed(&report, false).contains(&format!("\n             {details}\n")));
     for columns in [60, 80, 200] {
-        let shown = printed_as(&report, false, terminal(columns));
+        let shown = print_with_layout(&report, false, terminal(columns));
         assert!(shown.lines().all(|line| line.chars().count() <= columns), "{columns}: {shown}");
         let headline = shown.lines().skip_while(|line| !line.starts_with("Groups")).nth(1).unwrap();
         assert!(headline.contains("last error HttpStatus.500: the"), "{shown}");
@@ -40,7 +40,7 @@ fn a_pipe_shows_the_whole_cause_and_a_terminal_its_last_error() {
 #[test]
 fn times_are_relative_and_local_on_a_terminal() {
     let report = report(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "no order", 1), 75_600)]);
-    let shown = printed_as(&report, false, terminal(60));
+    let shown = print_with_layout(&report, false, terminal(60));
     assert!(shown.starts_with("1 dead letter in final-dlq (00:00 UTC)"), "{shown}");
     let times = "             first 3h ago, Jan 1 21:00 UTC\n             last 3h ago, Jan 1 21:00 UTC\n";
     assert!(shown.contains(times), "{shown}");
@@ -118,7 +118,7 @@ fn a_group_is_compared_with_all_others() {
         }
         let report =
             AuditReport { comparison: tally.into_comparison(), ..report(std::slice::from_ref(&cause)) };
-        let text = printed_as(&report, false, layout);
+        let text = print_with_layout(&report, false, layout);
         let sentence = text.lines().skip_while(|line| !line.starts_with("By retries made")).count();
         let lines: Vec<_> = text.lines().collect();
         lines[..lines.len() - sentence - 1].rsplit(|line| line.is_empty()).next().unwrap().join(" ")
@@ -205,7 +205,7 @@ fn an_empty_queue_is_one_line_and_missing_coverage_another() {
 }
 
 #[test]
-fn only_own_escapes_reach_the_terminal_and_only_with_colours() {
+fn only_own_escapes_reach_the_terminal_and_only_with_colors() {
     let mut hostile = record("NON_RETRYABLE_ERROR", "x", 1);
     hostile.error_details = "\u{1b}]0;owned\u{7} \u{9b}31m\u{202e}".to_owned();
     let report = report(&[hostile]);

@@ -1,12 +1,12 @@
-//! Colours and time axes of the charts.
+//! Colors and time axes of the charts.
 
 use std::ops::Range;
 
 use redeliver_operator::markup::chart::{Axis, Scale, fit_scale};
 use redeliver_operator::terminal::units::as_float;
 
-/// The colours of the policies.
-pub(super) const POLICY_COLOURS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
+/// The colors of the policies.
+pub(super) const POLICY_COLORS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
 
 /// Returns a time axis and its unit. In this unit, the end of the axis has about three digits at most.
 pub(super) fn time_axis(end_seconds: u64) -> (Axis, &'static str) {
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unit_fits_the_span() {
+    fn the_axis_unit_fits_its_length() {
         let units = [60, 600, 14_400, 86_400, 1_209_600].map(|seconds| time_axis(seconds).1);
         assert_eq!(units, ["seconds", "minutes", "minutes", "hours", "days"]);
         let (axis, _) = time_axis(630);

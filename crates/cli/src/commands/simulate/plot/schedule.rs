@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use redeliver_sim::planner::{Forecast, ScheduledAttempt};
 
-use super::axis::{POLICY_COLOURS, time_axis};
+use super::axis::{POLICY_COLORS, time_axis};
 use redeliver_operator::markup::chart::{Axis, Figure, LegendKey, Plot};
 use redeliver_operator::terminal::units::as_float;
 
@@ -26,25 +26,25 @@ pub(super) fn schedule_figure(forecast: &Forecast) -> Figure {
         height,
     };
     let share = 0.8 / as_float(policies.len().max(1) as u64);
-    let band = |index: u64, colour: &str, attempt: &ScheduledAttempt| -> Markup {
+    let band = |index: u64, color: &str, attempt: &ScheduledAttempt| -> Markup {
         let top = f64::from(attempt.attempt) - 0.4 + share * as_float(index);
         let bottom = top + share * 0.9;
         let [from, median, to] =
             [attempt.earliest_seconds, attempt.median_seconds, attempt.latest_seconds].map(as_float);
         html! {
-            (plot.draw_rectangle(&format!("{colour} band"), (from, top), (to, bottom)))
-            (plot.draw_line(colour, [(median, top), (median, bottom)]))
+            (plot.draw_rectangle(&format!("{color} band"), (from, top), (to, bottom)))
+            (plot.draw_line(color, [(median, top), (median, bottom)]))
         }
     };
     let bands = html! {
-        @for (index, (policy, colour)) in (0..).zip(policies.iter().zip(POLICY_COLOURS)) {
-            @for attempt in policy.schedule.attempts.iter().take(drawn) { (band(index, colour, attempt)) }
+        @for (index, (policy, color)) in (0..).zip(policies.iter().zip(POLICY_COLORS)) {
+            @for attempt in policy.schedule.attempts.iter().take(drawn) { (band(index, color, attempt)) }
         }
     };
     let mut legend: Vec<_> = policies
         .iter()
-        .zip(POLICY_COLOURS)
-        .map(|(policy, colour)| (LegendKey::Area(colour, "band"), policy.name.clone()))
+        .zip(POLICY_COLORS)
+        .map(|(policy, color)| (LegendKey::Area(color, "band"), policy.name.clone()))
         .collect();
     legend.push((LegendKey::Tick("ink"), "median; earliest to latest".to_owned()));
     let which = if longest > drawn { format!("first {drawn} ") } else { String::new() };

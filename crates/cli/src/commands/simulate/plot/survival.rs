@@ -3,7 +3,7 @@
 use maud::html;
 use redeliver_sim::planner::{Forecast, Survival};
 
-use super::axis::POLICY_COLOURS;
+use super::axis::POLICY_COLORS;
 use redeliver_operator::markup::chart::{Axis, Figure, LegendKey, Plot};
 use redeliver_operator::terminal::units::as_float;
 
@@ -53,17 +53,17 @@ pub(super) fn survival_figure(forecast: &Forecast) -> Figure {
     }
     let drawn = html! {
         @if let Some(at) = outage { (plot.draw_line("ink thin", [(at, 0.0), (at, 100.0)])) }
-        @for (policy, colour) in forecast.policies.iter().zip(POLICY_COLOURS) {
+        @for (policy, color) in forecast.policies.iter().zip(POLICY_COLORS) {
             @let survival = |at: f64| Survival::for_outage(&policy.schedule, policy.hold.as_ref(), round_seconds(at.exp()));
             @let chances: Vec<_> = places.iter().map(|at| (*at, survival(*at))).collect();
             @let line = |chance: fn(&Survival) -> Option<f64>| chances.iter().filter_map(move |(at, survival)| Some((*at, chance(survival)? * 100.0)));
-            @if policy.hold.is_some() { (plot.draw_line(&format!("{colour} dashed"), line(|survival| survival.held))) }
-            (plot.draw_line(colour, line(|survival| Some(survival.at_a_random_moment))))
-            (plot.draw_line(&format!("{colour} thin"), line(|survival| Some(survival.from_its_beginning))))
+            @if policy.hold.is_some() { (plot.draw_line(&format!("{color} dashed"), line(|survival| survival.held))) }
+            (plot.draw_line(color, line(|survival| Some(survival.at_a_random_moment))))
+            (plot.draw_line(&format!("{color} thin"), line(|survival| Some(survival.from_its_beginning))))
         }
     };
-    let policies = forecast.policies.iter().zip(POLICY_COLOURS);
-    legend.extend(policies.map(|(policy, colour)| (LegendKey::Line(colour, ""), policy.name.clone())));
+    let policies = forecast.policies.iter().zip(POLICY_COLORS);
+    legend.extend(policies.map(|(policy, color)| (LegendKey::Line(color, ""), policy.name.clone())));
     plot.draw_figure(
         "Chance that a message survives an outage",
         "in %",

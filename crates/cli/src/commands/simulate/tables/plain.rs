@@ -71,7 +71,7 @@ fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let wasted = difference(wasted, group_digits, ["more", "fewer", "as many"]);
     let wasted = format!("wastes {wasted} calls to the target");
     let costs = format!("{result} costs {price} per million than {policy}");
-    // If the last message dies earlier, that is not an advantage.
+    // If no message was processed, being done sooner only means that the messages died sooner.
     if [own, other].iter().any(|outcome| outcome.measured.processed == 0) {
         return format!("{costs} and {wasted}.");
     }
@@ -138,9 +138,9 @@ mod tests {
         assert!(many.starts_with("SQS 12h,100 is enough here: it loses nothing, costs "), "{many}");
     }
 
-    /// Otherwise, a team might choose a queue that loses everything because it finishes sooner.
+    /// A queue that loses everything must not look better because it finishes sooner.
     #[test]
-    fn plain_sqs_that_loses_as_many_is_not_enough_and_is_never_done() {
+    fn plain_sqs_that_loses_as_many_is_not_enough_and_has_no_drain_time() {
         let table = table(7200, 60);
         assert_eq!(table.rows.iter().map(|row| &*row[3]).collect::<Vec<_>>(), ["–", "–", "10h 0m 59s"]);
         let note = table.note.unwrap();

@@ -30,7 +30,7 @@ impl Section {
 
 /// Builds a table with several values per policy, one column per value. Each policy has its own row, except policies
 /// without values.
-pub(super) fn side_by_side<Name: ToString>(
+pub(super) fn section_with_policy_rows<Name: ToString>(
     forecast: &Forecast,
     title: &str,
     first: &str,
@@ -54,7 +54,7 @@ pub(super) fn side_by_side<Name: ToString>(
 }
 
 /// Builds a table with one column per policy.
-pub(super) fn by_policy(
+pub(super) fn section_with_policy_columns(
     title: impl Into<String>,
     first: &str,
     forecast: &Forecast,

@@ -186,7 +186,7 @@ fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
     for number in 0..40_u128 {
         assert!((hold_seconds(number, 0.0) - 1.0).abs() < 0.01, "one second at first");
     }
-    // The burst at a rate of 7.8 per second.
+    // The burst at a rate of 7.8 calls per second.
     (0..2).for_each(|number| assert!(environment.call_for(caller("a", number), Fault, 500.0).is_ok()));
     let mut hold_seconds = |number: u128| {
         environment.call_for(caller("a", 1000 + number), Fault, 500.0).unwrap_err().delay.as_secs_f64()
@@ -233,7 +233,7 @@ fn the_busiest_key_leaves_the_other_keys_their_share() {
     assert!(noisy > 480 * 6, "{noisy}: uses what the other key leaves");
 }
 
-/// Returns a target with two refused keys, whose total rate is limited to 0.78 calls per second.
+/// Returns an environment with two refused keys, where the target's rate is limited to 0.78 calls per second.
 fn limited_target() -> Environment {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
@@ -252,7 +252,7 @@ fn shares_are_tracked_for_at_most_64_keys() {
     assert_eq!(environment.breaker.shares.len(), 64);
 }
 
-/// If calls did not fade, a tenant would leave tokens unused because of a burst in the morning.
+/// If calls kept their weight, a tenant would leave tokens unused because of a burst in the morning.
 #[test]
 fn a_call_loses_half_its_weight_after_ten_seconds() {
     let (mut clock, mut shares) = (MomentClock::default(), RateShares::default());
@@ -326,7 +326,8 @@ fn an_idle_minute_does_not_accumulate_slots() {
     }
 }
 
-/// If the earlier time blocked decreases, refused calls would have no effect until the clock catches up.
+/// If the time of the last decrease blocked further ones, refused calls would have no effect until the clock catches
+/// up.
 #[test]
 fn refusals_lower_the_rate_even_if_the_clock_is_set_back() {
     let mut environment = Environment::default();
@@ -390,8 +391,8 @@ fn several_keys_refused_together_limit_the_target() {
     assert!(environment.is_held("c", 1.6));
 }
 
-/// If such refusals limited the target, two tenants with separate limits would slow down all others, however rarely
-/// they reach those limits.
+/// If refusals far apart limited the target, two tenants with separate limits would slow down all others, however
+/// rarely they reach those limits.
 #[test]
 fn refusals_far_apart_limit_only_their_own_keys() {
     for (answers, seconds, is_limited) in
@@ -405,13 +406,13 @@ fn refusals_far_apart_limit_only_their_own_keys() {
     }
 }
 
-/// If only the rate limit held its messages, they would be received every second while the key is down.
+/// If only the rate limit held the key's messages, they would be received every second while the key is down.
 #[test]
 fn a_key_that_is_down_is_held_as_down_even_if_the_target_is_busy() {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
     assert_eq!(environment.call("b", Refusal(None), 1.5), Ok(None));
-    // The target's rate is limited now. A key that is down gets the first slots.
+    // The target's rate is limited now. Key `c` requests its call first each time, so it gets a slot.
     let mut seconds = 2.0;
     while environment.breaker.open_since(Some(CircuitKey::from_text("c"))).is_none() {
         let _ = environment.call("c", Fault, seconds);

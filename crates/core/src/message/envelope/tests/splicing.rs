@@ -1,4 +1,5 @@
-//! A re-send changes only redeliver's metadata members. The test compares generated bodies with a model of each piece.
+//! A re-send changes only redeliver's metadata members. The test generates bodies from pieces. In the expected body,
+//! only the pieces with these members are replaced, removed or added.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};

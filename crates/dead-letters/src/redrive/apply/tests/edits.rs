@@ -90,7 +90,7 @@ fn copies_and_resumed_runs_derive_the_same_new_id() {
     let mut copies_seen = 0;
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(dead_letter).collect());
-        let died = world.dies_after_polls(&new_id_plan(), polls);
+        let died = world.is_killed_after_polls(&new_id_plan(), polls);
         world.apply(&new_id_plan()).unwrap();
         let sent = world.take(&world.source);
         let ids: BTreeSet<_> = sent
@@ -150,7 +150,7 @@ fn a_resumed_redrive_sends_no_message_under_a_second_id() {
     let (mut copies, mut left) = (0, 0);
     for polls in 1.. {
         let world = World::new((0..MESSAGES).map(letter_without_id).collect());
-        let died = world.dies_after_polls(&repair_plan(1), polls);
+        let died = world.is_killed_after_polls(&repair_plan(1), polls);
         let report = world.apply(&repair_plan(2)).unwrap();
         let mut ids: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
         for message in world.take(&world.source) {
@@ -195,7 +195,7 @@ fn all_copies_and_runs_give_a_plain_message_the_same_new_id() {
     let mut deaths = 0;
     for polls in (1..).step_by(2) {
         let world = World::new((0..MESSAGES).chain(0..MESSAGES).map(plain_letter).collect());
-        let died = world.dies_after_polls(&plan, polls);
+        let died = world.is_killed_after_polls(&plan, polls);
         world.apply(&plan).unwrap();
         let mut ids = BTreeMap::<String, BTreeSet<String>>::new();
         for message in world.take(&world.source) {

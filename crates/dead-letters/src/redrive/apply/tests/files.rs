@@ -62,7 +62,7 @@ fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
 
 /// A file with the archives of several days contains a message twice if it was sent back and failed again.
 #[test]
-fn a_later_generation_in_a_file_does_not_count_as_come_back() {
+fn a_later_generation_in_a_file_does_not_count_as_a_returned_message() {
     let world = World::new(Vec::new());
     let mut messages: Vec<_> = (0..120).map(dead_letter).collect();
     messages.push(dead_letter_in_generation(0, r#""redrive_generation":1,"#));
@@ -139,7 +139,7 @@ fn a_message_with_a_group_is_not_written_as_a_line() {
     assert_eq!((report.sent, report.staying_count(), output.len()), (0, 1, 0));
 }
 
-/// `audit` and `purge` reject the same filter.
+/// `audit` and `purge` reject such a filter as well.
 #[test]
 fn a_filter_that_fails_on_every_message_ends_the_redrive_at_once() {
     let world = World::new((0..3).map(dead_letter).collect());

@@ -52,7 +52,7 @@ fn a_killed_redrive_leaves_at_most_a_hundred_open_intents() {
     let (mut deaths, mut most, mut copies_seen) = (0, 0, 0);
     for polls in (1..).step_by(7) {
         let world = world();
-        let died = world.dies_after_polls(&unfiltered_plan(), polls);
+        let died = world.is_killed_after_polls(&unfiltered_plan(), polls);
         let (intended, in_both) = world.count_in_progress();
         assert!(intended <= 100 && intended + in_both <= 160, "{polls}: {intended} {in_both}");
         most = most.max(intended);

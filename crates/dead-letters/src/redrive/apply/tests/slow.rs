@@ -104,7 +104,7 @@ fn messages_of_a_killed_redrive_are_visible_again_within_two_minutes() {
     assert_eq!(depth.in_flight, 0, "{depth:?}");
 }
 
-/// If it kept waiting, the run would last as long as the other program, possibly for hours.
+/// If the run kept waiting, it would last as long as the other program, possibly for hours.
 #[test]
 fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
     let mut world = World::new((0..161).map(dead_letter).collect());

@@ -50,11 +50,12 @@ fn a_redrive_killed_with_lost_responses_reports_possible_copies() {
         let second = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!(world.depths().0, 0, "killed after {polls} polls");
         let died = first.is_none();
-        let output_text = first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
+        let reported_copies =
+            first.map_or(0, |report| report.unwrap().possible_copies) + second.possible_copies;
         let copies = world.count_copies();
         assert!(
-            copies <= output_text,
-            "killed after {polls} polls: {copies} copies, {output_text} were reported"
+            copies <= reported_copies,
+            "killed after {polls} polls: {copies} copies, {reported_copies} were reported"
         );
         copies_seen += copies;
         if !died {

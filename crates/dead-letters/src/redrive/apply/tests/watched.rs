@@ -82,7 +82,7 @@ fn a_successful_pilot_does_not_stop_a_redrive() {
 fn the_report_has_the_result_of_the_pilot() {
     let world = World::new((0..100).map(dead_letter).collect());
     let plan = unfiltered_plan();
-    // Of the first ten messages, one is given up and three wait for a retry; the rest succeeds.
+    // Of the first ten messages, one is given up and three wait for a retry; the rest succeed.
     let mut taken = 0;
     let report = world.apply_while(&plan, async |mut messages| {
         taken += messages.len();
@@ -175,8 +175,8 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
 
 #[test]
 fn a_decided_pilot_is_not_watched_any_longer() {
-    // Of the 50 messages: the number that returns, the seconds until then, and the allowed percentage; then the second
-    // at which the run knew, and the number of sent messages.
+    // How many of the 50 messages return, after how many seconds, and the allowed percentage; then the second of the
+    // last check, and the number of messages sent.
     for (back, after, percent, known_after, sent) in [
         (50, 0, 20, 5, 50),
         (50, 7, 20, 10, 50),

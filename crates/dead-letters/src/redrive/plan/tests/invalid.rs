@@ -67,7 +67,7 @@ fn an_invalid_id_is_replaced_and_both_ids_are_reported() {
         let repaired = send_back(&RedrivePlan { new_id, ..plan(&edit) }, &nameless);
         assert_eq!((repaired.message_id.as_str(), repaired.old_message_id), (NEW_ID, None), "{new_id}");
     }
-    // The SQS message id, which an edit finds in the document, is a UUID on SQS.
+    // An edit finds the SQS message id in the document. On SQS, that id is a UUID.
     let sqs_id =
         DeadLetterRecord::new(ReceivedMessage { sqs_message_id: NEW_ID.to_owned(), ..record.message });
     assert_eq!(send_back(&plan(".body.metadata.message_id = .message_id"), &sqs_id).message_id, NEW_ID);

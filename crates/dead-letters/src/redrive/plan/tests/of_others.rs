@@ -93,7 +93,7 @@ fn without_plain_a_foreign_message_stays_with_advice() {
     assert!(!advises(editing, "order 7"), "the edit has to repair it");
 }
 
-/// The code is in the trace header, too: otherwise any producer could have written the `ErrorType`.
+/// The code is also in the trace header. Without that, any producer could have written the `ErrorType`.
 #[test]
 fn a_final_record_without_its_document_is_not_foreign() {
     let verdict = GivenUp::from_code(DeadLetterReason::RetryAttemptExceeded);
