@@ -16,21 +16,21 @@ const SDK_CRATE: &str = "aws-sdk-";
 
 /// A line in an emulator's file.
 #[derive(Deserialize)]
-struct Judged {
+struct ValidatedRequest {
     service: String,
     operation: String,
-    findings: Vec<JudgedFinding>,
+    findings: Vec<ModelViolation>,
 }
 
 #[derive(Deserialize)]
-struct JudgedFinding {
+struct ModelViolation {
     path: String,
     rule: String,
 }
 
 /// The validated requests of a test run.
 #[derive(Default)]
-struct JudgedRequests {
+struct ValidatedRequests {
     /// Number of requests by service and operation.
     counts: BTreeMap<String, BTreeMap<String, u32>>,
     findings: BTreeMap<String, u32>,
@@ -40,9 +40,9 @@ struct JudgedRequests {
 ///
 /// # Errors
 /// The files cannot be removed.
-pub(crate) fn forget_requests() -> Result<(), TaskFailure> {
+pub(crate) fn clear_recorded_requests() -> Result<(), TaskFailure> {
     match fs::remove_dir_all(requests_folder()) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(unreadable_failure(&error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(folder_failure(&error)),
         _ => Ok(()),
     }
 }
@@ -52,18 +52,18 @@ pub(crate) fn forget_requests() -> Result<(), TaskFailure> {
 /// # Errors
 /// A request violates its model or, after all tests, a service has no validated request.
 pub(crate) fn check_requests(after_all_tests: bool) -> Result<(), TaskFailure> {
-    let mut requests = JudgedRequests::default();
+    let mut requests = ValidatedRequests::default();
     match fs::read_dir(requests_folder()) {
         Err(error) if error.kind() == ErrorKind::NotFound => {}
-        Err(error) => return Err(unreadable_failure(&error)),
+        Err(error) => return Err(folder_failure(&error)),
         Ok(files) => {
             for file in files {
-                requests.add_lines(&read_file(&file.map_err(|error| unreadable_failure(&error))?.path())?)?;
+                requests.add_lines(&read_file(&file.map_err(|error| folder_failure(&error))?.path())?)?;
             }
         }
     }
     println!("{}", requests.summary());
-    requests.refuse_findings()?;
+    requests.require_no_findings()?;
     if after_all_tests {
         requests.require_services(&client_services(&read_file(&workspace_root().join("Cargo.toml"))?)?)
     } else {
@@ -71,7 +71,7 @@ pub(crate) fn check_requests(after_all_tests: bool) -> Result<(), TaskFailure> {
     }
 }
 
-fn unreadable_failure(error: &std::io::Error) -> TaskFailure {
+fn folder_failure(error: &std::io::Error) -> TaskFailure {
     TaskFailure(format!("{}: {error}", requests_folder().display()))
 }
 
@@ -88,13 +88,13 @@ fn client_services(manifest: &str) -> Result<BTreeSet<String>, TaskFailure> {
     Ok(clients.filter(|service| !NOT_EMULATED.contains(service)).map(str::to_owned).collect())
 }
 
-impl JudgedRequests {
+impl ValidatedRequests {
     fn add_lines(&mut self, lines: &str) -> Result<(), TaskFailure> {
         // The last line of a killed emulator can be incomplete.
         for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            let judged: Judged = serde_json::from_str(line)
+            let judged: ValidatedRequest = serde_json::from_str(line)
                 .map_err(|error| TaskFailure(format!("cannot read a validated request: {error}: {line}")))?;
-            for JudgedFinding { path, rule } in judged.findings {
+            for ModelViolation { path, rule } in judged.findings {
                 let finding = format!("{} {}, {path}: {rule}", judged.service, judged.operation);
                 *self.findings.entry(finding).or_default() += 1;
             }
@@ -118,7 +118,7 @@ impl JudgedRequests {
         text
     }
 
-    fn refuse_findings(&self) -> Result<(), TaskFailure> {
+    fn require_no_findings(&self) -> Result<(), TaskFailure> {
         if self.findings.is_empty() {
             return Ok(());
         }
@@ -149,14 +149,14 @@ mod tests {
     const WRONG: &str = "{\"service\": \"lambda\", \"operation\": \"Invoke\", \
                          \"findings\": [{\"path\": \".LogType\", \"rule\": \"not in the enum LogType\"}]}\n";
 
-    fn requests(lines: &str) -> JudgedRequests {
-        let mut requests = JudgedRequests::default();
+    fn requests(lines: &str) -> ValidatedRequests {
+        let mut requests = ValidatedRequests::default();
         requests.add_lines(lines).unwrap();
         requests
     }
 
     #[test]
-    fn judged_requests_are_counted_by_operation() {
+    fn validated_requests_are_counted_by_operation() {
         let requests = requests(&[SENT, WRONG, SENT, &SENT[..20]].concat());
         let summary = "validated against AWS's models: 3 requests, 2 operations of 2 services\nlambda: Invoke 1\nsqs: SendMessage 2";
         assert_eq!(requests.summary(), summary);
@@ -164,21 +164,21 @@ mod tests {
 
     #[test]
     fn a_finding_fails_the_run_with_its_place_and_rule() {
-        let Err(TaskFailure(reported)) = requests(&[WRONG, WRONG].concat()).refuse_findings() else {
-            panic!("it passes")
+        let Err(TaskFailure(reported)) = requests(&[WRONG, WRONG].concat()).require_no_findings() else {
+            panic!("a finding must fail the run")
         };
         let finding = "\nlambda Invoke, .LogType: not in the enum LogType (2 requests)";
         assert!(reported.ends_with(finding), "{reported}");
-        assert!(requests(SENT).refuse_findings().is_ok());
+        assert!(requests(SENT).require_no_findings().is_ok());
     }
 
     #[test]
-    fn a_service_without_judged_requests_fails_the_run() {
+    fn a_service_without_validated_requests_fails_the_run() {
         let manifest = "[workspace.dependencies]\naws-sdk-sqs = \"1\"\naws-sdk-sns = \"1\"\naws-sdk-sso = \"1\"\n\
                         aws-config = \"1\"\n";
         let services = client_services(manifest).unwrap();
         let Err(TaskFailure(reported)) = requests(SENT).require_services(&services) else {
-            panic!("it passes")
+            panic!("a service without requests must fail the run")
         };
         assert!(reported.starts_with("no request was validated for sns: "), "{reported}");
         let sns = SENT.replace("sqs", "sns");

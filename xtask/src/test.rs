@@ -98,7 +98,7 @@ pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), TaskFailure> {
     bundle_functions(LambdaArchitecture::HOST)?;
     run_command(&mut cargo_command(&TEST_BUILD))?;
     dist::pack_for_tests()?;
-    judged::forget_requests()?;
+    judged::clear_recorded_requests()?;
     run_command(
         raise_test_threads(&mut cargo_command(&["test", "--workspace", "--test", "end_to_end", "--"]))
             .args(arguments),
@@ -468,7 +468,7 @@ fn system_tests(
         report.skip_step("the container image", &remedy)?;
         skipped.extend(["work::image", "work::manifests"]);
     }
-    judged::forget_requests()?;
+    judged::clear_recorded_requests()?;
     let skips: Vec<_> = skipped.iter().flat_map(|name| ["--skip", name]).collect();
     report.run_step("tests that need Python or a browser", || {
         run_command(

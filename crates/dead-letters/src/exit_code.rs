@@ -14,8 +14,8 @@ pub enum ExitCode {
     Usage = 2,
     /// The command found problems, such as dead letters, invalid messages, or a misconfigured DLQ.
     Found = 3,
-    /// The command could not read everything, such as messages that another program holds, a queue, or a metric. The
-    /// rest is shown or done.
+    /// Something could not be read, such as a queue, a metric, or messages that another program holds. The rest is shown
+    /// or done.
     Incomplete = 4,
     /// Part of the work was not done: an item was rejected, not confirmed, or left in place.
     NotAllDone = 5,
@@ -65,7 +65,9 @@ impl ExitCode {
             Self::NewCause => "a cause of dead letters is new or came back",
             Self::DeletedSoon => "SQS will delete dead letters soon",
             Self::NotThere => "a requested item does not exist",
-            Self::InBothQueues => "messages were sent but not deleted; the same command deletes them",
+            Self::InBothQueues => {
+                "messages were sent but not deleted; run the same command again to delete them"
+            }
             Self::Interrupted => "interrupted",
         }
     }
@@ -85,7 +87,7 @@ mod tests {
     #[test]
     fn the_docs_list_every_exit_code_with_its_meaning() {
         let page = include_str!("../../../docs/exit-codes.md");
-        let section = page.split("\n## ").next().expect("a text has a first part");
+        let section = page.split("\n## ").next().expect("split yields at least one part");
         let rows: Vec<_> = section.lines().filter(|line| line.starts_with("| `")).collect();
         let expected = ExitCode::ALL.map(|code| format!("| `{}` | {} |", code.number(), code.meaning()));
         assert_eq!(rows, expected);

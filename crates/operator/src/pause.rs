@@ -36,7 +36,7 @@ struct SwitchableMapping {
     sources: EventSources,
 }
 
-/// An applied or planned change of a mapping.
+/// An applied or planned change to a mapping.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct MappingChange {
     pub queue: String,
@@ -47,7 +47,7 @@ pub struct MappingChange {
     pub error: Option<String>,
 }
 
-/// The applied or planned changes of all mappings.
+/// The applied or planned changes to all mappings.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct SwitchReport {
     pub applied: bool,
@@ -98,7 +98,7 @@ pub async fn switch_readers(
     Ok(SwitchReport { applied, mappings: mappings.collect(), without_mapping })
 }
 
-/// Switches the mappings concurrently, since each takes up to a minute. A failure does not stop the others.
+/// Switches the mappings concurrently, since each usually takes up to a minute. A failure does not stop the others.
 async fn switch_all(switchable: &[SwitchableMapping], wanted: MappingState) -> Vec<Result<(), String>> {
     let outcomes = switchable.iter().map(|SwitchableMapping { mapping, sources, .. }| {
         switch_mapping(sources, &SystemClock, mapping, wanted)

@@ -232,7 +232,7 @@ impl Guest for RespondingGuest {
     async fn resume_after_restore(&self) {}
 }
 
-/// If redeliver handled this batch, and the other queue's mapping did not report failures, a message with an
+/// If redeliver handled this batch, and the other queue's mapping lacked `ReportBatchItemFailures`, a message with an
 /// unconfirmed hand-off would be deleted.
 #[tokio::test]
 async fn a_batch_from_another_queue_is_passed_to_the_guest() {

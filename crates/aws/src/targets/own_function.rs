@@ -76,8 +76,8 @@ impl FromStr for HandlerEvent {
 }
 
 impl HandlerEvent {
-    /// Returns the maximum number of concurrent calls: a function handles one invocation at a time, with one record or
-    /// with all records.
+    /// Returns the maximum number of concurrent calls: one if each record has its own invocation, and unlimited if all
+    /// records share one.
     #[must_use]
     pub const fn max_concurrency(self) -> NonZeroUsize {
         match self {
@@ -270,7 +270,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         answered.await.unwrap_or_else(|_| Err(broken_off()))
     }
 
-    /// Calls the handler, whose log lines have the request id of its own invocation but are in our log stream.
+    /// Calls the handler, and records its request id in `logs`: its log lines carry that id but are in our log stream.
     async fn call_runtime<'a>(
         &self,
         event: FunctionInvocation<'_>,

@@ -23,8 +23,8 @@ use crate::pages::facets::render_facets;
 use crate::pages::selected::{render_actions, render_active_filters, render_change_warning};
 
 /// The number of columns in the trend.
-const TREND: usize = 96;
-/// Maximum characters of the title.
+const TREND_COLUMNS: usize = 96;
+/// Maximum length of the title, in characters.
 const TITLE_MAX: usize = 160;
 /// A cause without a new dead letter for this long is quiet.
 const QUIET_SECONDS: i64 = 3600;
@@ -80,7 +80,7 @@ pub(crate) fn render_cause(
         p { (render_summary(&snapshot, group, &letters, &narrowed)) }
         (render_change_warning(at, &snapshot))
         (render_active_filters(&path, &narrowed))
-        (render_standing(&snapshot, &life, &path))
+        (render_state_and_note(&snapshot, &life, &path))
         @if let Some(compared) = &compared { (render_differences(compared)) }
         (render_actions(at, &selection, letters.len()))
         @if let Some(compared) = &compared { (render_comparison(compared)) }
@@ -93,7 +93,7 @@ pub(crate) fn render_cause(
     Ok(TitledPage { title: shorten_text(&group.headline, TITLE_MAX), body })
 }
 
-/// Renders the page of a known cause without messages: it can still be marked.
+/// Renders the page of an earlier cause that no longer has messages: it can still be marked.
 fn render_gone_cause(
     at: &AtDeployment,
     snapshot: &Snapshot,
@@ -110,7 +110,7 @@ fn render_gone_cause(
     let body = html! {
         p class="remark" { code { (fingerprint) } @if let Some(first) = first { ", first seen " (render_timestamp(first)) } }
         p { (GONE) }
-        (render_standing(snapshot, &life, &path))
+        (render_state_and_note(snapshot, &life, &path))
         (render_mark_forms(at, &life, &path))
     };
     Ok(TitledPage { title: shorten_text(&error_type, TITLE_MAX), body })
@@ -132,7 +132,7 @@ fn render_summary(
         @if !narrowed.selects_all() { " of " (group_digits(group.count)) }
         @if letters.len() > 1 { " from " (render_timestamp(first.sent_at)) " to " (render_timestamp(last.sent_at)) }
         @else { ", sent here " (render_timestamp(last.sent_at)) }
-        @if let Some(attempts) = describe_attempts(letters) { ", " (attempts) }
+        @if let Some(attempts) = describe_retries(letters) { ", " (attempts) }
         ". "
         @if quiet < QUIET_SECONDS { "It is still happening: fix the cause first, then send the messages back." }
         @else { "Nothing for " (approximate_span(quiet)) ": if the cause is fixed, send the messages back." }
@@ -140,7 +140,7 @@ fn render_summary(
 }
 
 /// Describes the retries of the messages.
-fn describe_attempts(letters: &[&LetterEntry]) -> Option<String> {
+fn describe_retries(letters: &[&LetterEntry]) -> Option<String> {
     let known = || letters.iter().filter_map(|letter| letter.attempts);
     let (least, most) = (known().min()?, known().max()?);
     Some(match (least, most) {
@@ -155,7 +155,7 @@ fn format_retries(count: u32) -> String {
 }
 
 /// Renders the state of the cause (new, returned or resolved), and the note of the person who examined it.
-fn render_standing(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
+fn render_state_and_note(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
     html! {
         @match &life.state {
             CauseState::Open => {},
@@ -249,19 +249,19 @@ fn render_mark_forms(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup 
                         value=[note.map(|note| note.text.as_str())];
                 }
                 button { @if note.is_some() { "Save" } @else { (known) } }
-                @if note.is_some() { button name="remove" value="1" { "No longer known" } }
+                @if note.is_some() { button name="remove" value="1" { "Unmark as known" } }
             }
         }
         details class="note" {
             summary { "Mark as resolved" }
-            p class="remark" { "A message that is sent here from now on means that the cause came back, unless it failed in an earlier version of the function. " code { "audit --known-causes" } " reports that, too." }
+            p class="remark" { "From now on, a new dead letter with this cause means that the cause came back, unless an earlier version of the function failed. " code { "audit --known-causes" } " reports that, too." }
             form class="filters" method="post" action={(path) "/resolved"} {
                 label {
                     "Resolved by (optional)"
                     input name="by" maxlength="500" autocomplete="off" placeholder="orders:42, or a commit" value=[by];
                 }
                 button { "Mark as resolved" }
-                @if !is_open { button name="remove" value="1" { "Not resolved" } }
+                @if !is_open { button name="remove" value="1" { "Reopen" } }
             }
         }
     }
@@ -271,13 +271,13 @@ fn render_mark_forms(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup 
 fn render_trend(letters: &[&LetterEntry]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
     let ColumnCounts { counts, seconds } =
-        count_columns::<TREND>(letters.iter().copied(), [first.sent_at, last.sent_at]);
+        count_columns::<TREND_COLUMNS>(letters.iter().copied(), [first.sent_at, last.sent_at]);
     let label = format!("{} in each column", approximate_span(seconds));
     let drawn = counts.into_iter().enumerate().filter(|(_, count)| *count > 0);
     html! {
         @if letters.len() > 1 {
             figure class="trend" {
-                (draw_columns(&format!("Trend, {label}"), 6, TREND, drawn))
+                (draw_columns(&format!("Trend, {label}"), 6, TREND_COLUMNS, drawn))
                 figcaption { span { (render_timestamp(first.sent_at)) } span { (label) } span { (render_timestamp(last.sent_at)) } }
             }
         }

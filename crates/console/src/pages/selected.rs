@@ -12,8 +12,8 @@ pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> M
     html! {
         @if at.runner.has_run_since(snapshot.taken_at) {
             p class="warning" {
-                "A plan has changed the queue since this refresh, and some of these messages are gone. Refresh before \
-                 you create a plan."
+                "A plan has run since this refresh, so some of these messages may be gone. Refresh before you create a \
+                 plan."
             }
         }
     }
@@ -25,7 +25,7 @@ pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup
         @if !selection.selects_all() {
             ul class="active" aria-label="Filters" {
                 @for (name, words) in selection.describe_members() {
-                    li { bdi { (words) } " " a href=(selection.without_member(name).page_address(page)) aria-label={"Without " (words)} { "×" } }
+                    li { bdi { (words) } " " a href=(selection.without_member(name).page_address(page)) aria-label={"Remove filter: " (words)} { "×" } }
                 }
             }
         }
@@ -43,7 +43,7 @@ pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Ma
     html! {
         form class="filters" method="get" action=(at.page_path("letters")) role="search" {
             (field("q", "Text", &selection.q, "an error, a part of the body, an id"))
-            (field("new", "Causes new since", &selection.new, "last-refresh, 8h, or 2026-01-31T22:30Z"))
+            (field("new", "New causes since", &selection.new, "last-refresh, 8h, or 2026-01-31T22:30Z"))
             details open[has_more] {
                 summary { "More filters" }
                 div class="filters" {
@@ -75,7 +75,7 @@ pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: us
     }
 }
 
-/// Renders the buttons for all selected messages.
+/// Renders a form per kind of plan, to send back or to delete the selection, with these labels.
 pub(crate) fn render_plan_forms(
     at: &AtDeployment,
     selection: &Selection,

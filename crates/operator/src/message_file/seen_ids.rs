@@ -56,8 +56,14 @@ impl SeenIds {
     /// Summarizes the repeated ids that were not reported individually.
     pub fn describe_rest(&self) -> Vec<String> {
         let more = self.repeated.saturating_sub(REPORTED_MAX);
-        let more = (more > 0).then(|| format!("{more} more lines repeat a message_id of an earlier line"));
-        let limit = format!("only the first {IDS_MAX} messages were checked for repeated message_ids");
+        let more = match more {
+            0 => None,
+            1 => Some("1 more line repeats a message_id of an earlier line".to_owned()),
+            _ => Some(format!("{more} more lines repeat a message_id of an earlier line")),
+        };
+        let limit = format!(
+            "only the first {IDS_MAX} message_ids were remembered; repeats of later ones are not reported"
+        );
         more.into_iter().chain(self.is_full.then_some(limit)).collect()
     }
 }
@@ -106,7 +112,7 @@ mod tests {
         assert!(seen.record_id(IDS_MAX + 2, &message(7, "b")).unwrap().contains("of line 7 "));
         assert_eq!(
             seen.describe_rest(),
-            ["only the first 900000 messages were checked for repeated message_ids"]
+            ["only the first 900000 message_ids were remembered; repeats of later ones are not reported"]
         );
     }
 }

@@ -57,7 +57,7 @@ pub async fn switch_mapping(
     Err(format!("is {state}, not {}, after {} s", wanted.state_name(), SWITCH_TIMEOUT.as_secs()))
 }
 
-/// Switches a mapping to the requested state, and returns its final state.
+/// Switches a mapping to the requested state, and returns the last state seen.
 async fn drive_to_state(
     sources: &EventSources,
     clock: &impl Clock,

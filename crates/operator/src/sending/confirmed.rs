@@ -90,7 +90,7 @@ impl ConfirmedLines {
     }
 
     /// Returns true if the confirmed lines are unchanged, that is, if the input still matches their digest.
-    pub(crate) fn has_same_lines(&self, lines: InputLines<impl BufRead>) -> io::Result<bool> {
+    pub(crate) fn matches_input(&self, lines: InputLines<impl BufRead>) -> io::Result<bool> {
         let last = self.ranges.last_key_value().map_or(0, |(_, last)| *last);
         let mut digest = Digest::default();
         for line in lines {
@@ -109,7 +109,7 @@ impl ConfirmedLines {
 }
 
 /// Groups ascending numbers into ranges, each as its first and last number.
-pub(super) fn number_ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
+pub(super) fn group_into_ranges(numbers: impl IntoIterator<Item = usize>) -> Vec<(usize, usize)> {
     let mut ranges: Vec<(usize, usize)> = Vec::new();
     for number in numbers {
         match ranges.last_mut() {
@@ -149,14 +149,14 @@ mod tests {
             assert_eq!(found, expected);
         }
         assert_eq!(confirmed.ranges, [(1, 12), (19, 25), (40, 41)].into());
-        assert_eq!(number_ranges(expected), [(1, 12), (19, 25), (40, 41)]);
-        assert_eq!(number_ranges([]), []);
+        assert_eq!(group_into_ranges(expected), [(1, 12), (19, 25), (40, 41)]);
+        assert_eq!(group_into_ranges([]), []);
     }
 
     #[test]
     fn only_lines_that_were_sent_must_be_unchanged() {
         let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
-        let matches = |content: &[u8]| confirmed.has_same_lines(InputLines::for_messages(content)).unwrap();
+        let matches = |content: &[u8]| confirmed.matches_input(InputLines::for_messages(content)).unwrap();
         for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {
             assert!(matches(same.as_bytes()), "{same:?}");
         }

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Write};
 
 use serde::{Deserialize, Serialize};
 
-use super::confirmed::{ConfirmedLines, Digest, number_ranges};
+use super::confirmed::{ConfirmedLines, Digest, group_into_ranges};
 pub use file::open_journal;
 
 const VERSION: u32 = 1;
@@ -104,7 +104,7 @@ impl<W: Write> SendJournal<W> {
             digest ^= *line_digest;
         }
         self.append_record(&BatchRecord {
-            lines: number_ranges(lines.iter().map(|(number, _)| *number)),
+            lines: group_into_ranges(lines.iter().map(|(number, _)| *number)),
             digest,
         })
     }

@@ -13,7 +13,7 @@ use redeliver_core::ports::{Clock, EntryOutcome, QueueSender};
 use redeliver_dead_letters::{SEND_KEY_RIGHTS, explain_error};
 
 use super::batches::{LineBatch, batch_lines};
-use super::confirmed::{Digest, number_ranges};
+use super::confirmed::{Digest, group_into_ranges};
 use super::journal::SendJournal;
 use super::pace::SendPace;
 use super::reader::{InputStep, LineCheck, NumberedMessage};
@@ -186,8 +186,10 @@ impl<W: Write> JournalRecorder<'_, W> {
     fn into_stopped(mut self) -> Option<Stopped> {
         let error = self.failed?;
         self.unrecorded.sort_unstable();
-        let lines: Vec<_> =
-            number_ranges(self.unrecorded).iter().map(|(first, last)| format!("{first}-{last}")).collect();
+        let lines: Vec<_> = group_into_ranges(self.unrecorded)
+            .iter()
+            .map(|(first, last)| format!("{first}-{last}"))
+            .collect();
         Some(Stopped::Journal(format!(
             "{error}; lines {} were sent and will be sent again",
             lines.join(", ")

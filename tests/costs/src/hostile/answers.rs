@@ -1,4 +1,4 @@
-//! Hostile inputs for the functions' readers of target responses and of Lambda events with ten messages.
+//! Hostile inputs for the code that parses target responses and Lambda events.
 
 use bytes::Bytes;
 use redeliver_core::decide::call_outcome;
@@ -14,7 +14,7 @@ use crate::aws::{FunctionResponse, lambda, retry_after, send_outcomes};
 /// The maximum size of a function's response and of an event ("Lambda quotas").
 const ANSWER_BYTES: usize = 6_291_556;
 /// The maximum size of a function's response that is searched for other forms of failure reports.
-const NEARLY_BYTES: usize = 1 << 20;
+const SEARCHED_BYTES_MAX: usize = 1 << 20;
 /// The maximum size of a response's head in the HTTP client.
 const HEAD_BYTES: usize = 400 << 10;
 const IDS: [&str; 10] = ["0", "1", "2", "3", "4", "5", "6", "7", "8", "9"];
@@ -27,20 +27,20 @@ type MakeAnswer = fn(Vec<u8>) -> FunctionResponse;
 
 /// Responses of a user's own function: hostile members replace `$`.
 const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
-    ("answer, of a function", "{$}", response_answer),
+    ("response, top-level members", "{$}", success_response),
     (
-        "answer, errors of records",
+        "response, errors per record",
         r#"{"batchItemFailures":[{"itemIdentifier":"0","error":{"type":"E",$}}]}"#,
-        response_answer,
+        success_response,
     ),
-    ("answer, an outcome", r#"{"redeliver":{"outcome":"transient",$}}"#, response_answer),
-    ("exception", r#"{"errorType":"E","errorMessage":"m",$}"#, error_answer),
+    ("response, an outcome", r#"{"redeliver":{"outcome":"transient",$}}"#, success_response),
+    ("exception", r#"{"errorType":"E","errorMessage":"m",$}"#, error_response),
     (
         "exception, causes",
         r#"{"errorType":"TargetInvocationException","cause":{"errorType":"TargetInvocationException","cause":{"errorType":"TargetInvocationException","cause":{"cause":{"cause":{"cause":{$}}}}}}}"#,
-        error_answer,
+        error_response,
     ),
-    ("exception, a stack trace", r#"{"errorType":"E","stackTrace":[{$}]}"#, error_answer),
+    ("exception, a stack trace", r#"{"errorType":"E","stackTrace":[{$}]}"#, error_response),
 ];
 
 pub(super) fn answer_cases() -> Vec<HostileCase> {
@@ -63,8 +63,8 @@ fn list_cases() -> Vec<HostileCase> {
     let batch_item_failures = r#"{"batchItemFailures":[$]}"#;
     let nearly_a_report = |name: &str, template: &'static str, item: &'static str| {
         HostileCase::new(name, move || {
-            let items = filled_up_to(NEARLY_BYTES - template.len(), |_| item.to_owned());
-            read_response(response_answer(template.replacen('$', &items, 1).into()))
+            let items = filled_up_to(SEARCHED_BYTES_MAX - template.len(), |_| item.to_owned());
+            read_response(success_response(template.replacen('$', &items, 1).into()))
         })
     };
     let name = |reader: &str, part: &'static str, glob: &'static str| {
@@ -86,35 +86,45 @@ fn list_cases() -> Vec<HostileCase> {
         })
     };
     vec![
-        list("answer, names of records", batch_item_failures, response_answer, r#"{"itemIdentifier":"0"}"#),
-        list("answer, names of strangers", batch_item_failures, response_answer, r#"{"itemIdentifier":"x"}"#),
-        nearly_a_report("answer, nearly a report: a list of texts", "[$]", r#""""#),
-        nearly_a_report("answer, nearly a report: a text of members", r#""{$}""#, r#"\"\":0"#),
-        list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error_answer, r#""""#),
         list(
-            "exception, frames of Go",
+            "response, known record ids",
+            batch_item_failures,
+            success_response,
+            r#"{"itemIdentifier":"0"}"#,
+        ),
+        list(
+            "response, unknown record ids",
+            batch_item_failures,
+            success_response,
+            r#"{"itemIdentifier":"x"}"#,
+        ),
+        nearly_a_report("response, almost a report: a list of strings", "[$]", r#""""#),
+        nearly_a_report("response, almost a report: an object in a string", r#""{$}""#, r#"\"\":0"#),
+        list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error_response, r#""""#),
+        list(
+            "exception, Go stack frames",
             r#"{"errorType":"E","stackTrace":[$]}"#,
-            error_answer,
+            error_response,
             r#"{"path":"runtime/p","line":1,"label":"panic"}"#,
         ),
-        HostileCase::new("exception, tracebacks of Python", || {
+        HostileCase::new("exception, chained Python tracebacks", || {
             let chained = r"\nDuring handling of the above exception, another exception occurred:\n\nTraceback (most recent call last):\n";
             let message = chained.repeat(ANSWER_BYTES / chained.len() - 2);
             let exception = format!(r#"{{"errorType":"BatchProcessingError","errorMessage":"{message}"}}"#);
-            read_response(error_answer(exception.into()))
+            read_response(error_response(exception.into()))
         }),
-        HostileCase::new("exception, eight carriers and three causes", || {
+        HostileCase::new("exception, eight wrapping exceptions and three causes", || {
             let carrier = r#"{"errorType":"TargetInvocationException","cause":"#;
             let causes = r#"{"cause":"#.repeat(3);
             let zeros = "0,".repeat((255 << 10) / 2 - 400);
             let ends = "}".repeat(8 + 3);
-            read_response(error_answer(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
+            read_response(error_response(format!("{}{causes}[{zeros}0]{ends}", carrier.repeat(8)).into()))
         }),
-        HostileCase::new("exception, a name of Java", || {
+        HostileCase::new("exception, a long Java class name", || {
             let name = "a.".repeat(ANSWER_BYTES / 2 - 100);
             let exception =
                 format!(r#"{{"errorType":"java.lang.RuntimeException","errorMessage":"{name}A: b"}}"#);
-            read_response(error_answer(exception.into()))
+            read_response(error_response(exception.into()))
         }),
         name("name of an error, and a glob", "Erro", "*Error*Error*Error*Timeout"),
         name(
@@ -126,7 +136,7 @@ fn list_cases() -> Vec<HostileCase> {
         header("Retry-After, numbers", "1.5s,"),
         header("Retry-After, white space", " "),
         header("Retry-After, quotes", "\""),
-        header("Retry-After, comments of a date", "("),
+        header("Retry-After, comments in a date", "("),
         HostileCase::new("event, records that cannot be read", || {
             let body = "x".repeat(ANSWER_BYTES / RECORDS_MAX - 50);
             let record = format!(r#"{{"messageId":"0","body":"{body}"}}"#);
@@ -136,11 +146,11 @@ fn list_cases() -> Vec<HostileCase> {
     ]
 }
 
-fn response_answer(body: Vec<u8>) -> FunctionResponse {
+fn success_response(body: Vec<u8>) -> FunctionResponse {
     FunctionResponse::Response(Bytes::from(body))
 }
 
-fn error_answer(body: Vec<u8>) -> FunctionResponse {
+fn error_response(body: Vec<u8>) -> FunctionResponse {
     FunctionResponse::Error(Bytes::from(body))
 }
 

@@ -26,8 +26,8 @@ impl Deletions {
         self.pass += 1;
     }
 
-    /// Counts the outcomes of deletions of messages whose sends are confirmed, and returns their journal entries. The
-    /// next pass or run deletes the rest.
+    /// Counts the outcomes of the deletions, and returns the journal entries of those that succeeded. The next pass or
+    /// run deletes the rest. Each message's send must already be confirmed.
     pub(super) fn count_outcomes(
         &mut self,
         records: Vec<DeadLetterRecord>,
@@ -44,8 +44,7 @@ impl Deletions {
                 // Either the message was not deleted, or SQS's response was lost. The next pass shows which: a message
                 // that still exists is received again.
                 Err(why) => {
-                    // That another program may have received this message does not mean that the next deletion will
-                    // fail.
+                    // A message that another program may have received says nothing about the next deletion.
                     self.failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.remaining.insert(sqs_message_id, self.pass);
                     self.why_not = Some(why);
@@ -72,7 +71,8 @@ impl Deletions {
     /// Records missing messages as deleted, after a complete pass: a sent message that is no longer in the DLQ was
     /// deleted, although the response was lost.
     ///
-    /// A file may differ from the file of an earlier run, so the absence of that run's messages proves nothing.
+    /// If messages cannot come back, the source is a file. It may differ from the file of an earlier run, so the absence
+    /// of that run's messages proves nothing.
     pub(super) fn record_gone_as_deleted(
         &mut self,
         journal: &mut RedriveJournal,

@@ -70,7 +70,7 @@ fn check_owner(
         return Ok(());
     }
     let lines = File::open(input).map(BufReader::new).map(|input| form.read_lines(input));
-    let is_same = lines.and_then(|lines| replayed.confirmed.has_same_lines(lines));
+    let is_same = lines.and_then(|lines| replayed.confirmed.matches_input(lines));
     if is_same.map_err(|error| format!("{name}: cannot be read: {error}"))? {
         return Ok(());
     }

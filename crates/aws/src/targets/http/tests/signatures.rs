@@ -88,7 +88,7 @@ async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
 
 /// A producer's own id may contain periods, which separate the signed parts.
 #[tokio::test]
-async fn the_id_is_the_messages_uuid_even_without_an_envelope() {
+async fn the_webhook_id_is_the_messages_uuid_even_without_an_envelope() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let form = &BodyForm::Plain { idempotency_key: Some("order.17".to_owned()) };
     let (target, _) = signing(server.url(), NEW);
@@ -98,15 +98,15 @@ async fn the_id_is_the_messages_uuid_even_without_an_envelope() {
     assert_eq!(verify_request(&request, NEW, AT), Ok(message("").message_id.to_owned()));
 }
 
-/// A signature of the role, parsed from a request as AWS would.
-struct RoleSignature {
+/// The SigV4 signature of a request, parsed as AWS would parse it.
+struct SigV4Signature {
     access_key: String,
     scope: [String; 4],
     signed_headers: Vec<String>,
     signature: String,
 }
 
-impl RoleSignature {
+impl SigV4Signature {
     fn from_request(request: &Request) -> Self {
         let authorization = request.header("authorization").concat();
         let fields = authorization.strip_prefix("AWS4-HMAC-SHA256 ").expect("the algorithm");
@@ -159,7 +159,8 @@ async fn call_by_role(service: SignedService, body: &str) -> Request {
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(AT));
     let client = harden_client(Client::builder(), LONG).build().unwrap();
-    let signer = SigV4Signer::new(SigV4Setting::Service(service), &with_token(server.url()));
+    let signer =
+        SigV4Signer::new(SigV4Setting::Service(service), &sdk_config_with_session_token(server.url()));
     let settings = EndpointSettings {
         url: UrlSetting::Given(TargetUrl(format!("{}/prod/hook?a=b&c=d%20e", server.url()).parse().unwrap())),
         sigv4: Some(signer),
@@ -171,7 +172,7 @@ async fn call_by_role(service: SignedService, body: &str) -> Request {
 }
 
 /// Returns a configuration with a role's credentials.
-fn with_token(url: &str) -> aws_config::SdkConfig {
+fn sdk_config_with_session_token(url: &str) -> aws_config::SdkConfig {
     let credentials =
         aws_credential_types::Credentials::new("key", "CANARY", Some("token".to_owned()), None, "role");
     let provider = aws_credential_types::provider::SharedCredentialsProvider::new(credentials);
@@ -179,11 +180,11 @@ fn with_token(url: &str) -> aws_config::SdkConfig {
 }
 
 #[tokio::test]
-async fn the_roles_signature_covers_the_body_and_the_headers() {
+async fn sigv4_covers_the_body_and_redelivers_headers() {
     let body = r#"{"n":1e400,"é":"😀"}"#;
     for (service, name) in [(SignedService::Lambda, "lambda"), (SignedService::ExecuteApi, "execute-api")] {
         let request = call_by_role(service, body).await;
-        let signature = RoleSignature::from_request(&request);
+        let signature = SigV4Signature::from_request(&request);
         assert_eq!(signature.access_key, "key");
         assert_eq!(signature.scope, ["20230119", "eu-central-1", name, "aws4_request"]);
         assert_eq!(
@@ -209,7 +210,7 @@ async fn the_roles_signature_covers_the_body_and_the_headers() {
 #[tokio::test]
 async fn a_signature_for_vpc_lattice_does_not_cover_the_body() {
     let request = call_by_role(SignedService::VpcLattice, "{}").await;
-    let signature = RoleSignature::from_request(&request);
+    let signature = SigV4Signature::from_request(&request);
     assert_eq!(signature.scope, ["20230119", "eu-central-1", "vpc-lattice-svcs", "aws4_request"]);
     assert_eq!(request.header("x-amz-content-sha256"), ["UNSIGNED-PAYLOAD"]);
     assert!(signature.signed_headers.contains(&"x-amz-content-sha256".to_owned()));
@@ -221,7 +222,10 @@ async fn a_signed_call_does_not_follow_a_redirect() {
     let elsewhere = Loopback::start([Answer::new(200, &[], "")]).await;
     let location = [("location", elsewhere.url())];
     let server = Loopback::start([Answer::new(307, &location, "")]).await;
-    let signer = SigV4Signer::new(SigV4Setting::Service(SignedService::Lambda), &with_token(server.url()));
+    let signer = SigV4Signer::new(
+        SigV4Setting::Service(SignedService::Lambda),
+        &sdk_config_with_session_token(server.url()),
+    );
     let endpoint = Endpoint::with_role(TargetUrl(server.url().parse().unwrap()), &signer).unwrap();
     let error =
         HttpTarget::new(EndpointSource::Fixed(endpoint), None, LONG).unwrap().handle(&message("{}")).await;
