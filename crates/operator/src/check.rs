@@ -34,6 +34,9 @@ pub struct FileCheck {
 pub struct MessageCounts {
     pub all: u64,
     pub invalid: u64,
+    /// Invalid lines that are dead letters: no setting would make them valid.
+    #[serde(skip)]
+    pub dead_letters: u64,
     pub plain: u64,
     /// Plain messages that have no id except the SQS message id.
     pub without_id: u64,
@@ -181,7 +184,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, F
     let name = input_name(path);
     let form = LineForm::Body(Box::new(schema));
     let (mut findings, mut counts, mut seen) = (Vec::new(), MessageCounts::default(), SeenIds::default());
-    let (mut unread_ids, mut dead_letters) = (0_u64, 0_u64);
+    let mut unread_ids = 0_u64;
     let envelope_id = Pointer::new("/metadata/message_id").expect("the pointer is valid");
     let mut lines = form.read_lines(open_input(path)?);
     for line in lines.by_ref() {
@@ -201,8 +204,8 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, F
             Err(found) => {
                 counts.invalid += 1;
                 if is_dead_letter(&found) {
-                    dead_letters += 1;
-                    if dead_letters > 1 {
+                    counts.dead_letters += 1;
+                    if counts.dead_letters > 1 {
                         continue; // repeating the same sentence for each line would hide the other findings
                     }
                 }
@@ -212,9 +215,9 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, F
         }
     }
     remark_on_recognized(path, &lines);
-    if dead_letters > 1 {
-        let more = format_count(dead_letters - 1, "more line");
-        let kind = if dead_letters == 2 { "is a dead letter" } else { "are dead letters" };
+    if counts.dead_letters > 1 {
+        let more = format_count(counts.dead_letters - 1, "more line");
+        let kind = if counts.dead_letters == 2 { "is a dead letter" } else { "are dead letters" };
         findings.push(format!("{}: {more} {kind}", name.display()));
     }
     if unread_ids > 0 {
@@ -245,7 +248,8 @@ mod tests {
             redeliver_dead_letters::files::replace_file(&path, text.as_bytes()).unwrap();
             let checked = check_messages(&path, MessageSchema::default()).unwrap();
             let name = path.display().to_string();
-            assert_eq!(checked.messages.unwrap().invalid, lines as u64 + 1);
+            let counts = checked.messages.unwrap();
+            assert_eq!((counts.invalid, counts.dead_letters), (lines as u64 + 1, lines as u64));
             let without_name = |finding: &String| finding.strip_prefix(&name).unwrap().to_owned();
             checked.findings.iter().map(without_name).collect::<Vec<_>>()
         };

@@ -104,6 +104,9 @@ fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
         (output.status.code(), stderr_text(&output)),
         (Some(3), format!("warning: {words}{setting}\n"))
     );
+    // No setting makes a dead letter a message.
+    let output = run_redeliver(&["check", dead.name()]);
+    assert_eq!((output.status.code(), stderr_text(&output).as_str()), (Some(3), ""));
     // Some invalid messages among many dead letters are not a wrong setting.
     let mixed =
         ScratchFile::new("mixed.jsonl", format!("{}{}", dead.text(), dead_letters().text()).as_bytes());

@@ -78,8 +78,9 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let table = || escape_lines(&checked.iter().map(describe_checked).collect::<String>());
     arguments.printing.print_report("check", &CheckReport { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
-    let hints =
-        counts.filter_map(|counts| all_invalid(counts.invalid, counts.all, "--plain (ENVELOPE=optional)"));
+    let hints = counts.filter_map(|counts| {
+        all_invalid(counts.invalid - counts.dead_letters, counts.all, "--plain (ENVELOPE=optional)")
+    });
     hints.for_each(stderr::warning);
     Ok(if is_valid { ExitCode::Done } else { ExitCode::Found })
 }
