@@ -97,8 +97,10 @@ mod tests {
             "SQS assigns it an id"
         );
         assert_eq!(seen.describe_rest(), [""; 0]);
-        let reported = (6..=25).filter(|line| seen.record_id(*line, &message(1, "c")).is_some()).count();
+        let reported = (6..=14).filter(|line| seen.record_id(*line, &message(1, "c")).is_some()).count();
         assert_eq!(reported, 8);
+        assert_eq!(seen.describe_rest(), ["1 more line repeats a message_id of an earlier line"]);
+        assert!((15..=25).all(|line| seen.record_id(line, &message(1, "c")).is_none()));
         assert_eq!(seen.describe_rest(), ["12 more lines repeat a message_id of an earlier line"]);
     }
 
