@@ -65,9 +65,7 @@ impl ExitCode {
             Self::NewCause => "a cause of dead letters is new or came back",
             Self::DeletedSoon => "SQS will delete dead letters soon",
             Self::NotThere => "a requested item does not exist",
-            Self::InBothQueues => {
-                "messages were sent but not deleted; run the same command again to delete them"
-            }
+            Self::InBothQueues => "messages were sent but not deleted; run the same command again",
             Self::Interrupted => "interrupted",
         }
     }

@@ -67,7 +67,7 @@ const CLOSING: Closing = Closing {
              message, or too many of the messages sent failed again.",
         ),
         (ExitCode::NotThere, "a message or a group", ""),
-        (ExitCode::InBothQueues, "", "Run the same command again, in the same directory."),
+        (ExitCode::InBothQueues, "", "Run it in the same directory."),
         (ExitCode::Interrupted, "", "Run the command again to finish."),
     ],
 };
