@@ -34,9 +34,7 @@ fn a_java_exception_is_recorded_as_its_runtime_reports_it() {
         (
             "reflects",
             "java.lang.reflect.InvocationTargetException",
-            none(
-                "java.lang.reflect.InvocationTargetException (at java.base/jdk.internal.reflect.NativeMethodAccessorImpl.invoke0(Native Method))",
-            ),
+            at("java.lang.reflect.InvocationTargetException", "handle(Reasons.java:40)"),
         ),
         (
             "says nothing",
