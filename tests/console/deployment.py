@@ -1,5 +1,5 @@
-"""What a deployment has beside its queues, for the console's pages: a function that reads the source queue, an alarm that
-is on, and an hour of SQS's metrics. `deployment.py ENDPOINT REGION NAME`"""
+"""Creates a deployment's other resources for the console's pages: a function that reads the source queue, an active
+alarm, and an hour of SQS metrics. `deployment.py ENDPOINT REGION NAME`"""
 
 import datetime
 import io

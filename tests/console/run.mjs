@@ -1,5 +1,5 @@
-// A person at the console, in a real browser: `node run.mjs LINK TASK JSON`. Each task is what a person wants to get done;
-// it fails with what the person would have seen. Prints what it found as one JSON line.
+// Acts as a person who uses the console in a real browser: `node run.mjs LINK TASK JSON`. Each task is something that a
+// person wants to do; if it fails, the text of all open pages is printed. Otherwise, prints the findings as one JSON line.
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -12,7 +12,7 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const base = link.split('/?')[0];
 mkdirSync(given.pictures, { recursive: true });
 
-/** What must never happen on any page. */
+/** Events that must never happen on any page. */
 const alarms = [];
 
 const tasks = { looksAround, pausesAndResumes, refreshes, leavesInTime, looksAtTheFleet, filtersByKeyboard, plansTheFirstCause, notesACause, resolvesACause, seesThatItCameBack, entersByAFile, readsHostileTexts, editsOne, editsAll, sendsBack, startsSlowly, goesOn, noticesItsDeath, deletes, restores, onlyReads, visitsAnotherPort };
@@ -31,10 +31,10 @@ try {
   await browser.close();
 }
 
-/** A browser of its own that has opened the link. */
+/** Opens the link in a separate browser context. */
 async function open(options = {}) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
-  // A page may simulate two policies, which takes longer the more the machine has to do.
+  // A page might simulate two policies, which takes a long time on a busy machine.
   context.setDefaultTimeout(200_000);
   const page = await context.newPage();
   watch(page);
@@ -44,7 +44,7 @@ async function open(options = {}) {
   return page;
 }
 
-/** Clicks, and waits for the page that comes of it: the form asks for the console first, so the old page is still there. */
+/** Clicks and waits for the next page. The form first checks that the console is running, so the old page stays for a moment. */
 async function submits(page, button) {
   await Promise.all([page.waitForEvent('domcontentloaded'), button.click()]);
 }
@@ -65,7 +65,7 @@ function watch(page) {
   });
 }
 
-/** Evaluates a script in a page, again if the page loads itself anew meanwhile. */
+/** Evaluates a script in a page, and repeats it if the page reloads in the meantime. */
 async function ask(page, script) {
   for (;;) {
     try {
@@ -77,7 +77,7 @@ async function ask(page, script) {
   }
 }
 
-/** Nothing keeps anybody out, as far as axe-core sees. (A page's policy forbids scripts in it, so axe is evaluated.) */
+/** Checks the page's accessibility with axe-core. (The page's policy forbids script elements, so axe is evaluated.) */
 async function isAccessible(page, where) {
   const { violations } = await ask(page, `${axe}\naxe.run(document, { resultTypes: ['violations'] });`);
   for (const { id, nodes } of violations) alarms.push(`${where}: ${id}: ${nodes.map((node) => node.html).join(' ')}`);
@@ -88,7 +88,7 @@ async function isNarrowEnough(page, where) {
   if (needed > there) alarms.push(`${where} needs ${needed} of ${there} pixels`);
 }
 
-/** For people to look at; docs/console.md shows some of them. */
+/** Takes a screenshot for people to look at; docs/console.md shows some of them. */
 async function picture(page, name) {
   const { width, height } = await ask(page, () => ({
     width: window.innerWidth,
@@ -97,7 +97,7 @@ async function picture(page, name) {
   await page.screenshot({ path: `${given.pictures}/${name}.png`, fullPage: true, clip: { x: 0, y: 0, width, height } });
 }
 
-/** All pages, light and dark, on a phone, a tablet and a desk. */
+/** Visits all pages in the light and the dark theme, on a phone, a tablet and a desktop. */
 async function looksAround() {
   const widths = { phone: 360, tablet: 768, desk: 1440 };
   for (const colorScheme of ['light', 'dark']) {
@@ -135,7 +135,7 @@ async function looksAround() {
   return {};
 }
 
-/** Every DLQ of the account. */
+/** Views every DLQ in the account. */
 async function looksAtTheFleet() {
   const page = await open();
   const row = page.locator('table.dlqs tr', { hasText: given.dlq });
@@ -145,7 +145,7 @@ async function looksAtTheFleet() {
   return { row: await row.innerText(), findings: await row.getByRole('listitem').allTextContents() };
 }
 
-/** The keyboard alone, from the link to a message and back; then the filter's address in another browser. */
+/** Filters and opens a message with the keyboard alone; then opens the filter's address in another browser. */
 async function filtersByKeyboard() {
   const page = await open();
   const isFocused = (words) => page.evaluate((words) => document.activeElement?.textContent?.trim() === words, words);
@@ -160,7 +160,7 @@ async function filtersByKeyboard() {
   await tabTo(() => isFocused('Dead letters'));
   await page.keyboard.press('Enter');
   await page.locator('#causes').waitFor();
-  // A reading that ends loads the page again, which would take the focus away.
+  // The page reloads when the console has read the queue, which would take the focus away.
   await page.goto(page.url());
   await page.locator('#causes').waitFor();
   await tabTo(() => page.evaluate(() => document.activeElement?.getAttribute('name') === 'q'));
@@ -181,12 +181,12 @@ async function filtersByKeyboard() {
   return { words, shared, wrong };
 }
 
-/** The plan of the first cause, with the keyboard alone: how many keys that takes. */
+/** Plans the first cause with the keyboard alone, and counts the keys. */
 async function plansTheFirstCause() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
   await page.locator('#causes').waitFor();
-  // A reading that ends loads the page again.
+  // The page reloads when the console has read the queue.
   await page.goto(`${base}/0/letters`);
   const keys = ['Tab', 'Enter', 'Tab', 'Enter'];
   for (const key of keys) await page.keyboard.press(key);
@@ -196,7 +196,7 @@ async function plansTheFirstCause() {
   return { keys: 2 * keys.length };
 }
 
-/** Notes on a cause that it is known, for the next person. */
+/** Marks a cause as known, with a note for the next person. */
 async function notesACause() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -235,7 +235,7 @@ async function resolvesACause() {
   return { cause, said, last: await page.locator('#causes tbody tr').last().innerText() };
 }
 
-/** A resolved cause has newer messages: it is the first of the list, and is marked as known again. */
+/** Checks that a resolved cause with newer messages is first in the list, and marks it as known again. */
 async function seesThatItCameBack() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -260,7 +260,7 @@ async function seesThatItCameBack() {
   return { first, newer, marks: await page.locator('strong.new').allTextContents() };
 }
 
-/** The browser is opened with a file that leads to the link. */
+/** Opens the file with which the console starts a browser, and follows it to the console. */
 async function entersByAFile() {
   const page = await (await browser.newContext()).newPage();
   watch(page);
@@ -271,7 +271,7 @@ async function entersByAFile() {
   return { address: page.url().slice(base.length) };
 }
 
-/** Every kind of message, masked and revealed. */
+/** Reads every kind of message, masked and revealed. */
 async function readsHostileTexts() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -289,7 +289,7 @@ async function readsHostileTexts() {
   return { seen };
 }
 
-/** Mends one message: what is wrong is told while typing. */
+/** Fixes one message; errors are reported during typing. */
 async function editsOne() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -299,7 +299,7 @@ async function editsOne() {
   const body = page.getByLabel('Body');
   const verdict = page.locator('#verdict');
   const before = await body.inputValue();
-  // What is typed before its script runs is not checked.
+  // Text typed before the page's script runs is not checked.
   await page.waitForLoadState();
   const said = [];
   for (const text of ['{', before.replace(/"message_id": "[^"]*"/, '"message_id": "x"'), before.replace(given.from, given.to)]) {
@@ -316,12 +316,12 @@ async function editsOne() {
   return { said };
 }
 
-/** Mends all messages of one kind with one edit. */
+/** Fixes all messages of one kind with one edit. */
 async function editsAll() {
   const page = await open();
   await page.goto(`${base}/0/letters?type=${given.type}`);
   await page.getByRole('link', { name: /^Edit .* and send back$/ }).click();
-  // What is typed before its script runs is not checked.
+  // Text typed before the page's script runs is not checked.
   await page.waitForLoadState();
   await page.getByLabel('Field of the body').fill(given.field);
   await page.getByLabel(/^Old value/).fill(given.old);
@@ -341,7 +341,7 @@ async function editsAll() {
   return { said, diff, command, outcome: await page.locator('table.plan').innerText() };
 }
 
-/** Brings back what was deleted, and tries it once more. */
+/** Restores deleted messages, and then tries to restore them again. */
 async function restores() {
   const page = await open();
   const outcomes = [];
@@ -359,7 +359,7 @@ async function restores() {
   return { outcomes };
 }
 
-/** A group back to the source queue, by an impatient person with two tabs. */
+/** Sends a group back to the source queue, like an impatient person with two tabs. */
 async function sendsBack() {
   const page = await open();
   await page.goto(`${base}/0/letters?type=${given.type}`);
@@ -383,7 +383,7 @@ async function sendsBack() {
   return { outcome, plan };
 }
 
-/** Begins a slow plan and leaves it running. */
+/** Starts a slow plan and leaves it running. */
 async function startsSlowly() {
   const page = await open();
   await page.goto(`${base}/0/letters?type=${given.type}`);
@@ -397,7 +397,7 @@ async function startsSlowly() {
   return { plan: page.url().slice(base.length) };
 }
 
-/** Finishes what a killed console has begun. */
+/** Finishes the plan that a killed console had started. */
 async function goesOn() {
   const page = await open();
   await page.goto(`${base}/0/plans`);
@@ -408,7 +408,7 @@ async function goesOn() {
   const done = page.getByText('done', { exact: true });
   const goOn = page.getByRole('button', { name: 'Continue' });
   const endings = [];
-  // What the killed console held is visible again within two minutes: until then, a person is told to try later.
+  // The messages held by the killed console become visible within two minutes; until then, the page asks to try again later.
   for (let times = 0; times < 12; times++) {
     await page.getByLabel(/^Messages per second/).fill('');
     await page.getByLabel(/^Watch the first 50/).fill('0');
@@ -424,7 +424,7 @@ async function goesOn() {
   throw new Error(`it never comes to an end: ${endings.join(' / ')}`);
 }
 
-/** The console dies while somebody types, and is started again with the same command: what was typed is not lost. */
+/** Types text while the console is killed and restarted with the same command, and checks that the text is kept. */
 async function noticesItsDeath() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -445,7 +445,7 @@ async function noticesItsDeath() {
   const kept = await text.inputValue();
   await isAccessible(page, 'dead');
   await picture(page, 'dead');
-  // The browser says itself that nothing answers; no page may fail for it.
+  // The browser itself reports that nothing responds, which is not an error of a page.
   const refused = /net::ERR_(CONNECTION_|EMPTY_RESPONSE|INCOMPLETE)/;
   alarms.splice(0, alarms.length, ...alarms.filter((alarm) => !refused.test(alarm)));
   const [program, ...options] = given.command;
@@ -475,7 +475,7 @@ async function deletes() {
   return { plan: page.url().slice(base.length), outcome: await page.locator('table.plan').innerText(), remark: await page.getByText(/messages that this run deleted are in/).textContent() };
 }
 
-/** Which causes are new since the last refresh. */
+/** Refreshes, and returns the causes that are new since the last refresh. */
 async function refreshes() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -486,7 +486,7 @@ async function refreshes() {
   return { new: await page.locator('tr:has(.new) a').allTextContents(), row: await row.innerText() };
 }
 
-/** Clicks on a link just before the page would load itself again. */
+/** Clicks a link just before the page would reload. */
 async function leavesInTime() {
   const page = await open();
   const letters = `${base}/0/letters`;
@@ -494,7 +494,7 @@ async function leavesInTime() {
   await page.route(`${base}/0/plans`, async (route) => {
     const isReading = async () => (await (await page.request.get(letters)).text()).includes('letters/live');
     while (await isReading()) await page.waitForTimeout(100);
-    // The page is told within a second.
+    // The page learns about the end of the reading within a second.
     await page.waitForTimeout(2_000);
     await route.continue();
   });
@@ -504,7 +504,7 @@ async function leavesInTime() {
   return {};
 }
 
-/** Stops a deployment and starts it again. */
+/** Pauses a deployment and resumes it. */
 async function pausesAndResumes() {
   const page = await open();
   const switched = {};
@@ -516,7 +516,7 @@ async function pausesAndResumes() {
   return switched;
 }
 
-/** What who may only read sees. */
+/** Returns the buttons that a person with read-only access sees. */
 async function onlyReads() {
   const page = await open();
   await page.goto(`${base}/0/letters`);
@@ -524,7 +524,7 @@ async function onlyReads() {
   return { buttons: await page.getByRole('button').allTextContents() };
 }
 
-/** Another user of this machine serves a page on another port, and has seen the console's address on a screenshot. */
+/** Visits a page that another user of this machine serves on another port, with the console's address from a screenshot. */
 async function visitsAnotherPort() {
   const page = await open();
   const got = [];

@@ -1,5 +1,5 @@
 //! The rules of SQS as one suite, for the embedded queues, for an emulator and for AWS; and a second suite with the
-//! rules of buckets.
+//! rules for buckets.
 //!
 //! A rule is a function over the ports; it creates its own queues and returns the first violation. All rules run
 //! concurrently. If an implementation is known to depart from SQS, the rule still runs: its failure is expected, and
@@ -94,7 +94,7 @@ pub async fn run_all<S: QueueService, C: Clock>(
     run_rules(bench, start_all(bench), departs).await
 }
 
-/// Runs the rules of FIFO queues only, like [`run_all`], for an emulator that is too slow to run all rules at once.
+/// Runs the rules for FIFO queues only, like [`run_all`], for an emulator that is too slow to run all rules at once.
 pub async fn run_fifo<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     departs: impl Fn(&str) -> bool,

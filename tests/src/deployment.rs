@@ -28,7 +28,7 @@ pub struct Cdk {
     inherits_environment: bool,
 }
 
-/// A failed command of the CDK, with its output.
+/// A failed CDK command, with its output.
 #[derive(Debug)]
 pub struct CdkFailed(pub String);
 
@@ -75,7 +75,7 @@ impl Cloud {
         self.emulator.endpoint_url()
     }
 
-    /// Returns the environment variables of every AWS client of this emulator.
+    /// Returns the environment variables for every AWS client of this emulator.
     #[must_use]
     pub fn client_variables(&self) -> [(&'static str, String); 6] {
         client_variables(&self.endpoint_url())
@@ -137,7 +137,7 @@ impl Cloud {
     }
 }
 
-/// Returns the environment variables of every AWS client of an emulator.
+/// Returns the environment variables for every AWS client of an emulator.
 fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
     [
         ("AWS_ENDPOINT_URL", endpoint_url.to_owned()),

@@ -15,7 +15,7 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
 /// Returns the CPU time of a process, user and system, from the contents of `/proc/PID/stat` ("proc_pid_stat(5)").
 #[must_use]
 pub fn cpu_time(stat: &str) -> Option<Duration> {
-    /// `sysconf(_SC_CLK_TCK)`, which is 100 on every Linux that Rust's standard library runs on here.
+    /// `sysconf(_SC_CLK_TCK)`, which is 100 on every Linux on which these programs run.
     const TICKS_PER_SECOND: u64 = 100;
     // The second member is the program's name in parentheses, which can contain any character.
     let (_, members) = stat.rsplit_once(')')?;

@@ -29,7 +29,7 @@ pub struct LambdaFunction {
     kill: Notify,
 }
 
-/// The end of an invocation.
+/// The outcome of an invocation.
 #[derive(Clone, Debug, PartialEq)]
 pub enum InvocationOutcome {
     /// The function's response.

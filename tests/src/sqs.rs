@@ -28,7 +28,7 @@ pub(crate) fn client_name() -> AppName {
     AppName::new("redeliver-tests").expect("letters and a hyphen")
 }
 
-/// A queue of a test.
+/// A queue for a test.
 #[derive(Clone, Debug)]
 pub struct TestQueue {
     /// The queue's URL.

@@ -98,7 +98,7 @@ impl Template {
         }
     }
 
-    /// Returns the URL that moto gives a queue of this name.
+    /// Returns the URL that moto gives a queue with this name.
     #[must_use]
     pub fn queue_url(&self, name: &str) -> String {
         format!("{}/{}/{name}", self.endpoint_url, self.account)

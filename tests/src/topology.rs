@@ -20,13 +20,13 @@ use crate::sqs::{TestQueue, emulator_client, unique_name};
 pub struct TestTopology {
     /// The harness's own client.
     pub client: Client,
-    /// The queue of the producers.
+    /// The producers' queue.
     pub source: TestQueue,
-    /// The queue of failed messages.
+    /// The queue for failed messages.
     pub intermediate: TestQueue,
-    /// The queue of verdicts.
+    /// The queue for verdicts.
     pub annotation: TestQueue,
-    /// The queue of messages that were given up.
+    /// The queue for messages that were given up.
     pub final_dlq: TestQueue,
     endpoint_url: String,
 }
@@ -171,7 +171,7 @@ impl TestTopology {
         }
     }
 
-    /// Receives the messages of the final DLQ; they stay in flight there.
+    /// Receives the messages in the final DLQ; they stay in flight there.
     ///
     /// # Panics
     /// If the emulator does not answer.

@@ -44,17 +44,17 @@ struct TapState {
     faulty_sends: Mutex<Option<usize>>,
 }
 
-/// The faults of sends, in turn, after [`Tap::fail_sends_in_turn`].
+/// The faults that sends encounter in turn after [`Tap::fail_sends_in_turn`].
 #[derive(Clone, Copy)]
 enum SendFault {
     None,
-    /// The send does not arrive, and the answer is 500.
+    /// The send does not arrive, and the response is 500.
     NotSent,
-    /// The send arrives, and the answer is 500.
+    /// The send arrives, and the response is 500.
     ServerError,
-    /// The send arrives, and the connection breaks in the middle of the answer.
+    /// The send arrives, and the connection breaks in the middle of the response.
     AnswerLost,
-    /// All entries arrive, but the answer reports that the first did not.
+    /// All entries arrive, but the response reports that the first did not.
     EntryFailed,
 }
 
@@ -95,7 +95,8 @@ impl Tap {
         *self.state.failing_queue.lock().expect("no holder panics") = Some(url.to_owned());
     }
 
-    /// Leaves four of five sends unconfirmed from now on: some do not arrive, and others lose their answer.
+    /// Leaves four of five sends unconfirmed from now on: some do not arrive, and the responses to others are lost or
+    /// report a failure.
     ///
     /// # Panics
     /// Never.

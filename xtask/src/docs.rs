@@ -54,7 +54,7 @@ fn install_mdbook() -> Result<PathBuf, TaskFailure> {
     {
         return Ok(program);
     }
-    // Not optimised: optimising would take longer than it saves.
+    // Not optimized: optimizing would take longer than it saves.
     let mut install = cargo_command(&["install", "--debug", "--locked", "--quiet", "--force", "--root"]);
     install
         .arg(&tools)

@@ -1,4 +1,4 @@
-//! `cargo xtask guarantees`: writes docs/guarantees/tests.md, the promises of tests/promises.toml with their tests.
+//! `cargo xtask guarantees`: writes docs/guarantees/tests.md, the promises in tests/promises.toml with their tests.
 
 use serde::Deserialize;
 

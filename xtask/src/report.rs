@@ -19,7 +19,7 @@ pub(crate) struct StepReport {
 struct ReportedStep {
     name: &'static str,
     time: Duration,
-    /// The processor time of the step's ended processes, which does not depend on the machine's load.
+    /// The processor time of the step's processes that have ended, which does not depend on the machine's load.
     processor_time: Duration,
     succeeded: bool,
 }

@@ -31,8 +31,8 @@ const NEEDS: [Need; 10] = [
     Need { programs: &[&["xz", "--version"]], packages: &["xz-utils"] },
 ];
 
-/// Installs the packages of all missing programs: as root, or with `CI` set through `sudo` if that requires no
-/// password. Otherwise prints the command that installs them, and the steps that need them are skipped.
+/// Installs the packages for all missing programs: as root, or through `sudo` if `CI` is set and `sudo` requires no
+/// password. Otherwise, prints the command that installs them, and the steps that need them are skipped.
 ///
 /// # Errors
 /// apt-get fails with `CI` set.

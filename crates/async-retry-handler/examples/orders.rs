@@ -26,7 +26,7 @@ async fn handle(payload: &str) -> Result<(), Error> {
     fulfil(&order, attempt).await
 }
 
-/// Fulfils an order. An error fails the invocation, and Lambda sends a record of the failure to the retry queue.
+/// Fulfills an order. An error fails the invocation, and Lambda sends a record of the failure to the retry queue.
 async fn fulfil(order: &Order, attempt: u32) -> Result<(), Error> {
     match attempt {
         0 => Err(format!("order {} is locked", order.id).into()),

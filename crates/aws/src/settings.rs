@@ -242,7 +242,7 @@ impl Wiring for &mut SettingsReader<'_> {
             Ok(OnGiveUp::Block) => {
                 let queue = self.queue_url(Role::Blocked.setting_name());
                 // With larger batches, attempts are counted in the environment's memory, so a new environment would
-                // call a message that was already given up.
+                // call the target for a message that was already given up.
                 let is_one = match batch_size {
                     None | Some(1) => Ok(()),
                     Some(_) => Err(

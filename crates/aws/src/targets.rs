@@ -1,4 +1,4 @@
-//! The targets of valid messages. A message cannot change its target.
+//! The targets for valid messages. A message cannot change its target.
 
 mod async_invoke;
 mod drain;

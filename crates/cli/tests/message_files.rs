@@ -258,7 +258,7 @@ fn errors_show_hostile_input_safely() {
     }
 }
 
-/// If one of them accepted the file, it would send messages again that only the other command's journal records.
+/// If one of them accepted the file, it would resend messages that only the other command's journal records.
 #[test]
 fn send_and_redrive_reject_a_file_that_the_other_has_started() {
     for (journal, begun_by, refused) in [

@@ -25,10 +25,10 @@ use crate::status_poll::StatusPoll;
 pub(crate) struct ConsoleDeployment {
     pub(crate) name: String,
     pub(crate) source: DeadLetterSource,
-    /// The period of an archive to read.
+    /// The period to read from an archive.
     pub(crate) period: PeriodArgs,
     pub(crate) queues: QueueSelection,
-    /// The DLQ's ARN, or its substitute for a file.
+    /// The DLQ's ARN or, for a file, a substitute.
     pub(crate) from: String,
     /// The source queue's ARN, if known.
     to: Option<String>,
@@ -130,7 +130,7 @@ impl ConsoleDeployment {
         self.source.file.is_some()
     }
 
-    /// Explains how to send the dead letters of a file or an archive, which the console only shows, or returns `None`
+    /// Explains how to send the dead letters in a file or an archive, which the console only shows, or returns `None`
     /// for a queue.
     pub(crate) fn read_only_hint(&self) -> Option<String> {
         let file = "A file can only be shown: `redeliver redrive FILE` edits its messages, and sends them or writes \

@@ -69,8 +69,8 @@ pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).with_back_link(parent_page(&uri))
 }
 
-/// Returns the page with the button for an action, by the URL after the secret part: `0/` for `0/refresh`, `0/plans/7`
-/// for `0/plans/7/start`.
+/// Returns the page that has the button for an action. After the secret part of the URL, that is `0/` for `0/refresh`,
+/// and `0/plans/7` for `0/plans/7/start`.
 fn parent_page(uri: &Uri) -> &str {
     let path = uri.path();
     match path.trim_end_matches('/').rsplit_once('/') {

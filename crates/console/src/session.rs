@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::guard::SecretToken;
 
-/// The current start of the console, and the previous start.
+/// The secrets of the console's current start, and those of its previous start.
 #[derive(Debug)]
 pub(crate) struct Session {
     own: Secrets,
@@ -41,7 +41,7 @@ pub(crate) struct AliveAnswer<'a> {
     proof: Option<&'a str>,
 }
 
-/// The secrets of a start that its pages receive.
+/// The secrets that the pages of a start receive.
 #[derive(Debug, Serialize)]
 pub(crate) struct PageSecrets<'a> {
     id: &'a SecretToken,

@@ -20,7 +20,7 @@ use crate::background::LastSeen;
 
 /// The interval between two requests for counts. SQS refreshes them about every minute.
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
-/// Requests for counts per full query.
+/// Number of requests for counts per full query.
 const COUNTS_PER_ROUND: u32 = 6;
 /// The interval between two requests for the last day, which is shown in half hours.
 const DAY_EVERY: TimeDelta = TimeDelta::minutes(5);
@@ -32,7 +32,7 @@ const IDLE_AFTER: TimeDelta = TimeDelta::seconds(30);
 pub(crate) struct StatusPoll {
     pub(crate) last_seen: Arc<LastSeen<LiveStatus>>,
     requested_at: Mutex<Timestamp>,
-    /// The containers of `--metrics`.
+    /// The containers given with `--metrics`.
     containers: Option<Containers>,
     /// The containers' counters so far.
     history: Mutex<History>,
@@ -51,7 +51,7 @@ pub(crate) struct LiveStatus {
     pub(crate) day: Option<Arc<Day>>,
 }
 
-/// The response to the last request for the last day, and its time.
+/// The result of the most recent query for the last day, and the time of the query.
 type LastDay = Option<(Timestamp, Result<Arc<Day>, String>)>;
 
 impl StatusPoll {
@@ -112,8 +112,8 @@ impl StatusPoll {
         queue.counts.visible.map(|_| queue.counts.total_messages())
     }
 
-    /// Queries the containers of `--metrics` for the target's state, and for the data of the last day that CloudWatch
-    /// lacks.
+    /// Queries the containers given with `--metrics` for the target's state, and for the data of the last day that
+    /// CloudWatch lacks.
     async fn add_containers(
         &self,
         status: &mut Status,

@@ -155,7 +155,7 @@ impl AcceptedMessage {
         self.metadata.holds.trusted_seconds(self.arrival.origin)
     }
 
-    /// Returns the outage for which the message is held, if redeliver sent the message.
+    /// Returns the outage during which the message was held, if redeliver sent the message.
     #[must_use]
     pub fn reported_outage(&self) -> Option<ReportedOutage> {
         let reported_at = self.record().sent_at;

@@ -100,8 +100,8 @@ impl Arrival {
         }
     }
 
-    /// Returns the message's return from the final DLQ before the failure, if any, according to its own attributes or
-    /// its `Failure`. For receivers on an inner queue.
+    /// Finds the message's last return from the final DLQ before the failure, if any: the later of its own and the one
+    /// in its `Failure`. For receivers on an inner queue.
     #[must_use]
     pub fn came_back_before_failure(&self) -> Option<DlqReturn> {
         let delivery = self.trusted_document().and_then(FailureDocument::failed_delivery);

@@ -68,7 +68,7 @@ fn attach_handle(verdict: &Outgoing, since: Timestamp) -> Option<OutgoingMessage
 pub struct BlockedNotice {
     /// The receipt handle of the message on its queue.
     pub receipt_handle: String,
-    /// The time of the message's first receive, since which its group has been waiting.
+    /// The time of the message's first receive. Its group has been waiting since then.
     pub waiting_since: Timestamp,
     /// The reason why redeliver gave up on the message.
     pub verdict: Verdict,

@@ -204,8 +204,8 @@ pub enum Event {
     ReceivedAgain {
         /// The SQS message id of the record.
         sqs_message_id: String,
-        /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message keeps the count of the source
-        /// queue's receives.
+        /// `ApproximateReceiveCount`, which a redrive does not reset: a moved message keeps its receive count from the
+        /// source queue.
         receive_count: u32,
         /// Time since the message's `SentTimestamp`, which a redrive does not change.
         #[serde(serialize_with = "serialize_milliseconds")]

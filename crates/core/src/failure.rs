@@ -300,7 +300,7 @@ impl From<HandOff> for Failure {
 }
 
 impl Verdict {
-    /// Creates a verdict that consists of its code.
+    /// Creates a verdict that consists only of a code.
     #[must_use]
     pub fn from_code(code: impl Into<ReasonCode>) -> Self {
         Self { code: code.into(), case: None }
@@ -452,7 +452,7 @@ pub enum FailureClass {
     /// The message is held because its target is down, limits its calls or responded "not now": retry, without spending
     /// an attempt.
     Held,
-    /// SQS moved the message, and whether the target was called is unknown: retry, with a separate limit.
+    /// SQS moved the message, and it is unknown whether the target was called: retry, with a separate limit.
     Unanswered,
 }
 

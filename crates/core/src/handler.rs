@@ -74,7 +74,7 @@ impl Invocation<'_> {
 pub struct CallLogs(Arc<Mutex<LogLocation>>);
 
 impl CallLogs {
-    /// Starts with this location.
+    /// Creates call logs with this initial location.
     #[must_use]
     pub fn new(location: LogLocation) -> Self {
         Self(Arc::new(Mutex::new(location)))

@@ -89,7 +89,7 @@ pub fn attributes_size(attributes: &Attributes) -> usize {
 pub struct ReceivedMessage {
     /// The message's SQS id (not our `metadata.message_id`). A redrive keeps it; a re-send does not.
     pub sqs_message_id: String,
-    /// The handle with which to delete this receive.
+    /// The handle of this receive, with which to delete the message.
     pub receipt_handle: String,
     /// The body, unchanged.
     pub body: String,

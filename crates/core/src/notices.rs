@@ -1,4 +1,4 @@
-//! Notices of dead letters: each environment sends at most one notice per hour and cause.
+//! Notices about dead letters: each environment sends at most one notice per hour and cause.
 //!
 //! Environments share no state, so each environment in which a cause occurs reports it. Receivers group notices by
 //! [`Notice::fingerprint`].
@@ -47,7 +47,7 @@ const PAUSE: TimeDelta = TimeDelta::minutes(1);
 const CAUSES_MAX: usize = 10_000;
 /// The error code if a death gets no notice, because every remembered cause has a pending notice.
 const TOO_MANY_CAUSES: &str = "TooManyCauses";
-/// Time limit on sending notices at the end of an invocation, so that its response is not delayed for long.
+/// Time limit for sending notices at the end of an invocation, so that its response is not delayed for long.
 pub const NOTICES_TIME_MAX: TimeDelta = TimeDelta::seconds(5);
 /// Minimum time to publish a notice: a notice that is cancelled counts as refused, and may be received twice.
 const NOTICE_TIME_MIN: TimeDelta = TimeDelta::seconds(1);

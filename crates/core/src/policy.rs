@@ -22,7 +22,7 @@ pub use circuit_breaker::{CircuitBreaker, CircuitScope};
 /// The schema of a policy document, JSON Schema 2020-12.
 pub const POLICY_SCHEMA: &str = include_str!("../schemas/retry-policy.schema.json");
 
-/// The conditions and delays of retries, and the limits after which redeliver gives up on a message.
+/// The conditions and delays for retries, and the limits after which redeliver gives up on a message.
 ///
 /// Serde parses each member; [`Policy::from_json`] also checks the rules between members.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -97,7 +97,7 @@ impl Globs {
         Self(globs.iter().map(|glob| WildMatch::new(glob)).collect())
     }
 
-    /// True if a glob matches the error type or only its status: `HttpStatus.422` of `HttpStatus.422:no_stock`.
+    /// True if a glob matches the error type or only its status: `HttpStatus.422` in `HttpStatus.422:no_stock`.
     #[must_use]
     pub fn matches(&self, error_type: &str) -> bool {
         let status = status_without_code(error_type);

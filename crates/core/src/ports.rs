@@ -104,7 +104,7 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
         &self,
         request: Receive,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
-    /// Takes the unreadable messages of all receives so far. They are not part of a receive's result, since only
+    /// Takes the unreadable messages from all receives so far. They are not part of a receive's result, since only
     /// pollers need them, to report them as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<UnreadableMessage>;
     /// Deletes at most 10 messages by receipt handle in one request. Returns one outcome per entry, in order.
@@ -183,7 +183,7 @@ pub struct ListingPage {
     pub keys: Vec<String>,
     /// Folders; each ends with `/`.
     pub folders: Vec<String>,
-    /// Token of the next page; `None` after the last page.
+    /// Token for the next page; `None` after the last page.
     pub next: Option<String>,
 }
 

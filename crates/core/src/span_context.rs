@@ -72,7 +72,8 @@ impl Serialize for SpanContext {
     }
 }
 
-/// Appends hexadecimal digits. The standard library's formatting accounted for a fifth of a failed call's span cost.
+/// Appends hexadecimal digits. The standard library's formatting accounted for a fifth of the cost of a failed call's
+/// spans.
 fn push_hex(text: &mut String, bytes: &[u8]) {
     let digit = |value: u8| char::from(b"0123456789abcdef"[usize::from(value)]);
     text.extend(bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]));

@@ -179,7 +179,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
         Ok(names.filter(is_requested).map(layout).collect())
     }
 
-    /// Lists the dead letters of a period, earliest first. Days outside the period cost no requests.
+    /// Lists the dead letters from a period, earliest first. Days outside the period cost no requests.
     ///
     /// # Errors
     /// If listing the bucket is denied (`s3:ListBucket`), or S3 does not respond within 20 s.

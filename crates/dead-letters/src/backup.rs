@@ -17,7 +17,7 @@ pub const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// The error if the target queue is the DLQ that was backed up.
 const OWN_QUEUE: &str = "was read from this same queue; name the source queue, so that it is handled again";
 
-/// Converts the lines of a backup to the messages that a redrive would send back.
+/// A reader that converts the lines of a backup to the messages that a redrive would send back.
 #[derive(Debug)]
 pub struct BackupReader {
     plan: RedrivePlan,
@@ -65,8 +65,8 @@ impl BackupReader {
     /// Reads the message that a redrive would have sent back.
     ///
     /// # Errors
-    /// If the line is not a dead letter, was read from the target queue, or cannot be sent. The error text contains no
-    /// values from the message.
+    /// If the line is not a dead letter, was read from the target queue, or cannot be sent. The error message contains
+    /// no values from the message.
     pub fn read_message(&self, line: &[u8]) -> Result<OutgoingMessage, String> {
         // The send time is not used here.
         let received = read_line(line, Timestamp::UNIX_EPOCH).map_err(|why| {

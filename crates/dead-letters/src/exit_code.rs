@@ -1,5 +1,5 @@
 //! The exit codes of `redeliver`: one list for all commands. The list is in this crate because the redrive journal
-//! records the exit code of each run. `docs/exit-codes.md` has the same list, and the codes of each command.
+//! records the exit code of each run. `docs/exit-codes.md` has the same list, and the codes for each command.
 
 /// The exit code of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -189,7 +189,7 @@ impl FileQueue {
         self.repeated
     }
 
-    /// Returns the end of the virtual time of all dead letters, or `None` if any of them has a real timestamp.
+    /// Returns the latest virtual timestamp of the dead letters, or `None` if any of them has a real timestamp.
     #[must_use]
     pub const fn virtual_now(&self) -> Option<Timestamp> {
         self.virtual_now

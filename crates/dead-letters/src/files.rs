@@ -171,7 +171,7 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
 /// Checks in advance that [`create_output`] can open the file.
 ///
 /// # Errors
-/// The errors of [`create_output`], and if the directory does not exist.
+/// The errors of [`create_output`]; also if the directory does not exist.
 pub fn check_output(path: &Path) -> Result<(), FileError> {
     match is_stream(path) {
         Ok(true) => Ok(()),

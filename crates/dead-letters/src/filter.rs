@@ -31,7 +31,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(1);
 /// The number of consecutive timeouts after which the filter is assumed to time out on all messages.
 const TIMEOUTS_MAX: usize = 4;
 
-/// A jq filter over the documents of dead letters. The time limit is 1 s per message. After timeouts on four messages
+/// A jq filter for the documents of dead letters. The time limit is 1 s per message. After timeouts on four messages
 /// in a row, the filter fails permanently ([`FilterError::Endless`]).
 #[derive(Debug)]
 pub struct Filter {
@@ -109,7 +109,7 @@ impl Filter {
     /// error.
     ///
     /// # Errors
-    /// The errors of [`Filter::new`], and if the filter reads a member that dead letters do not have.
+    /// The errors of [`Filter::new`]; also if the filter reads a member that dead letters do not have.
     pub fn for_dead_letters(text: &str) -> Result<Self, FilterError> {
         Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: true })
     }

@@ -50,7 +50,7 @@ pub struct ForeignDeadLetter {
 /// The service or framework that wrote a dead letter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForeignWriter {
-    /// An on-failure destination of asynchronous invocations.
+    /// An on-failure destination for asynchronous invocations.
     LambdaDestination,
     /// A function's own DLQ.
     LambdaDlq,
@@ -81,7 +81,7 @@ pub enum ForeignWriter {
     Laravel,
 }
 
-/// Records of a stream or a topic, which retains them for a limited time.
+/// Records from a stream or a topic, which retains them for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamBatch {
     pub stream: Stream,
@@ -96,7 +96,7 @@ pub struct StreamBatch {
     pub first_arrival: Option<Timestamp>,
 }
 
-/// Events of a custom event bus, which retains them for a limited time.
+/// Events from a custom event bus, which retains them for a limited time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BusEvents {
     pub bus_arn: String,

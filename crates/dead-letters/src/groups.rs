@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::DeadLetterRecord;
 
-/// The maximum number of groups that are counted separately. Dead letters of further groups are counted as [`OTHER`].
+/// The maximum number of groups that are counted separately. Dead letters in further groups are counted as [`OTHER`].
 pub const GROUPS_MAX: usize = 10_000;
 /// The shared fingerprint of all dead letters that do not fit into the full table.
 pub const OTHER: &str = "other";

@@ -7,7 +7,7 @@ use crate::{DeadLetterRecord, UNANNOTATED};
 
 /// The maximum length of a headline, in bytes; its text can come from other programs.
 const HEADLINE_BYTES_MAX: usize = 300;
-/// Separates an error's text from the location where it was thrown.
+/// Separates an error message from the location where the error was thrown.
 const AT: &str = " (at ";
 
 /// Formats the error as one line: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.

@@ -53,8 +53,8 @@ struct KnownCause {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// Marks a cause as fixed. A later message in the DLQ shows that the cause recurred, unless the message failed in a
-/// version before the fix.
+/// A mark that a cause was fixed. A later message in the DLQ shows that the cause recurred, unless the message failed
+/// in a version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The timestamp of the fix: messages sent to the DLQ until then do not count.

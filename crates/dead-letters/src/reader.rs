@@ -32,7 +32,7 @@ const WAIT: Duration = Duration::from_secs(1);
 /// The SQS error code for a queue with 120,000 messages in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
 
-/// Reads a queue. Received messages that are not deleted stay hidden until [`DeadLetterReader::finish`]: for two
+/// A reader for a queue. Received messages that are not deleted stay hidden until [`DeadLetterReader::finish`]: for two
 /// minutes at a time, extended while [`DeadLetterReader::next_messages`] or [`DeadLetterReader::hold_during`] runs. If
 /// SQS responds too slowly to extend all of them in time, they are hidden for up to half an hour at a time.
 pub struct DeadLetterReader<'a, Q, C> {
@@ -436,7 +436,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 }
 
 /// Counts the message groups with ten or more messages ("FIFO queue delivery logic", Amazon SQS Developer Guide: one
-/// receive returns up to ten messages of a group, and the next returns none of it until they are deleted or visible
+/// receive returns up to ten messages from a group, and the next returns none from it until they are deleted or visible
 /// again).
 fn count_full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
     let mut messages: BTreeMap<&str, u8> = BTreeMap::new();

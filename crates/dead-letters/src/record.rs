@@ -45,7 +45,7 @@ pub struct DeadLetterRecord {
     /// `ErrorType`, or the code in the trace header if the attribute did not fit, or the AWS service that wrote the
     /// message, or [`UNANNOTATED`].
     pub error_type: String,
-    /// `ErrorDetails`, or the error text of the service; empty if there is none.
+    /// `ErrorDetails`, or the error message from the service; empty if there is none.
     pub error_details: String,
     /// True if redeliver wrote the `ErrorType`.
     pub is_annotated: bool,
@@ -136,7 +136,7 @@ impl DeadLetterRecord {
     }
 
     /// Returns the failed version of the user's function, such as `orders:41`, if known. Otherwise returns the function
-    /// that gave the message up: one of redeliver's by its role in the loop, any other by its name.
+    /// that gave up on the message: one of redeliver's by its role in the loop, any other by its name.
     #[must_use]
     pub fn failed_function(&self) -> Option<String> {
         let function_in_cause = |ours: &DeadLetter| ours.cause.function.clone();

@@ -20,7 +20,7 @@ pub enum BucketRequest {
     List(String),
 }
 
-/// Returns the fault for each request.
+/// A function that returns the fault for each request, if any.
 type BucketFaults = Box<dyn FnMut(&BucketRequest) -> Option<Injection> + Send>;
 
 /// An S3 bucket in memory, by default without objects or faults. Clones share one bucket.
@@ -56,7 +56,7 @@ impl MemoryBucket {
         lock(&self.state).requests.clone()
     }
 
-    /// Carries out a request unless its fault prevents it. A fault can also lose the response afterwards.
+    /// Carries out a request unless its fault prevents it. A fault can also replace the response afterwards.
     fn run_request<T>(
         &self,
         request: BucketRequest,

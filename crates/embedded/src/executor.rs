@@ -26,8 +26,8 @@ pub struct Stuck {
 impl VirtualClock {
     /// Runs `future` on this clock: whenever the future waits and has not been woken, time jumps to the next timer.
     ///
-    /// Works under any runtime. While a [`hold`](Self::hold_time) exists, the future waits for a real wake-up like any
-    /// other.
+    /// Works under any runtime. While a [`hold`](Self::hold_time) exists, the future waits for a real wake-up, like any
+    /// other future.
     ///
     /// # Errors
     /// [`Stuck`] if the future waits, no timer is set and no hold exists.

@@ -257,7 +257,8 @@ impl QueueState {
         self.messages.depth()
     }
 
-    /// Returns the time at which the next message becomes or became visible.
+    /// Returns the time at which the next message becomes or became visible. At the in-flight limit, only hidden
+    /// messages count.
     pub(crate) fn next_visible(&self) -> Option<Timestamp> {
         if self.is_full() { self.messages.next_shown() } else { self.messages.next_visible() }
     }

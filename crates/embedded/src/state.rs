@@ -183,7 +183,7 @@ impl ServiceState {
         Ok(())
     }
 
-    /// Changes a message's visibility timeout, after which a long poll may receive the message sooner.
+    /// Changes a message's visibility timeout. A long poll may then receive the message sooner.
     pub(crate) fn change_visibility(
         &mut self,
         now: Timestamp,

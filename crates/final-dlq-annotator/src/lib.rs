@@ -26,7 +26,7 @@ use redeliver_core::trace::{SpanContext, TraceContext, Tracer};
 
 pub use on_aws::{NAME, run};
 
-/// `ErrorDetails` of a message that SQS moved, whose reason is therefore unknown.
+/// `ErrorDetails` for a message that SQS moved to the annotation queue: no trusted verdict states its reason.
 const MOVED_BY_SQS: &str =
     "SQS moved the message to the annotation queue: the function that received it could not handle it";
 const WITHOUT_A_VERDICT: &str = "The message reached the annotation queue without a verdict";
@@ -88,7 +88,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         }
     }
 
-    /// Sends notices of deaths whose records have reached the final DLQ.
+    /// Sends notices about deaths whose records have reached the final DLQ.
     async fn notify_deaths(
         &self,
         deaths: Vec<UnconfirmedDeath>,
@@ -256,7 +256,7 @@ fn explain_death(
     Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
 }
 
-/// The reason for giving up a message, as far as its verdict states it.
+/// The reason for giving up on a message, as far as it is known.
 struct GiveUpReason {
     code: ReasonCode,
     details: String,

@@ -52,7 +52,7 @@ fn final_record(record: ReceivedMessage) -> Content {
     setup.final_dlq.only_sent()
 }
 
-/// Returns the document that the failed-message-processor writes when it gives up a message.
+/// Returns the document that the failed-message-processor writes when it gives up on a message.
 fn failure(verdict: &str, more: Value) -> Value {
     let failure = json!({
         "type": "HttpStatus.503",

@@ -42,7 +42,7 @@ pub struct RunReport {
     pub all_sent: bool,
     /// The error of the last failed call, unless the target is the built-in one.
     pub last_failure: Option<String>,
-    /// Kinds of responses of the user's own function that look like failure reports but count as successes.
+    /// Kinds of responses from the user's own function that look like failure reports but count as successes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub taken_as_success: Vec<&'static str>,
     /// Seconds from the first send until the last message finished, or until the interrupt.

@@ -17,7 +17,7 @@ use redeliver_operator::{CommandFailure, Interrupted};
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
-/// The target of a run: a built-in one that fails at random, an HTTP endpoint, or the function of `--exec`.
+/// The target of a run: a built-in one that fails at random, an HTTP endpoint, or the function that `--exec` starts.
 #[derive(Debug)]
 pub enum LocalTarget {
     BuiltIn(BuiltInTarget),

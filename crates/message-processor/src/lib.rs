@@ -146,7 +146,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
 }
 
 impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
-    /// Accepts a message, or gives it up if the target must not be called for it.
+    /// Accepts a message, or gives up on it if the target must not be called for it.
     fn accept_record(
         &self,
         record: ReceivedMessage,

@@ -1,4 +1,4 @@
-//! The outcomes of the calls of a batch.
+//! The outcomes of a batch's calls.
 
 use std::time::Duration;
 

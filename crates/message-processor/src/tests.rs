@@ -45,7 +45,7 @@ struct Setup {
     source: SpyQueue,
     blocked: SpyQueue,
     strategy: Strategy,
-    /// The largest batch from an ordered queue.
+    /// The maximum size of a batch from an ordered queue.
     batch_size: u16,
     policy: Policy,
     /// The breaker of one environment, kept across batches.

@@ -165,7 +165,7 @@ impl ArchiveUri {
         self.open(connection, owner.resolve_account(connection).await).await
     }
 
-    /// Rejects an address at which there is no archive, for example because its prefix is misspelt.
+    /// Rejects an address at which there is no archive, for example because its prefix is misspelled.
     pub async fn check_exists(
         &self,
         connection: &AwsConnection,

@@ -175,7 +175,7 @@ fn no_retry_warning(policy: &Policy) -> Option<String> {
     })
 }
 
-/// Checks the messages of a file, each line as `send` would. Repeated ids cause warnings on standard error, not
+/// Checks the messages in a file, each line as `send` would. Repeated ids cause warnings on standard error, not
 /// findings. Only the first dead letter is a separate finding.
 ///
 /// # Errors
@@ -278,7 +278,7 @@ mod tests {
         assert_eq!(super::no_retry_warning(&Policy::from_json(without_retries).unwrap()), None);
     }
 
-    /// Users must be warned that an outage kills messages of a low-traffic queue that would survive in a busy queue.
+    /// Users must be warned that an outage kills messages in a low-traffic queue that would survive in a busy queue.
     #[test]
     fn the_evidence_interval_is_a_tenth_of_the_attempts_time() {
         let evidence = |policy| {

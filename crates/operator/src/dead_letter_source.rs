@@ -166,8 +166,8 @@ pub fn open_file(path: &Path) -> Result<FileQueue, CommandFailure> {
     Ok(queue)
 }
 
-/// Reads the messages of several backups, without duplicates: a killed run leaves messages in the queue that the next
-/// run backs up again. Only the user's own files are read. `arn` is the queue that the messages were deleted from.
+/// Reads the messages in several backups, without duplicates: a killed run leaves messages in the queue, and the next
+/// run backs them up again. Only the user's own files are read. `arn` is the queue that the messages were deleted from.
 ///
 /// # Errors
 /// If a file cannot be read or might have been written by another user, or if another command has started to send it.

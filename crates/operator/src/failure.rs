@@ -17,7 +17,7 @@ impl UsageError {
     }
 }
 
-/// The error of a command that a signal ended before it had anything to report. The exit code is 130.
+/// The error of a command that was ended by a signal before it had anything to report. The exit code is 130.
 #[derive(Debug, Error)]
 #[error("interrupted before {0}")]
 pub struct Interrupted(pub &'static str);

@@ -19,7 +19,7 @@ pub use report::{Dlq, DlqState, FindingCode, Fleet, QueueFinding, RegionSummary}
 
 use crate::queues::AwsConnection;
 
-/// Reads the region and profile of each connection, four at a time, and checks the dead-letter queues found there.
+/// Surveys the region and profile of each connection, four at a time, and checks the dead-letter queues found there.
 /// Requests that AWS rejects are listed as problems in the report, not returned as errors.
 pub async fn survey_fleet(connections: &[AwsConnection], progress: &ProgressBar) -> Fleet {
     gather::survey_connections(connections, SystemClock.now().trunc_subsecs(0), progress).await

@@ -22,7 +22,7 @@ struct SwitchableQueues {
     without_mapping: Vec<WithoutMapping>,
 }
 
-/// A queue without an event source mapping, so there is nothing to switch.
+/// A queue without an event source mapping: there is nothing to switch.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct WithoutMapping {
     pub queue: String,
@@ -56,7 +56,8 @@ pub struct SwitchReport {
 }
 
 /// Enables or disables the event source mappings of the source queue or, with `all`, of every queue except the final
-/// DLQ. Unless `applied`, only reports what would change. All mappings are switched concurrently, each within 180 s.
+/// DLQ. Unless `applied` is true, only reports what would change. All mappings are switched concurrently, each within
+/// 180 s.
 ///
 /// # Errors
 /// If a queue or its mappings cannot be read; in that case, nothing is changed. A mapping that cannot be switched is

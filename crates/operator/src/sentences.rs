@@ -155,8 +155,8 @@ pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
     ))
 }
 
-/// Describes the watch of the pilot: its size, its duration, the messages that failed again, and the messages waiting
-/// for a retry.
+/// Describes the result of watching the pilot: its size, the time, the messages that failed again, and the messages
+/// waiting for a retry.
 pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &PilotResult) -> String {
     let (span, sent, came_back) = (format_span(*seconds), group_digits(*sent), group_digits(*came_back));
     let waiting = match waiting {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redeliver_core::strategy::Strategy;
 use serde::{Serialize, Serializer};
 
-/// The batch settings of an event source mapping. By default, ten messages without a window, as for the inner
+/// The batch settings of an event source mapping. The default is ten messages without a window, as for the inner
 /// functions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batching {

@@ -11,7 +11,7 @@ use crate::tracker::hash_text;
 use redeliver_core::lock;
 
 /// A target that fails at random. A response depends on the seed, the message, its generation, its attempt, and the
-/// number of failures of that attempt: a probe of the circuit breaker spends no attempt, so it needs a separate draw.
+/// number of failures for that attempt: a probe by the circuit breaker spends no attempt, so it needs a separate draw.
 #[derive(Debug)]
 pub struct BuiltInTarget {
     failures: FailureChances,

@@ -38,8 +38,8 @@ pub struct LoopFunctions<M, F, A> {
     pub final_dlq_annotator: A,
 }
 
-/// Runs the functions on the queues of a topology until every message is settled: processed by the target, or read from
-/// the final DLQ.
+/// An engine that runs the functions on the queues of a topology until every message is settled: processed by the
+/// target, or read from the final DLQ.
 pub struct Engine<'a, Q, C> {
     pub topology: &'a Topology<Q>,
     pub clock: &'a C,

@@ -6,8 +6,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use redeliver_core::message::Timestamp;
 use serde::Deserialize;
 
-/// Counts how often each message was sent and settled. A message is identified by its `metadata.message_id`, or by its
-/// body if it has none; a re-send changes neither.
+/// A tracker that counts how often each message was sent and settled. A message is identified by its
+/// `metadata.message_id`, or by its body if it has none; a re-send changes neither.
 #[derive(Debug, Default)]
 pub struct Tracker {
     messages: HashMap<u64, MessageCount>,

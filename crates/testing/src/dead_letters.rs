@@ -1,4 +1,4 @@
-//! Messages of a DLQ: final records as the annotator writes them, and foreign messages.
+//! Messages in a DLQ: final records as the annotator writes them, and foreign messages.
 
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{
@@ -32,12 +32,12 @@ pub fn received_message(body: &str, attributes: Attributes, number: u32) -> Rece
     }
 }
 
-/// Returns a message of a foreign DLQ.
+/// Returns a message from a foreign DLQ.
 pub fn foreign_letter(body: &str, number: u32) -> ReceivedMessage {
     received_message(body, Attributes::new(), number)
 }
 
-/// Returns a notice of a blocked group, as the message-processor sends it.
+/// Returns a notice about a blocked group, as the message-processor sends it.
 pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     let failure = r#"{"receipt_handle":"AQEB","waiting_since":"1970-01-01T00:00:07Z","type":"HttpStatus.503",
         "details":"HTTP 503","attempts":3,"verdict":"RETRY_ATTEMPT_EXCEEDED","stage":"message-processor"}"#;
@@ -85,7 +85,7 @@ pub fn annotated_record(body: &str, code: &str, details: &str, number: u32) -> R
     received_message(body, attributes, number)
 }
 
-/// Returns a final record of a message that was retried twice.
+/// Returns a final record for a message that was retried twice.
 pub fn retried_record(code: &str, details: &str, number: u32) -> ReceivedMessage {
     annotated_record(&retried_body(number, 2, &[0, 1]), code, details, number)
 }

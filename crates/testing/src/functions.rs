@@ -283,7 +283,7 @@ impl SpyQueue {
         Self { pauses: (before, after), ..self }
     }
 
-    /// Returns the contents of all entries of all requests, regardless of their outcomes.
+    /// Returns the contents of all entries in all requests, regardless of their outcomes.
     pub fn sent_contents(&self) -> Vec<Content> {
         self.sent.lock().unwrap().clone()
     }

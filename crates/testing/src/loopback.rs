@@ -1,5 +1,5 @@
 //! A scripted HTTP server on this machine, for tests. It records each request, and sends the responses in order or
-//! computes them from the requests. After the last response, it closes the connections of further requests.
+//! computes them from the requests. After the last response, it closes the connection of each further request.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};

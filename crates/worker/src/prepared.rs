@@ -40,7 +40,7 @@ pub(crate) struct Prepared {
     pub(crate) health: Health,
     pub(crate) metrics: Arc<WorkerMetrics>,
     pub(crate) traced: Vec<TracedFunction>,
-    /// The function of `--exec`, which outlives the pollers.
+    /// The function that `--exec` starts, which outlives the pollers.
     pub(crate) own_function: Option<Arc<OwnFunction>>,
 }
 

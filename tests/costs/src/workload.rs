@@ -173,7 +173,7 @@ impl Workload {
     }
 }
 
-/// Skims the body as the baseline of the ratios: `serde_json` finds the body's end without interpreting it.
+/// Skims the body as the baseline for the ratios: `serde_json` finds the body's end without interpreting it.
 pub fn skim_body(body: &str) -> &RawValue {
     serde_json::from_str(black_box(body)).expect("the bodies are JSON")
 }

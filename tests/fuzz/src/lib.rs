@@ -11,7 +11,7 @@
 //! | `envelope` | the body's parser and splicer | exactly the valid bodies are accepted; splices change only our members |
 //! | `edit` | the splicer of `redeliver redrive --edit` | the result equals the edit; unedited values keep their bytes |
 //! | `event` | the SQS event decoder | no record is lost or changed, and each is parsed independently |
-//! | `policy` | the retry policy | it has the written meaning, and its delays are in range for every attempt |
+//! | `policy` | the retry policy | it is interpreted as written, and its delays are in range for every attempt |
 //! | `documents` | `Failure` and `DeadLetter` on arrival | folded attributes are restored, and others stay unchanged |
 //! | `decision` | policy, failure and message together | retries make progress and end, and each re-send is valid |
 //! | `annotation` | a final record's attributes | SQS accepts them, and no producer attribute is lost |

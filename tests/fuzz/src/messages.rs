@@ -16,7 +16,7 @@ use crate::json;
 /// The id of every message.
 pub(crate) const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
-/// Returns the current time of all targets: 2026-07-25T17:20:00Z.
+/// Returns the current time for all targets: 2026-07-25T17:20:00Z.
 pub(crate) fn fixed_now() -> Timestamp {
     Timestamp::from_timestamp(1_785_000_000, 0).expect("a moment of this century")
 }

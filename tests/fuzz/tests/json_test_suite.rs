@@ -1,4 +1,4 @@
-//! Runs the message's parser on a public test suite for JSON parsers (see `json-test-suite/README.md`): `y_` must be
+//! Runs the message parser on a public test suite for JSON parsers (see `json-test-suite/README.md`): `y_` must be
 //! accepted, `n_` must be refused, and the results for the implementation-defined `i_` are recorded here.
 #![expect(clippy::unwrap_used, reason = "clippy treats only #[test] functions as tests, not their helpers")]
 
@@ -69,8 +69,8 @@ fn json_suite_refuses_invalid_documents_alone_and_nested() {
     }
 }
 
-/// The refused cases: a byte order mark, remains of UTF-16, and arrays nested 500 deep. All others are accepted and
-/// kept unchanged.
+/// The refused cases: a byte order mark, leftovers of UTF-16 text, and arrays nested 500 deep. All others are accepted
+/// and kept unchanged.
 const REFUSED: [&str; 5] = [
     "i_string_UTF-16LE_with_BOM.json",
     "i_string_utf16BE_no_BOM.json",

@@ -87,7 +87,7 @@ pub struct SqsFaults {
     pub send_failed: f64,
     /// Sends: the request was lost.
     pub send_lost: f64,
-    /// Sends: carried out, but the answer was lost.
+    /// Sends: carried out, but the response was lost.
     pub send_answer_lost: f64,
     /// Single entries of a send: refused.
     pub entry_refused: f64,
@@ -95,7 +95,7 @@ pub struct SqsFaults {
     pub entry_failed: f64,
     /// Single entries of a send: carried out, and reported as failed.
     pub entry_answer_lost: f64,
-    /// Receives: carried out, but the answer was lost.
+    /// Receives: carried out, but the response was lost.
     pub receive_answer_lost: f64,
     /// Receives: throttled.
     pub receive_throttled: f64,
@@ -103,7 +103,7 @@ pub struct SqsFaults {
     pub receive_failed: f64,
     /// Deletes: the request was lost, or an entry failed.
     pub delete_failed: f64,
-    /// Deletes: carried out, but the answer was lost.
+    /// Deletes: carried out, but the response was lost.
     pub delete_answer_lost: f64,
     /// Other requests, for visibility and depth: failed or lost.
     pub other_failed: f64,
@@ -496,7 +496,7 @@ impl SimulationKnobs {
                 breaker.hold_seconds_max = 172_800;
             }
         }
-        // Drawn last and in every run, so that runs without an own function stay as they were before this option.
+        // Drawn last and in every run, so that runs without a user's own function stay as they were before this option.
         let own_function = [HandlerEvent::Record, HandlerEvent::Batch][rng.random_range(0..2)];
         let own_function = rng.random_bool(1.0 / 3.0).then_some(own_function);
         let (unclear, throws) = (random_chance(rng, 0.2), random_chance(rng, 0.3));
@@ -620,7 +620,7 @@ impl SimulationKnobs {
         }
     }
 
-    /// Returns the `maxReceiveCount` of the annotation queue: ten more than the receive count with which SQS can move a
+    /// Returns the `maxReceiveCount` of the annotation queue: ten more than the receive count at which SQS can move a
     /// message there.
     #[must_use]
     pub fn annotation_receives(&self) -> u16 {
@@ -643,7 +643,7 @@ impl SimulationKnobs {
             && faults.into_iter().chain([dies, duplicate, response_lost]).all(|chance| chance <= 0.0)
     }
 
-    /// Builds the plan of SQS's faults.
+    /// Builds the fault plan for SQS.
     #[must_use]
     pub fn fault_plan(&self) -> FaultPlan {
         let SqsFaults { send_throttled, send_failed, send_lost, send_answer_lost, .. } = self.sqs;

@@ -1,4 +1,4 @@
-//! The independent ledger. It records the sent messages, checks every queue change and every call of the target, and
+//! The independent ledger. It records the sent messages, checks every queue change and every call to the target, and
 //! reports a broken rule immediately. It shares only the types and sizes of messages with the code that it audits. The
 //! tracker of `redeliver local` runs alongside it for comparison.
 
@@ -82,7 +82,7 @@ pub enum Actor {
 }
 
 impl Actor {
-    /// Returns true if the actor waits for answers only until a deadline. The other actors wait forever.
+    /// Returns true if the actor waits for responses only until a deadline. The other actors wait forever.
     #[must_use]
     pub fn has_deadlines(self) -> bool {
         !matches!(self, Self::Producer | Self::Console | Self::Lambda)

@@ -37,7 +37,7 @@ pub struct PolicyModel {
     pub non_retryable: Vec<&'static str>,
     /// The setting of the circuit breaker.
     pub breaker: BreakerKnob,
-    /// Limit on SQS's moves of a message.
+    /// Limit on the number of times that SQS moves a message.
     pub max_redrives: Option<u32>,
 }
 

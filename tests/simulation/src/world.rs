@@ -145,7 +145,7 @@ impl SimulationWorld {
         self.environments.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Makes a call of the target take a few milliseconds. No two calls end in the same nanosecond, so the ledger knows
+    /// Makes a call to the target take a few milliseconds. No two calls end in the same nanosecond, so the ledger knows
     /// which result reached the circuit breaker first.
     pub async fn take_a_moment(&self) {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) % 999_999 + 1;
@@ -286,7 +286,7 @@ impl Clock for SkewedClock {
     }
 }
 
-/// Passes the functions' events to the ledger.
+/// An observer that passes the functions' events to the ledger.
 #[derive(Clone, Copy)]
 pub struct LedgerObserver<'a>(pub &'a SimulationWorld);
 

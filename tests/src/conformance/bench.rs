@@ -1,4 +1,4 @@
-//! The tools of the rules: queues that are deleted at the end, and requests that must succeed.
+//! The tools for the rules: queues that are deleted at the end, and requests that must succeed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -260,7 +260,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
     }
 }
 
-/// SQS's defaults with this visibility timeout, and a tag that explains the queue's origin.
+/// Returns SQS's defaults with this visibility timeout, and a tag that explains the queue's origin.
 pub(super) fn queue_settings(visibility_seconds: u64) -> QueueSettings {
     QueueSettings {
         visibility: to_visibility(visibility_seconds),

@@ -15,7 +15,7 @@ use super::bench::{
     BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, queue_settings, to_visibility,
 };
 
-/// Creates a message of this group. Its body is also its deduplication id.
+/// Creates a message in this group. Its body is also its deduplication id.
 fn fifo_content(body: impl Into<String>, group: &str) -> Content {
     let body = body.into();
     Content {

@@ -1,4 +1,4 @@
-//! Rules of buckets: writes, reads and listings.
+//! Rules for buckets: writes, reads and listings.
 
 use futures_util::{StreamExt as _, stream};
 use redeliver_core::ports::{Listing, ListingPage, ReadableStore};
@@ -11,7 +11,7 @@ const CONCURRENT_WRITES: usize = 16;
 
 macro_rules! rules {
     ($($rule:ident),+ $(,)?) => {
-        /// The names of all rules of buckets.
+        /// The names of all rules for buckets.
         pub const OBJECT_RULES: &[&str] = &[$(stringify!($rule)),+];
 
         /// Runs all rules on an empty bucket, each in a separate folder. `departs` returns true for a rule that is

@@ -11,7 +11,7 @@ const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0000000
 {"metadata":{"message_id":"order-5"},"data":{"order":"A-1005"}}
 "#;
 
-/// Returns a file with the dead letters of `local` for five messages. All five fail, two of them as invalid.
+/// Returns a file with the dead letters that `local` writes for five messages. All five fail, two of them as invalid.
 fn dead_letters() -> ScratchFile {
     let (input, dead) =
         (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), ScratchFile::absent("dead.jsonl"));

@@ -34,7 +34,8 @@ fn simulated_numbers_of_a_fixed_delay_are_exact() {
     let schedule: Vec<_> =
         planned["schedule"].as_array().unwrap().iter().map(|at| &at["median_seconds"]).collect();
     assert_eq!(schedule, [60, 120, 180]);
-    // One message per second on average. The last attempt is 180 s later, so messages of the last 180 seconds survive.
+    // One message per second on average. The last attempt is 180 s later, so messages from the last 180 seconds
+    // survive.
     let measured = &planned["measured"];
     assert_eq!(
         (&measured["processed"], &measured["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"]),
@@ -165,7 +166,7 @@ fn a_group_outage_affects_only_its_groups() {
     assert!(all["policies"][0]["measured"]["delay_seconds"].is_null());
 }
 
-/// Returns the summary of a thousand messages in the first ten seconds of a ten-minute outage.
+/// Returns the summary for a thousand messages in the first ten seconds of a ten-minute outage.
 fn outage_summary(more: &[&str]) -> Value {
     let arguments = ["simulate", "--messages", "1000", "--over", "10s", "--format", "json"];
     json_report(&run_redeliver(&[&arguments, more].concat()))["policies"][0].clone()
@@ -318,7 +319,7 @@ fn a_flow_too_small_for_the_circuit_breaker_is_reported() {
     }
     assert!(picture.text().contains(">held: none was in this run<"));
     assert!(picture.text().contains("calls per second, the busiest of each 143 s"));
-    // There was no outage to return from.
+    // The target had no outage to return from.
     let by_chance = small("100", &["--failure-rate", "0.1"]);
     assert_eq!(by_chance.matches(" time to drain after the last message ").count(), 2, "{by_chance}");
     assert!(!by_chance.contains("return"), "{by_chance}");
@@ -375,7 +376,7 @@ fn single_messages_and_hanging_calls_have_fitting_grammar() {
     assert!(up.stdout.starts_with(b"This policy processes the one message. "));
 }
 
-/// If the line of a 30-day outage were drawn at the 24-hour mark, it would show chances that the policy does not have.
+/// If the line for a 30-day outage were drawn at the 24-hour mark, it would show chances that the policy does not have.
 #[test]
 fn the_picture_draws_the_scenarios_outage_at_its_length() {
     let policy = ScratchFile::new("simulate-long.json", FIXED);

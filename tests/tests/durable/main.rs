@@ -131,7 +131,7 @@ fn settings_grid(calls: &[u32], initials: &[u32], maxima: &[u32], rates: &[f64])
     grid
 }
 
-/// Returns the delays of both sides.
+/// Returns the delays from both sides.
 async fn delays_from_both_sides(
     all: Vec<RetrySettings>,
 ) -> impl Iterator<Item = (RetrySettings, Vec<u32>, Vec<u32>)> {

@@ -1,6 +1,6 @@
 //! The complete loop on ministack: three functions, four queues.
 
-/// The tests of one language. Each calls the function of the same name in the parent module, with the language.
+/// The tests for one language. Each calls the function of the same name in the parent module, with the language.
 macro_rules! in_language {
     ($name:ident, $language:expr, $($test:ident),* $(,)?) => {
         mod $name {
@@ -51,7 +51,7 @@ use redeliver_tests::topology::TestTopology;
 use rustix::process::{Pid, test_kill_process};
 use serde_json::{Value, json};
 
-/// Creates the queues of a test.
+/// Creates the queues for a test.
 async fn new_topology() -> TestTopology {
     TestTopology::create(&Ministack::shared().endpoint_url(), "e2e").await
 }
@@ -86,7 +86,7 @@ fn new_journal() -> PathBuf {
     path
 }
 
-/// Returns the calls of a message in a journal: attempt, snoozes, action and last failure.
+/// Returns the calls for a message in a journal: attempt, snoozes, action and last failure.
 fn journal_calls(journal: &Path, n: u32) -> Vec<String> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
@@ -102,7 +102,7 @@ fn is_alive(process: i32) -> bool {
     Pid::from_raw(process).is_some_and(|pid| test_kill_process(pid).is_ok())
 }
 
-/// A message of the final DLQ.
+/// A message in the final DLQ.
 struct AnnotatedRecord {
     text: String,
     body: Value,
@@ -112,7 +112,7 @@ struct AnnotatedRecord {
     message: Message,
 }
 
-/// Returns the messages of the final DLQ, sorted by body.
+/// Returns the messages in the final DLQ, sorted by body.
 async fn final_records(topology: &TestTopology) -> Vec<AnnotatedRecord> {
     let mut records: Vec<_> = topology.final_records().await.into_iter().map(AnnotatedRecord::new).collect();
     records.sort_by(|a, b| a.text.cmp(&b.text));

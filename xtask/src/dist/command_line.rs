@@ -141,7 +141,7 @@ pub(super) fn collect_papers() -> Result<Vec<(String, String)>, TaskFailure> {
     ])
 }
 
-/// Returns the bill of materials among the papers.
+/// Returns the bill of materials in `papers`.
 pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
     let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.as_str());
     bill.ok_or_else(|| TaskFailure(format!("there is no {BILL} among the papers of the command line")))

@@ -30,7 +30,7 @@ const BILL: &str = "redeliver-cdk.cdx.json";
 /// machine, writes the reference page, and packs the construct.
 ///
 /// # Errors
-/// A build fails, or see [`pack_construct`].
+/// A build fails. See also [`pack_construct`].
 pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
     let staged = Staged::new()?;
     pack_each_bundle(|architecture| staged.add_functions(architecture))?;

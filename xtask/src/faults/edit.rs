@@ -10,7 +10,7 @@ use crate::faults::functions::{Crate, SourceFunction};
 use crate::faults::tokens::{NotOnce, find_once};
 use crate::tools::TaskFailure;
 
-/// The placeholder in bugs.toml for the check whether the bug is active.
+/// The placeholder in bugs.toml for the expression that is true if the bug is active.
 const IS_ACTIVE: &str = "$bug";
 /// The placeholder in bugs.toml for the replaced code.
 const REPLACED: &str = "$it";
@@ -27,7 +27,7 @@ pub(super) struct Planted {
 /// Plants all bugs in the crates below this folder of sources, and returns the files that change.
 ///
 /// # Errors
-/// The code of bugs has changed: one line per bug.
+/// A function or code that a bug changes was not found exactly once: the error has one line per bug.
 pub(super) fn plant_bugs(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, TaskFailure> {
     let (mut planted, mut failures) = (Vec::new(), Vec::new());
     for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {

@@ -30,7 +30,8 @@ const NOT_FOR_DIFF: [&str; 18] = [
     "-q",
 ];
 
-/// Returns the arguments of `cdk diff` that correspond to a `cdk deploy`, or `None` if the arguments do not deploy.
+/// Returns the arguments for the `cdk diff` that corresponds to a `cdk deploy`, or `None` if the arguments do not
+/// request a deployment.
 pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
     let asks_for_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
     let deploy = arguments.iter().position(|argument| argument == "deploy").filter(|_| !asks_for_help)?;

@@ -1,4 +1,4 @@
-//! The annotator's final records of the async-retry-handler's verdicts. Their bodies are Lambda's destination records
+//! The annotator's final records for the async-retry-handler's verdicts. Their bodies are Lambda's destination records
 //! instead of messages.
 
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Gives up a destination record, and returns the attributes of its final record.
+/// Gives up on a destination record, and returns the attributes of its final record.
 fn final_record(body: &str) -> Attributes {
     let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
     assert!(setup.process(vec![received(1, body)]).is_empty());

@@ -85,8 +85,8 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
         Self { client, endpoint, clock, drains, observer: None, error_excerpt: None }
     }
 
-    /// Sets the observer, which receives an event for each response whose `Retry-After`, or a similar header, cannot be
-    /// parsed.
+    /// Sets the observer, which receives an event for each response in which `Retry-After` or a similar header cannot
+    /// be parsed.
     #[must_use]
     pub fn with_observer(self, observer: Arc<dyn Observer>) -> Self {
         Self { observer: Some(observer), ..self }

@@ -90,7 +90,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
         _config: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let answer = context.response_mut();
-        // The response of a failed function has `X-Amz-Function-Error` and the error in the body. The response to a
+        // The response from a failed function has `X-Amz-Function-Error` and the error in the body. The response to a
         // rejected request has the error code in `x-amzn-ErrorType` and only a message in the body ("Invoke", AWS
         // Lambda API Reference).
         let has_decided = if answer.status().is_success() {

@@ -65,7 +65,7 @@ fn parse_decimal(value: &str) -> Option<(u64, Duration)> {
 mod tests {
     use super::*;
 
-    /// 90 seconds before the date of RFC 9110's examples.
+    /// 90 seconds before the date in RFC 9110's examples.
     const NOW: i64 = 784_111_777 - 90;
 
     fn now() -> Timestamp {

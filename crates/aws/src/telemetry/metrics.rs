@@ -59,9 +59,9 @@ impl Metric {
 pub enum Measure {
     /// Occurrences, which are summed.
     Count,
-    /// The number of times that a message has been received, as single values.
+    /// The number of times that a message has been received, recorded individually.
     Receives,
-    /// Durations, as single values.
+    /// Durations, recorded individually.
     Seconds,
 }
 
@@ -84,7 +84,7 @@ const FAILURE_KIND: Dimension = Dimension {
     ],
 };
 
-/// Single attempts up to 10, then ranges.
+/// Individual attempts up to 10, then ranges.
 const RETRY_ATTEMPT: Dimension = Dimension {
     name: "RetryAttempt",
     values: &["0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11-100", "101-1000"],

@@ -1,4 +1,4 @@
-//! `--exec` of `local` and `work`: the command of the user's own function.
+//! The `--exec` option of `local` and `work`: the command that starts the user's own function.
 
 use redeliver_aws::targets::RuntimeCommand;
 

@@ -1,4 +1,4 @@
-//! `redeliver permissions`: the least-privilege IAM policy of a command.
+//! `redeliver permissions`: the least-privilege IAM policy for a command.
 
 use clap::Args;
 use redeliver_operator::permissions::{PolicyCommand, PolicyNames, build_policy};

@@ -37,7 +37,7 @@ impl SelectionArgs {
         Ok(Pick::new(self.group.clone(), self.ids.clone(), filter))
     }
 
-    /// True if all dead letters are selected, apart from `--max`.
+    /// True if all dead letters are selected, regardless of `--max`.
     pub fn selects_all(&self) -> bool {
         self.group.is_none() && self.ids.is_empty() && self.filter.is_none()
     }

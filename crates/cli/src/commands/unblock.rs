@@ -1,4 +1,4 @@
-//! `redeliver unblock`: lists the blocked groups of an ordered queue and resolves them.
+//! `redeliver unblock`: lists the blocked groups of an ordered queue and unblocks them.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,5 @@
-//! A local stub of the AWS services for credentials: the single sign-on portal, STS, and SQS with one empty queue.
+//! A local stub of the AWS services for credentials (the single sign-on portal and STS), and of SQS with one empty
+//! queue.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};

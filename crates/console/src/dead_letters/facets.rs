@@ -10,7 +10,7 @@ use crate::dead_letters::snapshot::LetterEntry;
 /// The longest span that is counted by hour; longer spans are counted by day.
 const BY_HOUR_MAX: TimeDelta = TimeDelta::hours(48);
 
-/// The number of selected messages of a cause, and when they were sent to the DLQ.
+/// The number of selected messages with a cause, and when the first and last of them were sent to the DLQ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CauseCount {
     pub(crate) count: u64,
@@ -98,7 +98,7 @@ mod tests {
     use crate::dead_letters::snapshot::{Snapshot, SnapshotBuilder};
     use crate::dead_letters::spool::Spool;
 
-    /// Returns dead letters of two errors, sent at these seconds.
+    /// Returns dead letters sent at these times, in seconds. The first has one error, and the rest have another.
     fn snapshot(sent: &[i64]) -> Snapshot {
         let folder = tempfile::tempdir().unwrap();
         let mut builder = SnapshotBuilder::new(Spool::new(folder.path()).unwrap());

@@ -24,9 +24,9 @@ use crate::background::LastSeen;
 use crate::dead_letters::snapshot::{CauseHistory, Snapshot, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
 
-/// Preliminary causes are shown once this many messages are read, and again each time the number has doubled.
+/// Preliminary causes are shown once this many messages have been read, and again each time the number has doubled.
 const FIRST_SHOWN: usize = 10;
-/// Maximum characters of a note, or of the description of a fix.
+/// Maximum length of a note, or of the description of a fix, in characters.
 const NOTE_MAX: usize = 500;
 
 /// The last snapshot, and the current reading.
@@ -103,7 +103,8 @@ impl DlqReading {
         });
     }
 
-    /// Starts the first reading. Later readings require a click, since each of them receives every message.
+    /// Starts the first reading. Later readings require a click or `--refresh-every`, since each of them receives every
+    /// message.
     pub(crate) fn start_first_reading(self: &Arc<Self>, source: &DeadLetterSource, period: PeriodArgs) {
         if self.last_seen.last_result().is_none() && self.last_seen.last_error().is_none() {
             self.start_reading(source, period);

@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::url::percent_encode;
 
-/// Maximum characters of a value in a sentence.
+/// Maximum length of a value in a sentence, in characters.
 const VALUE_MAX: usize = 200;
 
-/// The value of `new` for causes that no earlier reading has seen.
+/// The value of `new` for causes that are new to this console.
 pub(crate) const SINCE_LAST_REFRESH: &str = "last-refresh";
 
 /// Selects dead letters. An empty field does not filter.
@@ -28,9 +28,9 @@ pub(crate) struct Selection {
     pub(crate) q: String,
     /// The value of an attribute or metadata member named `tenant`; without one, the message group.
     pub(crate) tenant: String,
-    /// The function that gave up the message.
+    /// The function that gave up on the message.
     pub(crate) function: String,
-    /// Only causes that are new since the `last-refresh`, or since a time or span.
+    /// Only causes that are new to this console (`last-refresh`), since a time, or within a span.
     pub(crate) new: String,
     /// Only messages since this time, or within this span, such as `2h`.
     pub(crate) since: String,

@@ -19,18 +19,18 @@ use crate::dead_letters::selection::{SINCE_LAST_REFRESH, Selection, parse_moment
 use crate::dead_letters::spool::{BYTES_MAX, Spool, SpoolPosition};
 use crate::dead_letters::text_search::TextSearch;
 
-/// Maximum characters of a headline in the list.
+/// Maximum length of a headline in the list, in characters.
 const HEADLINE_MAX: usize = 200;
-/// Maximum characters of a headline in a sentence.
+/// Maximum length of a headline in a sentence, in characters.
 const HEADLINE_IN_SENTENCE_MAX: usize = 160;
-/// Maximum characters of the name of a tenant or a function. Longer names are truncated, including in filters.
+/// Maximum length of a tenant's or a function's name, in characters. Longer names are truncated, including in filters.
 const NAME_MAX: usize = 128;
 /// Messages received this many times are excluded from SQS's age metric ("Available CloudWatch metrics for Amazon
 /// SQS").
 const RECEIVES_HIDDEN_FROM_AGE: u32 = 3;
-/// Maximum characters of a `message_id`, which producers can set.
+/// Maximum length, in characters, of a `message_id`, which producers can set.
 const ID_MAX: usize = 128;
-/// Maximum messages of one snapshot. An entry takes less than a kibibyte.
+/// Maximum number of messages in one snapshot. An entry takes less than a kibibyte.
 pub(crate) const LETTERS_MAX: usize = 120_000;
 
 /// The dead letters of one reading.
@@ -120,7 +120,7 @@ pub(crate) struct LetterEntry {
     pub(crate) error_type: String,
     pub(crate) fingerprint: String,
     pub(crate) tenant: Option<String>,
-    /// The function that gave up the message, if known.
+    /// The function that gave up on the message, if known.
     pub(crate) function: Option<String>,
     pub(crate) attempts: Option<u32>,
     receive_count: u32,
@@ -228,8 +228,8 @@ impl Snapshot {
         self.letters.iter().find(|letter| letter.sqs_message_id == sqs_message_id)
     }
 
-    /// Returns the causes of messages that failed again: messages that were sent back in these generations, by
-    /// `message_id`, and are in the DLQ.
+    /// Returns the causes of messages that were sent back and are in the DLQ again. `sent` contains the generation in
+    /// which each message was sent back, by `message_id`.
     ///
     /// # Errors
     /// The spool cannot be read.
@@ -279,7 +279,7 @@ impl Snapshot {
         self.taken_at.checked_sub_signed(self.retention?.ends_soon_after())
     }
 
-    /// Describes the number of receives that readings have cost so far.
+    /// Describes how often the messages have been received, and how many of them SQS's age metric no longer counts.
     pub(crate) fn describe_refresh_cost(&self) -> Option<String> {
         let most = self.letters.iter().map(|letter| letter.receive_count).max()?;
         let hidden =
@@ -318,7 +318,7 @@ impl Snapshot {
         self.groups.iter().find(|group| group.fingerprint == fingerprint)
     }
 
-    /// Counts the new causes since the last reading, and the resolved causes that have returned.
+    /// Counts the causes that are new to this console, and the resolved causes that have returned.
     pub(crate) fn new_and_returned(&self) -> [u64; 2] {
         let lives: Vec<_> = self.groups.iter().map(|group| self.cause_life(group)).collect();
         let count = |is: fn(&CauseLife) -> bool| lives.iter().filter(|life| is(life)).count() as u64;

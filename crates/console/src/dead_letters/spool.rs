@@ -11,7 +11,7 @@ use redeliver_core::message::ReceivedMessage;
 use redeliver_dead_letters::ArchivedMessage;
 use redeliver_dead_letters::files::keep_private;
 
-/// Maximum bytes per snapshot. The reading stops there, and the page reports it.
+/// Maximum size of a snapshot, in bytes. The reading stops there, and the page reports it.
 pub(crate) const BYTES_MAX: u64 = 4 * 1024 * 1024 * 1024;
 
 #[derive(Debug)]

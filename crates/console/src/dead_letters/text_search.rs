@@ -1,11 +1,12 @@
 //! Text search as people expect it: matches text and numbers, but not parts of an id.
 
-/// Minimum length in characters of a word with a digit that counts as an id.
+/// Minimum length, in characters, at which a word with a digit counts as an id.
 const ID_MIN: usize = 16;
-/// Minimum length in characters of a part of an id that matches it.
+/// Minimum length, in characters, at which a part of an id matches the id.
 const PART_MIN: usize = 8;
 
-/// A search for text, ignoring case. A number matches as a whole word, an id by 8 of its characters.
+/// A search for text, ignoring case. A number matches only as a whole word, and a part of an id only if it has at least
+/// 8 characters.
 #[derive(Debug)]
 pub(crate) struct TextSearch {
     wanted: String,

@@ -19,7 +19,7 @@ use crate::pages::letter_links::{letter_link, render_staying};
 const EXAMPLES: usize = 3;
 /// Maximum number of messages on which the edit is tried while the user types. The plan tries it on all of them.
 const TRIED: usize = 500;
-/// Maximum bytes of a body to show.
+/// Maximum size of a body to show, in bytes.
 const SHOWN_MAX: usize = 100_000;
 
 /// The edit in a form: a jq expression, or a field with its old and its new value.

@@ -57,7 +57,7 @@ fn render_readers(dlq: &str, queues: &[QueueStatus]) -> Markup {
     }
 }
 
-/// Shows only the buttons that can work: event source mappings can be switched, containers cannot.
+/// Shows only the buttons that have an effect: event source mappings can be switched, containers cannot.
 fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
     let has_mapping = |all: bool| {
         let roles = queues.iter().map(|queue| {

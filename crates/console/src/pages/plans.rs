@@ -42,12 +42,12 @@ pub(crate) struct PlanForm {
 }
 
 impl PlanForm {
-    /// Previews the edit of the form.
+    /// Previews the edit in the form.
     pub(crate) fn edit_verdict(&self, at: &AtDeployment) -> Result<Markup, CommandFailure> {
         bulk_edit::render_bulk_verdict(at, &self.selection, &self.edit, self.new_id.is_some())
     }
 
-    /// Returns the jq expression of the plan, or `None` if its messages are sent back unchanged.
+    /// Returns the plan's jq expression, or `None` if its messages are sent back unchanged.
     fn edit_program(&self) -> Result<Option<String>, CommandFailure> {
         match self.action.as_str() {
             "edit" => self.edit.build_program().map(Some),
@@ -59,7 +59,7 @@ impl PlanForm {
 /// Maximum number of messages listed.
 const LISTED: usize = 100;
 
-/// Creates a plan for those selected messages that can be sent.
+/// Creates a plan for those selected messages that can be sent or deleted.
 pub(crate) fn make_plan(at: &AtDeployment, form: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     let action = match form.action.as_str() {

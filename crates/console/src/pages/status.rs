@@ -1,4 +1,5 @@
-//! The status page: a sentence on problems, the messages waiting in and flowing through each queue, and the last day.
+//! The status page: a sentence about problems, the messages waiting in and flowing through each queue, and the last
+//! day.
 
 mod answer;
 mod last_day;

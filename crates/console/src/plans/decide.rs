@@ -19,7 +19,7 @@ pub(crate) struct PlanDecision {
     pub(crate) going: Vec<String>,
 }
 
-/// Decides what would happen to these messages now. `plan` is a redrive of all messages of their deployment.
+/// Decides what would happen to these messages now. `plan` is a redrive of all messages in their deployment.
 pub(crate) fn decide_plan(
     snapshot: &Snapshot,
     action: &PlanAction,

@@ -12,7 +12,7 @@ use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
 const CONTINUATION: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
 /// Returns the outcome of a redrive: the ending of its last run, and the progress over all runs. `came_back` is the
-/// number of messages that runs have seen in the DLQ again.
+/// number of messages that runs have seen again in the DLQ.
 pub(crate) fn redrive_outcome(
     report: &RedriveReport,
     all: &JournalCounts,

@@ -239,7 +239,7 @@ impl StartedPlan {
     }
 }
 
-/// A file named like a plan that cannot be read as one.
+/// A file that is named like a plan but cannot be read as one.
 #[derive(Debug, Error)]
 #[error("{} cannot be read as a plan: {why}", .path.display())]
 pub(crate) struct DamagedPlan {
@@ -252,7 +252,7 @@ pub(crate) struct DamagedPlan {
 pub(crate) struct PlanFiles {
     /// Newest first.
     pub(crate) started: Vec<StartedPlan>,
-    /// Files named like plans that cannot be read as such.
+    /// Files that are named like plans but cannot be read as such.
     pub(crate) damaged: Vec<DamagedPlan>,
 }
 

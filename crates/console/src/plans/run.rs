@@ -64,7 +64,7 @@ impl PlanRun {
         }
     }
 
-    /// Returns the number of messages that runs have seen in the DLQ again. The next run does not send them, so each is
+    /// Returns the number of messages that runs have seen again in the DLQ. The next run does not send them, so each is
     /// counted once.
     fn returned_count(&self) -> u64 {
         self.started.died_again.iter().map(|died| died.count).sum()

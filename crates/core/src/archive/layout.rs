@@ -113,7 +113,7 @@ impl ArchiveLayout {
         format!("{}deployment={}/", Self::deployments_folder(&self.prefix), self.deployment)
     }
 
-    /// Returns the object key of a death.
+    /// Returns the object key for a death.
     #[must_use]
     pub fn object_key(&self, death: &Death) -> String {
         let Death { at, fingerprint, id } = death;

@@ -1,4 +1,4 @@
-//! The lines of the archive, for writing and reading.
+//! The format of the archive's lines, for both writing and reading.
 
 use std::collections::BTreeMap;
 

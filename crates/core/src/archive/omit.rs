@@ -35,7 +35,8 @@ struct RedactedBody {
 }
 
 impl Omit {
-    /// Parses a comma-separated list of at most 50 JSON Pointers into the body; white space around each is ignored.
+    /// Parses a comma-separated list of at most 50 JSON Pointers to values in a body; white space around each is
+    /// ignored.
     ///
     /// # Errors
     /// An entry is not a JSON Pointer to a member, or the list has more than 50 entries.

@@ -39,7 +39,7 @@ fn fixed_delay_policy(seconds: u32) -> Policy {
     .unwrap()
 }
 
-/// Decides `after_millis` after the failure.
+/// Decides on this record, `after_millis` milliseconds after the failure.
 fn decide_record(policy: &Policy, body: &str, after_millis: i64) -> InvocationDecision {
     let now = failed_at() + TimeDelta::milliseconds(after_millis);
     decide_invocation(policy, &functions(), &FailedInvocation::parse(body).unwrap(), false, now)

@@ -333,7 +333,7 @@ impl Breaker {
         self.permit_call(caller, PermitReason::Regardless, now)
     }
 
-    /// Returns the hold of a message at its hold limit. The hold no longer grows with the total held time.
+    /// Returns the hold for a message at its hold limit. The hold no longer grows with the total held time.
     fn overdue_hold(&mut self, caller: Caller, now: Moment) -> Option<Hold> {
         let CircuitsDecision::Hold(scope) = self.query_circuits(caller, Patience::Over, now) else {
             return None;
@@ -382,7 +382,7 @@ impl Breaker {
         }
     }
 
-    /// Takes back the permit of a call that was not made.
+    /// Takes back the permit for a call that was not made.
     #[expect(clippy::needless_pass_by_value, reason = "a permit is used up by its call")]
     pub fn give_back(&mut self, permit: Permit, now: Timestamp) {
         let now = self.clock.moment_at(now);
@@ -432,7 +432,7 @@ impl Breaker {
         self.target.open_since().or_else(key_since).map(|since| self.clock.timestamp_at(since))
     }
 
-    /// Returns the hold of a message whose own call failed, or `None` if the call spends an attempt. "Not now" spends
+    /// Returns the hold for a message whose own call failed, or `None` if the call spends an attempt. "Not now" spends
     /// none. A fault spends none if the circuit is open, or if it is the message's first fault and the target was down
     /// recently.
     pub fn hold_after_call(&mut self, caller: Caller, outcome: CallOutcome, now: Timestamp) -> Option<Hold> {
@@ -689,7 +689,7 @@ fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     by_age.min(by_calls).min(HOLD_MAX)
 }
 
-/// Returns a factor of 0.75 to 1, so that environments that detect an outage together do not probe together.
+/// Returns a factor between 0.75 and 1, so that environments that detect an outage together do not probe together.
 fn jitter_factor(message_id: Uuid, number: u32) -> f32 {
     let thousandths = draw_number(JitterKey { message_id, generation: 0, attempt: number }, 750, 1000);
     f32::from(u16::try_from(thousandths).unwrap_or(1000)) / 1000.0

@@ -91,7 +91,7 @@ pub(super) struct HoldTimes {
 const GRID_SECONDS: i64 = 10;
 const GRID_DELAY_SECONDS_MIN: i64 = 60;
 
-/// Returns the delay of a held message, at most 900 s. A message with little time left is sent back sooner: after half
+/// Returns the delay for a held message, at most 900 s. A message with little time left is sent back sooner: after half
 /// of the time until it expires, and no later than its hold limit. At that limit, only a `Retry-After` holds it.
 pub(super) fn hold_delay(policy: &Policy, times: HoldTimes, now: Timestamp) -> RetryDelay {
     // At least 1 s, so that every hold counts towards the hold limit.
@@ -118,7 +118,7 @@ fn align_to_grid(delay: RetryDelay, now: Timestamp) -> RetryDelay {
     RetryDelay::saturating((seconds + padding).unsigned_abs())
 }
 
-/// Returns the delay of a message that SQS moved for the `count`th time since its last answer.
+/// Returns the delay for a message that SQS moved for the `count`th time since its last answer.
 pub(super) fn redrive_delay(count: u32, key: JitterKey) -> RetryDelay {
     let (low, high) = redrive_bounds(count).into_inner();
     RetryDelay::saturating(draw_number(key, low, high))

@@ -32,7 +32,7 @@ pub struct Attempts {
 }
 
 impl Attempts {
-    /// Counts each receive as an attempt, and the age from the first send.
+    /// Counts each receive as an attempt, and measures the age from the first send.
     #[must_use]
     pub fn from_receives(accepted: &AcceptedMessage) -> Self {
         Self { made: accepted.record().receive_count, since: accepted.first_sent() }

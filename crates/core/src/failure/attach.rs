@@ -161,7 +161,7 @@ fn non_empty(text: &str) -> Option<Cow<'_, str>> {
     (!text.is_empty()).then_some(text.into())
 }
 
-/// Always attaches the document, since the receiver would repeat the call without it.
+/// Always attaches the document: without it, the receiver would repeat the call.
 fn attach_document(
     wire: &Wire<'_>,
     producer: &Attributes,

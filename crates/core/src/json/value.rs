@@ -1,4 +1,4 @@
-//! Parses JSON to a value, to validate it against a schema or to compare a document before and after an edit.
+//! Parses JSON into a value, to validate it against a schema or to compare a document before and after an edit.
 
 use std::fmt;
 

@@ -7,7 +7,7 @@ use super::reason::DeadLetterReason;
 /// Minimum number of invalid messages for which the setting is blamed.
 const MESSAGES_MIN: u64 = 10;
 
-/// The codes of invalid messages.
+/// The codes for invalid messages.
 pub const INVALID: [&str; 2] =
     [DeadLetterReason::InvalidMessageFormat.as_str(), DeadLetterReason::InvalidMessageSchema.as_str()];
 

@@ -76,7 +76,7 @@ pub struct Metadata {
     pub snooze_count: u32,
     /// Number of times the message was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// The start of the outage for which the message is held, and its total held time.
+    /// The start of the outage during which the message is held, and its total held time.
     pub holds: Holds,
     /// Number of times the message was re-sent after SQS had moved it.
     pub redrive_count: u32,
@@ -223,7 +223,7 @@ pub struct RetryMetadata {
     pub snooze_count: u32,
     /// The message's generation, if it has one.
     pub redrive_generation: Option<u32>,
-    /// Start of the outage, if this re-send holds the message for an outage.
+    /// Start of the outage, if this re-send holds the message because of an outage.
     pub held_since: Option<Timestamp>,
     /// Number of consecutive first calls that failed in that outage. Omitted if 0.
     pub outage_failures: u32,

@@ -107,7 +107,7 @@ impl PlainMessage {
         (self.body_bytes + attributes_size(&named) <= MESSAGE_BYTES_MAX).then_some(named)
     }
 
-    /// Returns the attributes of a re-send, or `None` if `Redeliver` does not fit.
+    /// Returns the attributes for a re-send, or `None` if `Redeliver` does not fit.
     #[must_use]
     pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Attributes> {
         self.with_document(self.document.set_members(retry.json_members()))

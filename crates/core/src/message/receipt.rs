@@ -2,7 +2,7 @@
 
 use super::ReceivedMessage;
 
-/// The receipt of a record that is not done yet. It accompanies the message to the queue or the target. If it is
+/// The receipt for a record that is not done yet. It accompanies the message to the queue or the target. If it is
 /// dropped, deliberately or by mistake, the record is received again after its visibility timeout.
 #[derive(Debug, PartialEq, Eq, Hash)]
 #[must_use = "an unconfirmed record is received again"]

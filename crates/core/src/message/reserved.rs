@@ -14,7 +14,7 @@ pub const DEAD_LETTER: &str = "DeadLetter";
 
 /// Error type of a message that SQS moved by redrive: the cause is unknown.
 pub const REDRIVE: &str = "Redrive";
-/// Error type of a message that was not started before the deadline.
+/// Error type of a message whose call was not started before the deadline.
 pub const NOT_STARTED: &str = "NotStarted";
 /// Error type of a message that was held without a call because its target is down.
 pub const CIRCUIT_OPEN: &str = "CircuitOpen";

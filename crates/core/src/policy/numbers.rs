@@ -1,5 +1,5 @@
 //! Parses the policy's numbers exactly as written: 5.0 and 5e0 are the integer 5, as in JSON Schema, and a number that
-//! only rounding brings within a limit is refused.
+//! is within a limit only after rounding is refused.
 
 use std::time::Duration;
 

@@ -264,7 +264,7 @@ pub trait Wiring {
     /// Returns the batch size of an ordered source queue.
     fn batch_size(&mut self) -> Option<u16>;
 
-    /// Returns the queue for notices of blocked groups; `None` if groups are never blocked.
+    /// Returns the queue for notices about blocked groups; `None` if groups are never blocked.
     ///
     /// # Errors
     /// The queue is missing, or the batch size does not permit blocking. An implementation that reads settings records

@@ -71,7 +71,7 @@ pub struct Ordered<Q> {
     pub source_queue: Q,
     pub queue_times: QueueTimes,
     pub attempts: AttemptCounter,
-    /// The queue for notices of blocked groups (`on_give_up`); `None` if groups are never blocked.
+    /// The queue for notices about blocked groups (`on_give_up`); `None` if groups are never blocked.
     pub blocked: Option<Q>,
 }
 
@@ -220,7 +220,7 @@ fn seconds_between(since: Timestamp, now: Timestamp) -> u32 {
     u32::try_from(time_until(since, now).as_secs()).unwrap_or(u32::MAX)
 }
 
-/// Returns the next visibility timeout of a message on an ordered queue. Pure. A message whose call was not made is
+/// Returns the next visibility timeout for a message on an ordered queue. Pure. A message whose call was not made is
 /// given up on only at the end of its retention.
 ///
 /// # Errors

@@ -35,7 +35,7 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
 };
 
 fn needed_queues(max_attempts: u32) -> Vec<NeededQueue> {
-    // Ten more receives than the policy's attempts.
+    // Ten more receives than the policy's `max_attempts`.
     let receives =
         u16::try_from(max_attempts).unwrap_or(u16::MAX).saturating_add(SPARE_RECEIVES).min(RECEIVES_MAX);
     with_dead_letter_queues(Role::Source, "source", SOURCE_RETENTION, receives)

@@ -86,7 +86,7 @@ impl World {
         self.receive(30).into_iter().map(|message| message.body).collect()
     }
 
-    /// Acts as a message-processor on the first message of each group.
+    /// Acts as a message-processor for the first message of each group.
     fn block(&self) {
         for record in self.receive(43_020) {
             let times = ReceiveTimes::new(&record, self.clock.now());

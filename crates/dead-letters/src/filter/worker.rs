@@ -40,7 +40,7 @@ pub(super) struct FilterTask {
     pub(super) is_of_dead_letters: bool,
 }
 
-/// Comparisons of members that may be missing, or the reason why the filter does not compile.
+/// Comparisons with members that may be missing, or the reason why the filter does not compile.
 type Compiled = Result<Option<MissingMembers>, FilterSyntaxError>;
 
 /// The result for a document.
@@ -71,7 +71,7 @@ pub(super) struct Worker {
 /// A worker whose filter is compiled.
 pub(super) struct StartedWorker {
     pub(super) worker: Worker,
-    /// Comparisons of members that may be missing.
+    /// Comparisons with members that may be missing.
     pub(super) missing: Option<MissingMembers>,
 }
 

@@ -1,4 +1,4 @@
-//! Reads dead letters of services that record the failure in attributes and leave the body unchanged.
+//! Reads dead letters from services that record the failure in attributes and leave the body unchanged.
 
 use redeliver_core::message::ReceivedMessage;
 use serde::Deserialize;
@@ -39,13 +39,13 @@ impl<'a> FailureAttributes<'a> {
     }
 }
 
-/// Reads a dead letter of EventBridge Scheduler ("Configuring a dead-letter queue for EventBridge Scheduler", Amazon
+/// Reads a dead letter from EventBridge Scheduler ("Configuring a dead-letter queue for EventBridge Scheduler", Amazon
 /// EventBridge Scheduler User Guide).
 fn read_scheduler(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
     attributes.read_delivery(ForeignWriter::Scheduler, attributes.attribute_text("SCHEDULE_ARN")?)
 }
 
-/// Reads a dead letter of EventBridge ("Using dead-letter queues to process undelivered events", Amazon EventBridge
+/// Reads a dead letter from EventBridge ("Using dead-letter queues to process undelivered events", Amazon EventBridge
 /// User Guide). An event bus has no rule and no target, so its body must be recognizable as an event. A subscriber's
 /// record has the same data in its body ([`super::subscriber`]); this function reads a record with any other body.
 fn read_event_bridge(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {

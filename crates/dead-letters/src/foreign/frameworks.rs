@@ -1,5 +1,5 @@
-//! Reads dead letters of messaging and job frameworks, driven by a table: one file per framework lists the locations of
-//! the error in its messages. If a framework records no error, the failed task is still identified.
+//! Reads dead letters from messaging and job frameworks, driven by a table: one file per framework lists the locations
+//! of the error in its messages. If a framework records no error, the failed task is still identified.
 
 mod active_job;
 mod celery;
@@ -26,7 +26,7 @@ use super::{ForeignDeadLetter, ForeignWriter, MOVED};
 /// The locations of the displayed fields in a framework's messages. The first location with a value is used.
 struct FrameworkShape {
     writer: ForeignWriter,
-    /// Locations that exist in every message of the framework.
+    /// Locations that exist in every message from the framework.
     marks: &'static [FieldLocation],
     /// The queue, the consumer or the task that failed.
     source: &'static [FieldLocation],

@@ -192,7 +192,7 @@ impl TopicInfo {
     }
 }
 
-/// Reads the batch of another event source, such as a change stream of DocumentDB.
+/// Reads the batch of another event source, such as a DocumentDB change stream.
 fn read_source_batch(body: &str) -> Option<StreamBatch> {
     if !body.contains(BATCH_INFO) {
         return None;

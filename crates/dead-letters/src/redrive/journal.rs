@@ -338,7 +338,7 @@ impl RedriveJournal {
                     letter.step = LetterStep::NotSent;
                     self.copies_not_reported += letter.add_possible_sends(MAX_AMBIGUOUS_SENDS);
                 }
-                // A message of an earlier run that is in the DLQ again has failed since, so it is a dead letter like
+                // A message from an earlier run that is in the DLQ again has failed since, so it is a dead letter like
                 // any other.
                 self.generations.clear();
                 self.sent_as.clear();

@@ -27,7 +27,7 @@ use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 pub struct RedrivePlan {
     pub pick: Pick,
     pub edit: Option<BodyEdit>,
-    /// True if messages that the edit does not change are left in the DLQ.
+    /// True if messages that the edit leaves unchanged stay in the DLQ.
     pub edited_only: bool,
     /// True to give edited messages a new `message_id`.
     pub new_id: bool,
@@ -47,7 +47,7 @@ pub struct RedrivePlan {
     pub schema: MessageSchema,
 }
 
-/// Selects messages of a shared DLQ by the queue that SQS moved them from.
+/// The selection of messages in a shared DLQ by the queue that SQS moved them from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
     /// All messages are sent to one queue.
@@ -374,7 +374,7 @@ fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
     producer
 }
 
-/// The reason for leaving a plain message whose attributes cannot be folded.
+/// The reason for leaving a plain message in the DLQ if its attributes cannot be folded.
 const NO_ATTRIBUTE_ROOM: &str = "its ten attributes leave no room for redeliver's own";
 
 #[cfg(test)]

@@ -241,7 +241,7 @@ impl RedriveReport {
         );
     }
 
-    /// Counts a message of this run that is in the DLQ again; each message counts once.
+    /// Counts a message sent by this run that is in the DLQ again; each message counts once.
     pub(super) fn count_came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
         if self.came_back.insert(message_id.to_owned()) {
             let died = RepeatFailure {

@@ -61,8 +61,8 @@ impl MessageGroups {
         ReceiveScan { end: self.places.scan_end(), group: None }
     }
 
-    /// Returns the next message of this scan: as many messages as possible of one group, then those of the group with
-    /// the oldest first message.
+    /// Returns the next message of this scan. A scan returns as many messages as possible from one group, then those
+    /// from the group with the oldest first message.
     pub(super) fn next_key(&self, scan: &ReceiveScan) -> Option<MessageKey> {
         let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready());
         let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {

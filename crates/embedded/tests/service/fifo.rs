@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Debug, Default)]
 struct Model {
     messages: Vec<Expected>,
-    /// The body and the number of each receive, in the order of the handles.
+    /// The handle and the body of each received message, in the order of the receives.
     handles: Vec<(String, String)>,
 }
 

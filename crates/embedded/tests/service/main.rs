@@ -1,4 +1,4 @@
-//! Tests of the embedded service, in one program: four programs would take longer to build than to run.
+//! Tests of the embedded service, in one program: separate programs would take longer to build than to run.
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 
 mod faults;

@@ -1,5 +1,5 @@
-//! Behavior that is visible only in virtual time or inside the service. The conformance suite covers the behavior
-//! that every SQS must have.
+//! Behavior that is visible only in virtual time or inside the service. The conformance suite covers the behavior that
+//! every implementation of SQS must have.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Documents of a later version: no part of the message or reason is lost, and unknown members are passed on.
+//! Documents from a later version: no part of the message or reason is lost, and unknown members are passed on.
 
 use redeliver_core::failure::FailureDocument;
 

@@ -1,4 +1,4 @@
-//! The verdict of a later version. The final record contains its code, its explanation and its reason.
+//! A verdict from a later version. The final record contains its code, its explanation and its reason.
 
 use super::*;
 

@@ -1,8 +1,8 @@
-//! The exact final record of each verdict.
+//! The exact final record for each verdict.
 
 use super::*;
 
-/// Returns the `DeadLetter` of `spent(1)` given up by the failed-message-processor.
+/// Returns the `DeadLetter` for `spent(1)` after the failed-message-processor has given up on it.
 fn dead_letter(reason: &str, more: Value) -> Value {
     let record = json!({
         "stage": "failed-message-processor",
@@ -18,7 +18,7 @@ fn dead_letter(reason: &str, more: Value) -> Value {
     with(record, more)
 }
 
-/// Checks the final record of `spent(1)` with this verdict.
+/// Checks the final record for `spent(1)` with this verdict.
 fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Value) {
     let sent = final_record(given_up(1, spent(1), failure));
     assert_eq!(sent.body, spent(1), "the body as last received");

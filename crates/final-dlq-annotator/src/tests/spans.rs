@@ -13,7 +13,7 @@ fn trace_id(setup: &Setup) -> Option<String> {
     trace_id.clone()
 }
 
-/// Returns the n-th record of the producer's span.
+/// Returns the record with the producer's `traceparent`.
 fn produced(mut record: ReceivedMessage) -> ReceivedMessage {
     record.attributes.insert(TRACEPARENT.to_owned(), Attribute::string(PRODUCER));
     record

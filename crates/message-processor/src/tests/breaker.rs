@@ -53,7 +53,7 @@ fn open() -> Setup {
 }
 
 impl Setup {
-    /// Returns the reasons of all hand-offs.
+    /// Returns the `Failure` documents of all hand-offs.
     fn failures(&self) -> Vec<Value> {
         self.intermediate
             .sent_contents()
@@ -105,8 +105,8 @@ fn closings(setup: &Setup) -> usize {
     events.iter().filter(|event| matches!(event, Event::CircuitClosed { .. })).count()
 }
 
-/// Returns a message that redeliver held without a call in an outage indicated by twelve first calls, re-sent
-/// `sent_before` seconds before the start.
+/// Returns a message that redeliver held without a call, because of an outage that twelve first calls indicated, and
+/// re-sent `sent_before` seconds before the start.
 fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let since = format_moment(-2000);
     let body = with_metadata(

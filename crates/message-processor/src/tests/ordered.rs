@@ -31,7 +31,7 @@ fn setup_with(batch_size: u16, policy: &str) -> Setup {
 type Environment = MessageProcessor<Scripted, SpyQueue, VirtualClock, EventRecorder>;
 
 impl Setup {
-    /// Sends messages of this group.
+    /// Sends messages in this group.
     fn produce_in(&self, group: &str, numbers: impl IntoIterator<Item = usize>) {
         self.produce_bodies_in(group, numbers.into_iter().map(|n| (n, nth_body(n))));
     }

@@ -19,8 +19,8 @@ impl KnownCausesFile {
         Ok(Self { path: path.to_owned(), known: KnownCauses::read_file(path, queue_arn)? })
     }
 
-    /// Adds the causes in a printed report to the file, with the time of the report's warning, if any, about messages
-    /// that SQS deletes soon. The warning is due again a day later.
+    /// Adds the causes in a printed report to the file. If the report warns about messages that SQS deletes soon, also
+    /// records the time of the warning, which is due again a day later.
     ///
     /// # Errors
     /// If the file cannot be written.

@@ -74,7 +74,7 @@ pub struct AuditContext {
     /// The time of the audit.
     #[serde(rename = "audited_at", serialize_with = "millis")]
     pub now: Timestamp,
-    /// The end of the virtual time of the dead letters, if they were created by `redeliver local`.
+    /// The end of the dead letters' virtual time, if they were created by `redeliver local`.
     #[serde(serialize_with = "serialize_optional_timestamp", skip_serializing_if = "Option::is_none")]
     pub virtual_now: Option<Timestamp>,
     /// The filter, if any.

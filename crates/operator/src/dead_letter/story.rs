@@ -191,7 +191,7 @@ fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
     }
 }
 
-/// Returns the `tabindex` of text that might not fit in a small window: it scrolls, and must be reachable by keyboard.
+/// Returns the `tabindex` for text that might not fit in a small window: it scrolls, and must be reachable by keyboard.
 pub fn is_long(text: &str) -> Option<&'static str> {
     const UNSCROLLED_BYTES_MAX: usize = 300;
     (text.len() > UNSCROLLED_BYTES_MAX).then_some("0")

@@ -45,7 +45,7 @@ struct RegionClients<'a> {
     is_aws: bool,
 }
 
-/// Reads all regions, then the ages and receives of the non-empty DLQs, and checks all DLQs.
+/// Surveys all regions, then reads the metrics of the non-empty DLQs, and checks all DLQs.
 pub(super) async fn survey_connections(
     connections: &[AwsConnection],
     now: Timestamp,

@@ -20,7 +20,7 @@ pub struct Fleet {
     pub at: Timestamp,
     /// The regions that were read.
     pub regions: Vec<RegionSummary>,
-    /// Sorted by account and region, then DLQs with a finding first, then by number of messages, largest first.
+    /// Sorted by account and region. Within a region, DLQs with findings come first, then those with the most messages.
     pub dlqs: Vec<Dlq>,
     /// Other queues with findings, by account and region.
     pub queues: Vec<CheckedQueue>,
@@ -112,7 +112,7 @@ pub struct DlqAlarm {
     pub state: String,
 }
 
-/// A fault of a queue or a remark about it. The sentence includes advice.
+/// A fault found in a queue, or a remark about it. The sentence includes advice.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct QueueFinding {
     pub code: FindingCode,

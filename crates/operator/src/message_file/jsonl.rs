@@ -104,7 +104,7 @@ impl<R: BufRead> InputLines<R> {
         }
     }
 
-    /// Describes the formats read other than plain lines, such as `12 messages of a receive-message export`.
+    /// Describes the recognized formats other than plain lines, such as `12 messages of a receive-message export`.
     pub fn describe_recognized(&self) -> Option<String> {
         (!self.tally.is_empty()).then(|| self.tally.to_string())
     }

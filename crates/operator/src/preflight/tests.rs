@@ -56,8 +56,8 @@ fn mapping_list(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": mappings }).into())
 }
 
-/// Returns the findings about a deployment. `source` lists the mappings of its source queue, and `of_functions` the
-/// mappings of each of its functions.
+/// Returns the findings about a deployment. `source` lists the mappings of its source queue, and `of_functions` lists
+/// those of each of its functions.
 async fn preflight_with_mappings(
     source: &[serde_json::Value],
     of_functions: &[&[serde_json::Value]],

@@ -1,4 +1,4 @@
-//! Describes errors of AWS requests, with advice.
+//! Describes errors from AWS requests, with advice.
 
 use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;

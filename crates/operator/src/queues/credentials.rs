@@ -22,8 +22,8 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::profile::{self, CredentialsOrigin};
 
-/// A `credential_process` may wait for a person to touch a key, enter a password or use a browser. The AWS CLI has no
-/// limit.
+/// The time limit for loading. A `credential_process` may wait for a person to touch a key, enter a password or use a
+/// browser, and the AWS CLI has no limit.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Keys in the files do not expire, but a login tool may replace them at any time, so they are reread at this interval.

@@ -36,8 +36,8 @@ pub enum LineCheck {
     Repeated,
     /// The rest of the input cannot be read. This is always the last step.
     Unreadable(String),
-    /// All lines were read. This is always the last step. Contains a description of the formats read other than plain
-    /// lines, if any.
+    /// All lines were read. This is always the last step. Describes the recognized formats other than plain lines, if
+    /// any.
     End(Option<String>),
 }
 

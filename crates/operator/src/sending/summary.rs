@@ -23,7 +23,7 @@ pub struct Summary {
     pub unconfirmed: u64,
     /// The reason for stopping before all lines were attempted.
     pub stopped: Option<Stopped>,
-    /// A description of the formats read other than plain lines, if any.
+    /// A description of the recognized formats other than plain lines, if any.
     #[serde(skip)]
     pub recognized: Option<String>,
 }

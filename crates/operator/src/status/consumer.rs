@@ -11,12 +11,12 @@ use crate::status::readers::Readers;
 /// The consumer of the source queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Consumer {
-    /// A mapping is enabled, or receives indicate a poller. A queue outside the stack without a mapping counts as
-    /// consumed.
+    /// A mapping is enabled, or receives indicate a poller. A queue outside the stack also counts as consumed if it has
+    /// no mapping or Lambda returns an error.
     Present,
-    /// No consumer, for this reason: all mappings are disabled, and no receives indicate a poller.
+    /// The reason for finding no consumer: all mappings are disabled, and no receives indicate a poller.
     Absent(String),
-    /// Unknown, for this reason: Lambda's error, or no mapping and no steady reader.
+    /// The reason the consumer is unknown: Lambda's error, or neither a mapping nor a steady reader.
     Unknown(String),
 }
 

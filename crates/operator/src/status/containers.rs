@@ -1,4 +1,4 @@
-//! Counters read from containers' `/metrics`, since they are not in CloudWatch. A counter has no history, so counting
+//! Reads counters from containers' `/metrics`, since they are not in CloudWatch. A counter has no history, so counting
 //! starts with the first read.
 
 use std::collections::BTreeMap;

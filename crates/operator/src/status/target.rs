@@ -67,8 +67,8 @@ fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
 }
 
 impl OngoingOutage {
-    /// Returns the ongoing outage in the points of one function, in any order; `None` if the last point above 0 is more
-    /// than 15 minutes old, plus 2 for its arrival in CloudWatch.
+    /// Returns the ongoing outage in the points of one function, in any order; `None` if the last point above 0 began
+    /// at least 22 minutes ago: more than 15 minutes in whole periods, plus 2 minutes for its arrival in CloudWatch.
     pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }

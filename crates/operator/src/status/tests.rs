@@ -40,8 +40,8 @@ fn read_by(functions: &[&str]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": functions.iter().map(mapping).collect::<Vec<_>>() }).into())
 }
 
-/// Returns the status of the queue `orders` for these responses of Lambda and CloudWatch, and the number of requests it
-/// took.
+/// Returns the status of the queue `orders` for these responses from Lambda and CloudWatch, and the number of requests
+/// it took.
 async fn query_orders(answers: impl IntoIterator<Item = (u16, LoopbackBody)>) -> (Status, usize) {
     let server = Loopback::start_scripted(queue("orders").into_iter().chain(answers));
     let arguments = ["program", "--endpoint-url", server.url(), "--region", "eu-central-1"];

@@ -49,7 +49,7 @@ impl Printing {
         self.output.file()
     }
 
-    /// Returns the same format with standard output as the destination, for when the file is used for something else.
+    /// Returns the same format with standard output as the destination, in case the file is used for something else.
     pub fn on_stdout(&self) -> Self {
         Self { format: self.format, output: OutputArgs::default() }
     }

@@ -8,7 +8,7 @@ use thiserror::Error;
 const SHIPPED: &str = include_str!("prices.json");
 const OURS: &str = "a test reads the shipped file";
 
-/// The list prices of one region, in the first tier, without free tiers.
+/// The list prices for one region, in the first tier, without free tiers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prices {
@@ -69,8 +69,8 @@ impl Prices {
         serde_json::from_str(SHIPPED).expect(OURS)
     }
 
-    /// Returns the shipped list with some prices replaced. `overrides` is a JSON object of names and dollars, e.g.
-    /// `{"sqs_million_requests": 0.44}`.
+    /// Returns the shipped list with some prices replaced. `overrides` is a JSON object that maps names to dollars,
+    /// e.g. `{"sqs_million_requests": 0.44}`.
     ///
     /// # Errors
     /// If `overrides` is not a JSON object, or has unknown names or negative amounts; the error lists all of them.

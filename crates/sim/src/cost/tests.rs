@@ -186,8 +186,8 @@ fn the_costs_of_a_million_messages_match_the_docs() {
     }
 }
 
-/// Returns the usage of a million messages that succeed immediately, or of a million retries, which are hidden and not
-/// sent. Each batch has one message.
+/// Returns the usage for a million messages that succeed immediately, or for a million retries, which are hidden and
+/// not sent. Each batch has one message.
 fn in_order(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
@@ -212,7 +212,7 @@ fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     assert_eq!(measured.invocations, retries.invocations);
 }
 
-/// Returns the measured usage of a million retries: a simulation with retries minus one without.
+/// Returns the measured usage for a million retries: a simulation with retries minus one without.
 fn million_retries(strategy: Strategy) -> Usage {
     // All messages are sent together, so that batches are full. Each message fails once and is received again a minute
     // later.

@@ -39,7 +39,7 @@ pub struct DelaysByGroup {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LongestDelays(BTreeMap<u64, u64>);
 
-/// Counts the messages sent, and collects the delays of the processed ones.
+/// A log that counts the messages sent, and collects the delays of the processed ones.
 #[derive(Debug, Default)]
 pub(super) struct DelayLog {
     up: DelaySide,

@@ -22,7 +22,7 @@ fn handed_off(kind: &'static str) -> Event {
     }
 }
 
-/// Returns the metrics after these events of `orders-message-processor`, next to a function without events.
+/// Returns the metrics after these events from `orders-message-processor`, alongside a function without events.
 fn text(events: &[Event]) -> String {
     #[derive(Default)]
     struct Seen(Mutex<Vec<Event>>);

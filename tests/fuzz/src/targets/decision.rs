@@ -60,7 +60,7 @@ fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, bod
     let bare = failed_delivery(body, Attributes::new(), hand_off, due_at)?;
     let before = bare.accepted.metadata().clone();
     let now = fixed_now();
-    // A body of a mebibyte is slow to check, so only one in sixteen is made that large.
+    // A body of 1 MiB is slow to check, so only one in sixteen is made that large.
     let sizes = [MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX - body.len()];
     for attributes_bytes in sizes.into_iter().filter(|_| body.len().is_multiple_of(16)) {
         // The name and the type are seven bytes long.

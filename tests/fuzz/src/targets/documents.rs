@@ -71,7 +71,8 @@ fn check_arrival(attributes: &Attributes) {
     }
 }
 
-/// The members that a hop reads: all of the schema but the two of a blocked group's document, which are kept as unknown.
+/// The members that a hop reads: all in the schema except the two in a blocked group's document, which are kept as
+/// unknown members.
 static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
     let schema: Value = serde_json::from_str(include_str!("../../../../schemas/failure.schema.json"))
         .expect("the schema is JSON, since other tests compile it");

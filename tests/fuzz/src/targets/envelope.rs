@@ -50,7 +50,7 @@ fn check_body(body: &str) {
     }
 }
 
-/// Checks the parser with plain messages enabled: apparent envelopes are treated as before, and a plain message that
+/// Checks the parser with plain messages enabled: the same bodies are accepted as envelopes, and a plain message that
 /// was re-sent is read back unchanged. Also checks the input as the content of `Redeliver`.
 fn check_plain(body: &str) {
     let first_id = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";

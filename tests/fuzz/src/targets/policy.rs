@@ -1,4 +1,4 @@
-//! The retry policy: only valid policies are accepted, each has the written meaning, and its delays are in range for
+//! The retry policy: only valid policies are accepted, each is interpreted as written, and its delays are in range for
 //! every attempt.
 
 use redeliver_core::decide::backoff::{JitterKey, retry_delay, target_delay};

@@ -1,4 +1,4 @@
-//! The checks of failed asynchronous invocations: the records in the retry queue and the resulting invocations.
+//! The checks for failed asynchronous invocations: the records in the retry queue and the resulting invocations.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use redeliver_core::message::Timestamp;

@@ -25,11 +25,13 @@ type LedgerKey = Option<String>;
 
 /// The minimum number of consecutive outages of a key before its messages are held.
 const OUTAGES_MIN: u32 = 3;
-/// The total number of outages of several keys that shows an outage of the target.
+/// The total number of outages across several keys that indicates an outage of the target.
 const OUTAGES_OF_KEYS_MIN: u32 = 3;
-/// The number of outages, among a key's messages that had never failed, after which a new environment's circuit opens.
+/// The number of outages encountered by a key's messages that had never failed, after which a new environment's circuit
+/// opens.
 const OUTAGES_OF_NEW: u32 = 10;
-/// The longest time that previously failed messages are held after the last outage of a message that had not failed.
+/// The longest time that previously failed messages are held after the last outage encountered by a message that had
+/// not failed.
 const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
 /// The shortest time that previously failed messages are held after such an outage.
 const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(299);
@@ -47,7 +49,7 @@ const REFUSALS_FIRST: i64 = 20;
 const SECONDS_PER_REFUSAL: i64 = 7;
 /// The shortest time until a probe.
 const PROBE_IN_MIN: TimeDelta = TimeDelta::milliseconds(1100);
-/// The maximum number of probes per outage with this shortest interval.
+/// The maximum number of probes per outage at this shortest interval.
 const FIRST_PROBES: u32 = 24;
 /// Tolerance for the breaker's clock, which has a resolution of hundredths of a second.
 const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
@@ -61,9 +63,9 @@ pub(crate) struct LedgerEnvironment {
     tick: u64,
     running: HashMap<CallId, CallingMessage>,
     keys: BTreeMap<LedgerKey, KeyHistory>,
-    /// First-time outages per key since the last answer of any key.
+    /// First-time outages per key since the last answer for any key.
     run: BTreeMap<LedgerKey, u32>,
-    /// Outages of messages that had never failed, by key, until the first answer, opening or report.
+    /// Outages encountered by messages that had never failed, by key, until the first answer, opening or report.
     first_outages: Option<BTreeMap<LedgerKey, u32>>,
     /// The reason why messages of all keys might be held.
     down: OpeningCause,
@@ -90,7 +92,7 @@ pub(crate) struct LedgerEnvironment {
     reported_outages: BTreeMap<LedgerKey, StatedOutage>,
     /// Delays requested by calls, by key.
     retry_after: BTreeMap<LedgerKey, RetryAfter>,
-    /// The time of the last closing of a circuit, by the environment's clock.
+    /// The time when a circuit last closed, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
     /// Tick of the last opening, closing or report.
     changed: u64,
@@ -99,15 +101,15 @@ pub(crate) struct LedgerEnvironment {
     open: BTreeMap<LedgerKey, OpenCircuit>,
 }
 
-/// The message of a call.
+/// The message for which the target is called.
 #[derive(Clone, Debug)]
 pub(super) struct CallingMessage {
     key: LedgerKey,
     /// Number of failed calls for the message.
     failures: u32,
-    /// True if the message has reached its hold limit, so that it is called in any state.
+    /// True if the message has reached its hold limit, so that the target is called for it in any state.
     is_overdue: bool,
-    /// True if the message failed before and the outage might no longer have been confirmed when it was called.
+    /// True if the message failed before and the outage might no longer have been confirmed when the call started.
     is_unconfirmed: bool,
     /// The environment's tick at the start of the call.
     began: u64,
@@ -122,7 +124,7 @@ pub(super) struct HeldMessage<'a> {
     /// `retry_attempt`, or the attempt according to the queue's receive count.
     pub(super) attempt: u32,
     pub(super) error_type: &'a str,
-    /// The call that encountered the outage; `None` if the message was not called.
+    /// The call that encountered the outage; `None` if the target was not called for the message.
     pub(super) call: Option<&'a EndedCall>,
     /// The report in the message's hand-off, if any.
     pub(super) report: Option<HoldReport>,
@@ -138,7 +140,7 @@ pub(super) struct HoldReport {
     pub(super) is_whole: bool,
 }
 
-/// An ended call of an environment with a breaker.
+/// A finished call in an environment with a breaker.
 #[derive(Clone, Debug)]
 pub(crate) struct EndedCall {
     pub(super) caller: CallingMessage,
@@ -171,7 +173,7 @@ struct KeyHistory {
     down: OpeningCause,
     /// True if the key was refused or down, so that its rate might be limited.
     was_limited: bool,
-    /// The last time that a call of this key closed its circuit or the target's, by the environment's clock.
+    /// The last time that a call for this key closed its circuit or the target's, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
     /// The time of the last answer, by the environment's clock.
     answered_at: Option<DateTime<Utc>>,
@@ -636,8 +638,8 @@ impl Ledger {
         Some(self.invocations.get(&self.current_invocation?)?.breaker_knowledge()?.environment)
     }
 
-    /// Checks that the breaker, if any, permits a call of the target. Returns the environment, which needs the outcome
-    /// later. `retries` belongs to a copy that might be the called one.
+    /// Checks that the breaker, if any, permits a call to the target. Returns the environment, which needs the outcome
+    /// later. `retries` belongs to a copy that might be the one the call is for.
     pub(super) fn check_permission(
         &mut self,
         call: CallId,
@@ -648,7 +650,7 @@ impl Ledger {
         let Some(id) = self.current_environment() else { return Ok(None) };
         let key = self.circuit_key(call.0);
         let Some(environment) = self.environments.get_mut(&id) else { return Ok(None) };
-        // A message at its hold limit is called in any state.
+        // For a message at its hold limit, the target is called in any state.
         let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
         let failures = retries.failed_calls().max(attempt);
         let caller = CallingMessage { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
@@ -772,7 +774,7 @@ impl Ledger {
     }
 
     /// Returns the shortest and the longest hold in seconds, derived from the total time that the message has been
-    /// held. For a message that was called, the number of its failures limits the hold as well.
+    /// held. For a message with a call, the number of its failures limits the hold as well.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -786,8 +788,8 @@ impl Ledger {
         let held_before = retries.held_seconds as f64;
         let by_age = (2.0 + held_before).min(15.0 + 0.35 * held_before);
         let by_failures = 2.0 * 3_f64.powi(i32::try_from(failures.min(10)).unwrap_or(10));
-        // The seconds past the hold limit. An uncalled message past this limit waits only for a `Retry-After` or the
-        // rate limit.
+        // The seconds past the hold limit. Without a call, a message past this limit waits only for a `Retry-After` or
+        // the rate limit.
         let over = retries.held_seconds.checked_sub(environment.settings.hold_seconds_max);
         let own = match call {
             Some(_) => by_age.min(by_failures),
@@ -819,7 +821,7 @@ impl Ledger {
                 (least, (least + 1).min(DELAY_SECONDS_MAX))
             }
             Some(_) => (least.max(asked), most.min(DELAY_SECONDS_MAX)),
-            // At its hold limit, a message waits for at most 900 s more and is then called.
+            // At its hold limit, a message waits for at most 900 s more, and then the target is called for it.
             None => {
                 let grace =
                     over.map_or(DELAY_SECONDS_MAX, |over| DELAY_SECONDS_MAX.saturating_sub(over).max(1));
@@ -867,7 +869,7 @@ impl Ledger {
         if met.is_answer() || *is_overdue || *is_unconfirmed {
             return Ok(());
         }
-        // A call of a message that failed before does not confirm an outage, so it may spend an attempt if this
+        // A call for a message that failed before does not confirm an outage, so it may spend an attempt if this
         // invocation opened the circuit.
         let is_open = |open: &OpenCircuit| {
             open.since_tick < begun.tick || (open.by == self.current_invocation && *failures == 0)

@@ -15,7 +15,7 @@ use crate::messages::ExpectedEnd;
 struct ResendCandidate {
     case: RetryCase,
     reason: HandOffReason,
-    /// The call of a message that is held although it was called.
+    /// The call for a message that is held although the target was called for it.
     held: Option<EndedCall>,
 }
 

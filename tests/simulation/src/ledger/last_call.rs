@@ -1,5 +1,5 @@
-//! Delays requested by the target that exceed the message's remaining time: the message gets a last call just before
-//! its end.
+//! Delays requested by the target that exceed the message's remaining time: the target is called one last time just
+//! before the message expires.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -7,7 +7,7 @@ use super::oracle::RetryKey;
 use super::{Ledger, time_delta};
 use crate::policy::TargetDelay;
 
-/// The margin between the last call and the message's end.
+/// The margin between the last call and the time at which the message expires.
 const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
 
 /// The delays of a retry.

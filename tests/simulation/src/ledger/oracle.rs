@@ -38,7 +38,7 @@ pub(super) struct RetryCase {
     due: Option<DateTime<Utc>>,
 }
 
-/// The error types of messages that were held without being called.
+/// The error types of messages that were held without a call.
 pub(super) const NOT_CALLED: [&str; 2] = ["CircuitOpen", "RateLimited"];
 
 /// The budget that the next re-send spends.
@@ -50,7 +50,7 @@ enum RetryBudget {
     Redrive,
 }
 
-/// Identifies a retry: all copies of it have the same delay.
+/// The identity of a retry: all of its copies have the same delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RetryKey {
     pub(super) generation: u32,
@@ -326,7 +326,7 @@ impl Ledger {
         Ok((grid(least).min(cut(0)), grid(most).min(cut(2))))
     }
 
-    /// Returns true if a message may not be held any longer. A message that was not called at its hold limit may still
+    /// Returns true if a message may not be held any longer. A message held without a call at its hold limit may still
     /// wait for the end of a `Retry-After`.
     fn holds_exhausted(&self, before: &RetryMembers, error_type: &str) -> bool {
         let more = if NOT_CALLED.contains(&error_type) { DELAY_SECONDS_MAX } else { 0 };
@@ -497,7 +497,7 @@ impl Ledger {
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
         let (first, last) =
             self.retry_delays(send.n, case.retry_key(), case.asked).due_range(case.failed_at, ahead, limit);
-        // A full message might have no room for the failure time. Its delay then starts at the receive, by another
+        // A full message might have no room for the failure time. Its delay then starts when it is received, by another
         // clock.
         let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
         if (first..=last).contains(&due) || (due >= first && overdue) {

@@ -1,5 +1,5 @@
 //! Checks for the strategy `visibility`: a failed message stays hidden on its queue, or the message-processor itself
-//! gives it up.
+//! gives up on it.
 
 use chrono::{DateTime, TimeDelta, Utc};
 
@@ -133,8 +133,8 @@ impl Ledger {
         if next > end + self.time_tolerance() { Err(format!("{next} is after {end}")) } else { Ok(attempt) }
     }
 
-    /// Returns the end of a message: its age limit, or one visibility timeout before the end of its seven-day
-    /// retention, whichever is earlier.
+    /// Returns the time at which a message expires: its age limit, or one visibility timeout before the end of its
+    /// seven-day retention, whichever is earlier.
     fn message_end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
         let retained = sent_at + TimeDelta::days(7) - super::time_delta(self.knobs.visibility_seconds());
         limit.map_or(retained, |limit| limit.min(retained))

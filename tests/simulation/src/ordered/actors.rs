@@ -46,7 +46,7 @@ struct Remote<'a> {
 #[derive(Clone, Copy)]
 struct OrderedQueues<'a>(&'a OrderedWorld);
 
-/// Passes the events of one environment to the judge.
+/// An observer that passes the events of one environment to the judge.
 #[derive(Clone, Copy)]
 struct JudgeObserver<'a> {
     world: &'a OrderedWorld,
@@ -110,7 +110,7 @@ pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
     }
 }
 
-/// Reports backed-up messages to the judge.
+/// A backup writer that reports backed-up messages to the judge.
 struct JudgeBackup<'a>(&'a OrderedWorld);
 
 impl BackupWriter for JudgeBackup<'_> {

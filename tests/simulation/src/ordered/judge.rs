@@ -99,7 +99,7 @@ struct ReceiveState {
     answer: Option<CallEnd>,
     hidden_seconds: Option<u16>,
     spent_attempt: bool,
-    /// True if the message's notice is in the queue of blocked groups.
+    /// True if the queue for blocked groups contains the message's notice.
     has_notice: bool,
 }
 
@@ -284,7 +284,7 @@ impl Judge {
         match what {
             ChangeKind::Received { receive_count } if role == Role::Source => {
                 let ReceiveState { answer, spent_attempt, .. } = std::mem::take(&mut message.receive);
-                // The last call did not end the message, and no retry was confirmed.
+                // The last call did not settle the message, and no retry was confirmed.
                 message.excused += u32::from(answer.is_some() && !spent_attempt);
                 message.receive_count = *receive_count;
                 message.first_received_at.get_or_insert(at);

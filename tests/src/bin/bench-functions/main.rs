@@ -19,7 +19,7 @@ const STARTS: usize = 15;
 /// all of them.
 const ROUNDS: usize = 7;
 
-/// The seconds that a call of a user's handler waits for a service.
+/// The seconds that a call to a user's handler waits for a service.
 const WAIT_SECONDS: f64 = 0.3;
 
 #[tokio::main(flavor = "current_thread")]

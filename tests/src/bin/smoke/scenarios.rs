@@ -28,7 +28,7 @@ pub(crate) struct Smoke<'a> {
     calls: Vec<LoggedCall>,
 }
 
-/// A call of the target, from the target's own report.
+/// A call to the target, as reported by the target itself.
 #[derive(Deserialize)]
 struct LoggedCall {
     id: String,

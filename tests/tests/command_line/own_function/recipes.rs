@@ -1,4 +1,4 @@
-//! The recipes of docs/recipes.md, whose code is in examples/recipes.
+//! The recipes in docs/recipes.md, whose code is in examples/recipes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -39,7 +39,7 @@ impl Recipes {
         Self { _folder: folder, path }
     }
 
-    /// Returns the dead letters of a run of the complete loop, by type: one of four orders succeeds, and the others
+    /// Returns the dead letters from a run of the complete loop, by type: one of four orders succeeds, and the others
     /// fail for three reasons.
     fn dead_letters(&self, runtime: &str, handler: &str, handler_event: &str) -> Vec<RecipeReason> {
         let exec = format!("{runtime} {handler}");

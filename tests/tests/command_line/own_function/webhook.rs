@@ -41,7 +41,7 @@ impl WebhookReceiver {
         Self { child, url, printed }
     }
 
-    /// Returns the error of a call signed with these secrets.
+    /// Returns the error from a call signed with these secrets, if it fails.
     async fn error_of_call(&self, secrets: &str) -> Option<ErrorType> {
         let Ok(TargetAddress::Url(url)) = TargetAddress::parse(&self.url, false) else {
             panic!("{} is not a URL of this machine", self.url);

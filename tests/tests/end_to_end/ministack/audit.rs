@@ -62,7 +62,7 @@ fn dead_letter(n: u32) -> (String, HashMap<String, MessageAttributeValue>) {
     }
 }
 
-/// Fills the final DLQ with dead letters, one of them of SQS's maximum size.
+/// Fills the final DLQ with dead letters, one of them as large as SQS allows.
 async fn fill_dlq(topology: &TestTopology) {
     for batch in (0..COUNT).collect::<Vec<_>>().chunks(10) {
         let entries = batch.iter().map(|n| {

@@ -35,7 +35,7 @@ const HOSTILE: [&str; 3] = [
 /// Includes CloudWatch and Lambda, which the pages also query.
 static EMULATOR: LazyLock<Ministack> = LazyLock::new(Ministack::with_all_services);
 
-/// Creates the queues of a test.
+/// Creates the queues for a test.
 async fn console_topology() -> TestTopology {
     TestTopology::create(&EMULATOR.endpoint_url(), "orders").await
 }

@@ -23,7 +23,7 @@ const ROUNDS: u64 = 8;
 /// More calls than all copies of a message cause.
 const ALWAYS: usize = 100;
 
-/// Returns the scripted result of a message.
+/// Returns the scripted result for a message.
 fn message_fate(n: u32) -> &'static str {
     ["succeeds", "succeeds", "fails once", "succeeds", "fails always", "is refused", "succeeds", "is no JSON"]
         [n as usize % 8]
@@ -101,7 +101,7 @@ async fn assert_no_loss_under_faults(strategy: &[(&'static str, &str)]) {
             calls.len(),
             running.full_log()
         );
-        // Delivery is at least once: a lost answer causes a copy, and so does a death after the send.
+        // Delivery is at least once: a lost response causes a copy, and so does a process that dies after the send.
         assert_eq!(given_up.is_empty(), reason.is_none(), "message {n}\n{}", running.full_log());
         for record in given_up {
             assert_eq!(Some(record.error_type.as_str()), reason, "message {n}\n{}", running.full_log());

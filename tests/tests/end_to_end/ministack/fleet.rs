@@ -13,7 +13,7 @@ const WELL: &str = "us-east-1";
 /// ministack interprets an access key of twelve digits as the account.
 const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
 
-/// Profiles `shop` and `billing` for the two accounts.
+/// Writes the profiles `shop` and `billing` for the two accounts.
 fn write_profiles() -> PathBuf {
     let file =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("fleet-profiles-{}", std::process::id()));

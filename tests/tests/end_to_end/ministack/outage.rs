@@ -11,7 +11,7 @@ use super::{final_records, id, new_topology, test_message};
 
 const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
 
-/// The number of failed calls before the last one that opens the circuit: ten in a row open it.
+/// The number of failed calls before the one that opens the circuit: ten in a row open it.
 const BEFORE: u32 = 9;
 const OPENING: u32 = 10;
 const HELD: u32 = 11;

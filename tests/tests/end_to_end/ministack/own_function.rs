@@ -138,7 +138,7 @@ async fn assert_native_error(program: LambdaProgram, error_type: &str) {
     assert_eq!(with_us, alone);
 }
 
-/// Returns the error of a start, without the parts that vary.
+/// Returns the error from a failed start, without the parts that vary.
 fn start_error(outcome: InvocationOutcome) -> Value {
     let InvocationOutcome::Error(mut error) = outcome else { panic!("the function starts: {outcome:?}") };
     for name in ["stackTrace", "trace"] {
@@ -192,7 +192,7 @@ async fn wait_until_gone(process: i32) {
 async fn a_message_that_times_out_during_a_restart_spends_no_attempt(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     topology.send_batch([scripted_message(0, &["exit"]), scripted_message(1, &[])]).await;
-    // A restart takes longer than half of the timeout, which is the time for the calls of an invocation.
+    // A restart takes longer than half of the timeout, which is the time limit for an invocation's calls.
     let (timeout, restart_seconds) = if language == Language::Java { (8, 10) } else { (4, 3) };
     let timeout = Duration::from_secs(timeout);
     let mut setup = TopologySetup { timeout, ..TopologySetup::for_script(language, &journal) };

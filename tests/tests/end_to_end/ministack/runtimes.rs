@@ -125,7 +125,7 @@ fn unexpected_error(language: Language) -> &'static str {
     }
 }
 
-/// The error of a record that was reported as failed without a reason.
+/// The error for a record that was reported as failed without a reason.
 const UNNAMED: &str = "BatchItemFailure";
 
 /// Returns the setup for this language, with a short timeout for calls that hang.

@@ -32,7 +32,7 @@ async fn a_proxy_variable_applies_to_the_sdk_and_not_to_messages() {
     assert_eq!(actions, ["SendMessageBatch"; 3], "{}", running.full_log());
 }
 
-/// Calls the target with one message, and returns the reason of the hand-off, if any.
+/// Calls the target with one message, and returns the reason stated in the hand-off, if there is one.
 async fn hand_off_reason(target: &str, variables: &[(&str, String)]) -> Option<Value> {
     let topology = new_topology().await;
     let queues = [

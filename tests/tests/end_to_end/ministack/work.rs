@@ -281,8 +281,8 @@ async fn a_queue_with_too_short_a_visibility_timeout_is_refused() {
     assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
-/// A message that bypasses the annotator would be in the final DLQ without a reason; a message received from the final
-/// DLQ would be called again.
+/// A message that bypasses the annotator would be in the final DLQ without a reason; for a message received from the
+/// final DLQ, the target would be called again.
 #[tokio::test]
 async fn miswired_queues_are_refused_before_any_receive() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);

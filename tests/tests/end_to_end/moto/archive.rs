@@ -84,8 +84,8 @@ impl ArchiveDeployment {
         self.account.set_user_policy(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
     }
 
-    /// Delivers the same record to a new environment. Returns true if it was processed, and the events of archive and
-    /// notices.
+    /// Delivers the same record to a new environment. Returns true if it was processed, and the events about the
+    /// archive and the notices.
     async fn receive(&self) -> (bool, Vec<String>) {
         let recorder = FunctionEvents::default();
         let settings = FinalDlqAnnotatorSettings {

@@ -50,7 +50,7 @@ impl CommandCase {
             "verdict": "MESSAGE_EXPIRED",
         });
         let failure = json!({ "Failure": { "DataType": "String", "StringValue": failure.to_string() } });
-        // The notice of group b stays, so the command makes it visible again.
+        // The notice about group b stays, so the command makes it visible again.
         for group in ["a", "b"] {
             let notice = json!({
                 "QueueUrl": url("blocked"), "MessageBody": "x", "MessageGroupId": group, "MessageAttributes": failure,

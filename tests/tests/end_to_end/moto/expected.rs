@@ -135,7 +135,7 @@ impl MotoStack {
         if is_users { "message-processor" } else { handler }
     }
 
-    /// Returns true if the role's function reads the queue of the right.
+    /// Returns true if the role's function reads the queue to which the right applies.
     fn is_own_queue(&self, right: &RoleRight) -> bool {
         let mut mappings = self.mappings.iter().filter(|mapping| mapping.role == right.role);
         mappings.any(|mapping| mapping.queue_arn == right.resource)

@@ -333,7 +333,7 @@ fn users_functions(stack: &MotoStack) -> Vec<String> {
         .collect()
 }
 
-/// Returns the body and the reason of each final record.
+/// Returns the body and the reason in each final record.
 async fn final_records(stack: &MotoStack) -> Vec<(String, String)> {
     let url = stack.queue("final-dlq").unwrap();
     let mut records = Vec::new();

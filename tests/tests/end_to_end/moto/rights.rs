@@ -98,7 +98,7 @@ pub(super) fn roles(template: &Template) -> BTreeMap<String, Vec<Value>> {
     roles
 }
 
-/// Returns the answer, or `None` if IAM refuses. Panics on any other error.
+/// Returns the response, or `None` if IAM refuses the request. Panics on any other error.
 pub(super) fn ok_unless_denied<T, E, R>(answer: Result<T, SdkError<E, R>>) -> Option<T>
 where
     E: ProvideErrorMetadata + Debug,

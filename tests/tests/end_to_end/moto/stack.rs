@@ -28,7 +28,7 @@ use super::rights::{
 };
 use super::{TEMPLATES, queues};
 
-/// A round polls each queue once; no run needs a tenth of these rounds.
+/// A round polls each queue once; no run needs even a tenth of these rounds.
 const ROUNDS_MAX: u32 = 2000;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// The secret in the templates.

@@ -153,7 +153,7 @@ fn a_duplicate_header_is_refused() {
     }
 }
 
-/// Returns the endpoint from a response of Secrets Manager.
+/// Returns the endpoint from a Secrets Manager response.
 async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";

@@ -19,8 +19,8 @@ pub(super) enum RequestedWait {
 
 /// Headers with the delay in milliseconds, as sent by OpenAI and Azure.
 const IN_MILLISECONDS: [&str; 2] = ["retry-after-ms", "x-ms-retry-after-ms"];
-/// Pairs of headers with the remaining calls in a window and the end of the window, as used by older drafts of
-/// RateLimit, by GitHub and many others, and by Twitter.
+/// Pairs of headers: the number of remaining calls in a window, and the end of the window. The first is from older
+/// drafts of RateLimit, the second from GitHub and many others, the third from Twitter.
 const WINDOWS: [(&str, &str); 3] = [
     ("ratelimit-remaining", "ratelimit-reset"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),

@@ -104,7 +104,7 @@ async fn a_function_error_has_the_version_behind_the_alias() {
     assert_eq!(refused(500, "ServiceException").await.function, None);
 }
 
-/// The processor's own log contains no output of the function.
+/// The processor's own log contains no output from the function.
 #[tokio::test]
 async fn a_function_error_has_the_log_location_of_its_own_invocation() {
     let ours = || {

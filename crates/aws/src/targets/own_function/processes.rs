@@ -1,4 +1,4 @@
-//! The processes of the user's function, started by the first call and restarted after an exit or a hang.
+//! The processes of the user's function, started by the first call and restarted if they exit or hang.
 
 use std::io;
 use std::mem;
@@ -24,7 +24,7 @@ use super::runtime_api::{InvocationTask, RuntimeApi, RuntimeEvent, Upstream};
 use super::{FunctionInvocation, FunctionRuntime, lock};
 use crate::SystemClock;
 
-/// The time that functions have to exit after SIGTERM, as in Lambda's Shutdown phase ("Understanding the Lambda
+/// The time limit for functions to exit after SIGTERM, as in Lambda's Shutdown phase ("Understanding the Lambda
 /// execution environment lifecycle").
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -359,7 +359,8 @@ impl Ended {
         )
     }
 
-    /// Maps an error during startup. The function is down, so no message is at fault.
+    /// Returns the error for a call whose process exited during startup. The function is down, so no message is at
+    /// fault.
     fn error_at_start(self) -> HandlerError {
         let error = Exception::from_json(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)

@@ -433,7 +433,7 @@ async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
     assert_eq!(answered(6_291_557).await, (StatusCode::PAYLOAD_TOO_LARGE, too_large));
 }
 
-/// The response of aws-lambda-ric 4.1 for a handler wrapped in `awslambda.streamifyResponse`.
+/// The response from aws-lambda-ric 4.1 for a handler wrapped in `awslambda.streamifyResponse`.
 #[tokio::test]
 async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
     let function = Own::new(HandlerEvent::Record);

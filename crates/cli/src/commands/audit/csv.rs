@@ -8,7 +8,7 @@ use redeliver_dead_letters::groups::format_timestamp;
 use redeliver_operator::audit::View;
 use redeliver_operator::terminal::escape::escape_lines;
 
-/// Computes the value of a column.
+/// A function that returns a record's value for a column.
 type Cell = fn(&DeadLetterRecord) -> String;
 
 const COLUMNS: [(&str, Cell); 13] = [

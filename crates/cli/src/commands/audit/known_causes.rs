@@ -1,5 +1,5 @@
-//! `--known-causes FILE`: prints at most once per day a line about messages that SQS deletes soon, then one line per
-//! new or returned cause, and nothing else.
+//! `--known-causes FILE`: prints a line about messages that SQS will soon delete, at most once per day, and one line
+//! per new or returned cause, and nothing else.
 
 use std::io::{self, Write};
 
@@ -24,8 +24,8 @@ impl View for NewCauses {
     }
 }
 
-/// Returns a line about messages that SQS deletes soon, unless one was printed within the last day, and one line per
-/// new or recurring cause.
+/// Returns a line about messages that SQS will soon delete, unless one was printed within the last day, and one line
+/// per new or returned cause.
 pub(super) fn new_cause_lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
     let is_due = known.is_deleted_soon_due(report.context.now);
     let deleted_soon = report.deleted_soon().filter(|_| is_due);

@@ -78,7 +78,7 @@ impl View for Show {
     }
 }
 
-/// The rendering options of a message.
+/// The rendering options for a message.
 struct MessageView<'a> {
     show_options: &'a ShowOptions,
     layout: TextLayout,
@@ -183,7 +183,7 @@ impl MessageView<'_> {
         text
     }
 
-    /// Describes an event in one line. On a terminal its error is on the next line, and only the last error is
+    /// Describes an event in one line or, on a terminal, with its error below it; there, only the last error is
     /// complete.
     fn describe_event(&self, event: &TimelineEvent, is_last_error: bool) -> String {
         let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.format_moment(at));

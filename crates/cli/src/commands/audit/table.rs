@@ -95,7 +95,8 @@ impl Table {
         writeln!(output, "{}", self.base_style().red().apply_to(self.layout.wrap_paragraph(sentence, 2)))
     }
 
-    /// Writes the first names with their counts, and the count of dead letters without a name.
+    /// Writes up to `NAMES_MAX` names with their counts, and the counts of all other names and of dead letters without
+    /// a name.
     fn write_names(
         &self,
         title: &str,

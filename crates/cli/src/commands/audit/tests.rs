@@ -48,7 +48,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     assert_eq!(exit_code(&missing), ExitCode::NotThere);
     let interrupted = AuditReport { interrupted: true, ..incomplete(found.clone()) };
     assert_eq!(code(&interrupted), ExitCode::Interrupted);
-    // The reader of the output, such as `head`, or --max ended the audit.
+    // The audit ended because its output was closed, for example by `head`, or because of --max.
     let closed = AuditResult { output_closed: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&closed), ExitCode::Found);
     let not_judged = |report: AuditReport| {

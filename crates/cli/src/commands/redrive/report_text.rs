@@ -166,7 +166,7 @@ pub(super) fn closing_sentence(
     report: &RedriveReport,
 ) -> Option<String> {
     match ending {
-        RedriveEnding::NotSeen if !route.is_from_queue() => None, // each such line was reported
+        RedriveEnding::NotSeen if !route.is_from_queue() => None, // each damaged line was reported
         RedriveEnding::Interrupted if route == RedriveRoute::FileToFile => {
             Some("interrupted: nothing was written".to_owned())
         }

@@ -24,7 +24,7 @@ use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
 /// The allowed lengths of outages and loads, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
-/// Maximum number of message groups, the same as for messages.
+/// Maximum number of message groups, equal to the maximum number of messages.
 const GROUPS_MAX: u32 = 1_000_000;
 /// "Amazon SQS message quotas": 60 s to 14 days.
 const RETENTION: RangeInclusive<u64> = MINUTE..=14 * DAY;

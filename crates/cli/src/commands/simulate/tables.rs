@@ -223,7 +223,7 @@ fn survival_section(forecast: &Forecast) -> Section {
     }
 }
 
-/// Explains the columns, and how many messages of the run were held.
+/// Explains the columns, and describes how many messages were held in the run.
 fn describe_held_and_called(forecast: &Forecast) -> String {
     let sent = forecast.scenario.messages;
     let mut breakers = forecast.circuit_breakers();

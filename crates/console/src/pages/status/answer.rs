@@ -23,17 +23,19 @@ pub(super) struct Facts<'a> {
     pub(super) target: Option<TargetStatus>,
     /// The longest total time for which a message was held, if one was held recently.
     pub(super) longest_hold_seconds: Option<i64>,
-    /// Messages that are waiting for a retry or are held: delayed in the source queue, and all in the intermediate DLQ.
+    /// Messages that are waiting for a retry or are held: the delayed messages in the source queue, plus all messages
+    /// in the intermediate DLQ or, without one, the in-flight messages in the source queue.
     pub(super) held: Option<u64>,
     /// The position of the source queue on the page.
     pub(super) source: usize,
-    /// Visible messages of the source queue, if all of its event source mappings are disabled.
+    /// The number of visible messages in the source queue, if all of its event source mappings are disabled and nothing
+    /// else reads it.
     pub(super) paused: Option<u64>,
     /// The number of blocked groups, and the time since which the first of them has been waiting.
     pub(super) blocked: Option<(u64, &'a str)>,
     /// `None` if the count could not be read.
     pub(super) dead_letters: Option<u64>,
-    /// The time until the oldest dead letter expires, according to CloudWatch, if it is short.
+    /// The time until the oldest dead letter expires, according to CloudWatch, if it expires soon.
     pub(super) oldest_ends_in_seconds: Option<i64>,
     pub(super) reading: Option<LastReading>,
     pub(super) alarms_on: &'a [&'a str],
@@ -175,7 +177,7 @@ fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     Some(sentence)
 }
 
-/// Describes the new causes of a reading, and counts the messages that have arrived since, whose causes are not known
+/// Describes the new causes in a reading, and counts the messages that have arrived since; their causes are not known
 /// yet.
 fn describe_since_refresh(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
     let LastReading { taken_at, new_causes, returned_causes, last_refresh, .. } = reading;

@@ -328,7 +328,7 @@ fn start_sqs_stub() -> String {
     endpoint
 }
 
-/// Without the claims, `redeliver redrive` would send messages again that the restore has already sent from the second
+/// Without the claims, `redeliver redrive` would resend messages that the restore has already sent from the second
 /// backup.
 #[tokio::test]
 async fn a_restore_claims_each_backup_against_other_commands() {

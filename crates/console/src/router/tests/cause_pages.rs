@@ -10,7 +10,7 @@ use crate::dead_letters::spool::Spool;
 
 const QUEUE: &str = "arn:aws:sqs:eu-central-1:000000000000:orders-dlq";
 
-/// Returns a reading with a message of one cause, and the fingerprints of this cause and of another known cause.
+/// Returns a reading with one message, and the fingerprints of its cause and of another known cause.
 fn sample_snapshot(folder: &Path) -> (Snapshot, [String; 2]) {
     let snapshot_of = |details: &str| {
         let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());

@@ -15,7 +15,7 @@ const TO: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
 const SOURCE: &str = "http://127.0.0.1:1/0/orders";
 const HOSTILE: &str = "<b>\u{202e}";
 
-/// Returns dead letters of one cause: 1 to 104 in euros, 105 in dollars, 106 invalid JSON.
+/// Returns dead letters with the same cause: 1 to 104 in euros, 105 in dollars, 106 invalid JSON.
 fn sample_snapshot(folder: &Path) -> (Snapshot, String) {
     let mut builder = SnapshotBuilder::new(Spool::new(folder).unwrap());
     let mut fingerprint = String::new();

@@ -94,13 +94,12 @@ pub(super) enum CircuitVerdict {
     Limited,
 }
 
-/// The longest probe intervals. The interval of a key is longer than the target's, because there may be thousands of
-/// keys.
+/// The longest probe intervals. A key's is longer than the target's, because there may be thousands of keys.
 pub(super) const PROBE_SECONDS_MAX: f32 = 90.0;
 pub(super) const KEY_PROBE_SECONDS_MAX: f32 = 600.0;
 
 impl Circuit {
-    /// Creates the circuit of a key that has not failed yet. Its last answer is the target's, which may have been for
+    /// Creates the circuit for a key that has not failed yet. Its last answer is the target's, which may have been for
     /// this key.
     pub(super) fn for_key(target: &Self) -> Self {
         Self { answered_at: target.answered_at, ..Self::default() }

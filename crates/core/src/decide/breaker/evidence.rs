@@ -47,7 +47,7 @@ impl OutageEvidence {
     }
 }
 
-/// Returns the evidence of `outages` in a row, in nats.
+/// Returns the evidence from this many outages in a row, in nats.
 pub(super) fn evidence_nats(outages: u16, share: f32) -> f32 {
     f32::from(outages) * -share.ln()
 }

@@ -129,8 +129,8 @@ impl RateLimit {
         now.seconds_until(self.next_slot)
     }
 
-    /// Returns the number of seconds between two slots. A moment is a hundredth of a second, so several slots of a high
-    /// rate share one.
+    /// Returns the number of seconds between two slots. A moment is a hundredth of a second, so at a high rate, several
+    /// slots share one.
     fn slot_step(&mut self) -> f32 {
         let step = 1.0 / self.per_second;
         if step >= MOMENT_SECONDS {

@@ -14,7 +14,7 @@ fn at_second(seconds: f64) -> Timestamp {
     at(0) + chrono::TimeDelta::milliseconds((seconds * 1000.0).round() as i64)
 }
 
-/// Returns message `number` of a key, at its first call.
+/// Returns the caller for message `number` of a key, at its first call.
 fn caller(key: &str, number: u128) -> Caller {
     Caller {
         message_id: Uuid::from_u128(number << 64),
@@ -61,7 +61,7 @@ impl Environment {
         }
     }
 
-    /// Returns the permit of a message at its hold limit.
+    /// Returns the permit for a message at its hold limit.
     fn permit_overdue_call(&mut self, caller: Caller, seconds: f64) -> Permit {
         match self.breaker.request_overdue_call(caller, Duration::ZERO, at_second(seconds)) {
             Permission::Call(permit) => permit,
@@ -172,7 +172,7 @@ mod evidence {
         let request_call = |environment: &mut Environment, seconds| {
             environment.breaker.request_call(failed_caller, Patience::Over, at_second(seconds))
         };
-        // Failed probes of this message confirm nothing.
+        // Failed probes with this message confirm nothing.
         let mut seconds = 0.0;
         while seconds < 300.0 {
             match request_call(&mut environment, seconds) {
@@ -569,7 +569,7 @@ mod open {
         assert_eq!(environment.call("b", Answer, 600.1), Ok(None));
     }
 
-    /// For example, the body may be too large. The target is up.
+    /// The target is up, but this message's body may be too large, for example.
     #[test]
     fn a_retry_after_about_one_message_holds_only_that_message() {
         let mut environment = Environment::default();
@@ -832,7 +832,7 @@ mod failed_calls {
         assert_eq!((hold.reason, hold.outage.since), (HoldReason::NotNow, at_second(7.0)));
     }
 
-    /// The message waited for hours in a past outage, and its call then fails at random.
+    /// The message has waited for hours in a past outage, and now its call fails at random.
     #[test]
     fn the_hold_of_a_called_message_depends_on_its_number_of_calls() {
         let mut environment = Environment::default();

@@ -115,7 +115,8 @@ fn a_failure_after_a_hold_ends_it_but_keeps_the_held_time() {
     );
 }
 
-/// At the hold limit, the call is made, unless a `Retry-After` has not ended yet.
+/// At its hold limit, a message that was held without a call waits at most 900 s longer. After a call, redeliver gives
+/// up on it.
 #[test]
 fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);

@@ -162,7 +162,7 @@ fn a_hidden_message_ages_from_its_first_send_but_is_retained_from_its_last() {
     let week = Duration::from_secs(7 * 24 * 3600);
     assert_eq!(decide_visibility(&uniform_policy(r#","max_age_seconds":711"#), at(0), week), Ok(601));
     assert_eq!(decide_visibility(&uniform_policy(r#","max_age_seconds":710"#), at(0), week), EXPIRED);
-    // Visible at second 611, then received by the function for up to 180 s.
+    // Visible at second 611, then processed by the function for up to 180 s.
     let decide_with_retention =
         |sent_at, seconds| decide_visibility(&uniform_policy(""), sent_at, Duration::from_secs(seconds));
     assert_eq!(decide_with_retention(at(0), 791), Ok(601));

@@ -36,7 +36,7 @@ fn a_first_sent_time_after_the_delivery_is_ignored() {
 
 #[test]
 fn a_message_expires_if_its_next_retry_would_be_after_max_age() {
-    // Decided at second 10 and re-sent with 60 s: the next retry is due at second 70.
+    // Decided at second 10 and re-sent with a delay of 60 s: the next retry is due at second 70.
     let policy_with_max_age = |age: u32| {
         policy(&format!(
             r#"{{"backoff":{{"kind":"fixed","delay_seconds":60,"jitter":"none"}},"max_age_seconds":{age}}}"#

@@ -2,8 +2,8 @@
 
 use sha2::{Digest, Sha256};
 
-/// Computes 16 hexadecimal digits: the first 64 bits of a SHA-256 hash of the code, the error type, and the error's
-/// text without ids and numbers.
+/// Computes 16 hexadecimal digits: the first 64 bits of a SHA-256 hash of the code, the error type, and the error
+/// message without ids and numbers.
 #[must_use]
 pub fn compute_fingerprint(reason: &str, error_type: &str, message: &str) -> String {
     let digest = Sha256::digest(format!("{reason}\n{error_type}\n{}", without_ids_and_numbers(message)));

@@ -30,7 +30,7 @@ impl Holds {
         }
     }
 
-    /// Returns the outage for which the message was held, in a delivery sent at `sent_at`; `None` unless redeliver
+    /// Returns the outage during which the message was held, for a delivery sent at `sent_at`; `None` unless redeliver
     /// wrote it.
     #[must_use]
     pub fn trusted_outage(self, origin: Origin, sent_at: Timestamp) -> Option<Outage> {

@@ -33,7 +33,7 @@ impl DataSchema {
         Ok(Self(Schema::from_value(&schema)?))
     }
 
-    /// Returns all violations of a well-formed text, whose own pointer is `at`. A document with more than 100,000
+    /// Returns all violations in a well-formed text, whose own pointer is `at`. A document with more than 100,000
     /// values, or with a number of more than 1,000 characters, is not checked; this is then its only violation.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {

@@ -141,7 +141,7 @@ fn read_slowly(count: usize, millis: u64) -> (usize, Coverage, TimeDelta) {
 fn a_long_queue_on_a_slow_sqs_is_read_to_its_end() {
     let complete_coverage =
         |count: u64| Coverage { seen: count, approximate: count, complete: true, ..Coverage::default() };
-    // Receives and changes of visibility alone take 138 and 552 seconds.
+    // Receives and visibility changes alone take 138 seconds and 552 seconds, respectively.
     assert_eq!(read_slowly(3000, 230), (3000, complete_coverage(3000), TimeDelta::milliseconds(156_860)));
     assert_eq!(
         read_slowly(12_000, 230),

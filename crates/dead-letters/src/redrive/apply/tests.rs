@@ -169,7 +169,7 @@ fn id(n: usize) -> String {
     format!("{n:08}-0000-4000-8000-000000000000")
 }
 
-/// Returns the n-th dead letter: retries exhausted, with an attribute of its producer.
+/// Returns the n-th dead letter: retries exhausted, with an attribute from its producer.
 fn dead_letter(n: usize) -> Content {
     dead_letter_in_generation(n, "")
 }

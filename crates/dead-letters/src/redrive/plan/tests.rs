@@ -270,7 +270,7 @@ fn an_edit_that_changes_nothing_does_not_count_as_an_edit() {
     assert!(!send_back.edited);
 }
 
-/// The console's plan of an edit shows only the messages that the edit changes.
+/// The console's plan for an edit shows only the messages that the edit changes.
 #[test]
 fn a_message_unchanged_by_the_edit_stays_with_edited_only() {
     let decide_edited_only =

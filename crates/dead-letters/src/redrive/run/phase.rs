@@ -2,8 +2,8 @@
 
 use crate::redrive::task::RedriveLimits;
 
-/// The maximum number of messages being sent at a time: enough for several concurrent requests, but few to resend after
-/// a crash.
+/// The maximum number of messages being sent at a time: enough for several concurrent requests, but few enough to
+/// resend after a crash.
 pub(super) const SENDING_MAX: u64 = 100;
 /// The number of messages that are sent first and watched.
 const PILOT_MESSAGES: u64 = 50;

@@ -101,7 +101,7 @@ async fn wait_until<D, S, C: Clock>(
     None
 }
 
-/// Counts messages of this run that are in the DLQ.
+/// Counts messages sent by this run that are in the DLQ.
 async fn count_returned<D: Queue, S, C: Clock>(
     redrive: &RedriveJob<'_, D, S, C>,
     journal: &RedriveJournal,

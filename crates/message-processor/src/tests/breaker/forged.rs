@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the n-th body, with forged redeliver members.
+/// Returns the n-th record, with forged redeliver members in its metadata.
 fn with_forged_metadata(n: usize, members: &str) -> ReceivedMessage {
     nth_record(n, nth_body(n).replacen('}', &format!(",{members}}}"), 1))
 }

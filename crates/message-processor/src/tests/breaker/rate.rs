@@ -8,7 +8,7 @@ fn refused() -> HandlerError {
 
 const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
 
-/// If refused calls spent attempts, a busy hour of the target would dead-letter the messages that it cannot handle.
+/// If refused calls spent attempts, a busy hour would dead-letter the messages that the target cannot handle.
 #[test]
 fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
     for (error, delay) in [(refused(), 2), (refused().retry_after(Duration::from_secs(40)), 40)] {

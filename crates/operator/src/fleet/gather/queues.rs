@@ -50,7 +50,7 @@ impl RegionClients<'_> {
         Some(SurveyedQueue { id: by_url?, state })
     }
 
-    /// Returns the problem of a queue whose attributes could not be read.
+    /// Returns the problem with a queue whose attributes could not be read.
     pub(super) fn unread_problem(&self, queue: &SurveyedQueue) -> Option<String> {
         match &queue.state {
             SurveyedState::Unread(why) => Some(self.locate_problem(&format!("{}: {why}", queue.id.name))),

@@ -171,8 +171,8 @@ fn end_state_after_kill(strategy: Strategy, policy: &Policy, polls: u32) -> EndS
     EndState { processed, dead, successes, died }
 }
 
-/// Checks that no message is lost, wherever the process is killed. Returns the successes in runs in which a message had
-/// more than one, by message, each with generation and attempt.
+/// Checks that no message is lost, wherever the process is killed. Returns, by message, the successes in each run in
+/// which the message had more than one, with their generations and attempts.
 fn check_no_loss(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
     let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! The recipes of docs/producers.md: AWS services and existing producers in front of a deployed stack.
+//! The recipes in docs/producers.md: AWS services and existing producers in front of a deployed stack.
 
 use std::time::Duration;
 
@@ -30,7 +30,7 @@ async fn messages_of_aws_services_are_retried_unchanged() {
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");
 }
 
-/// Returns the idempotency key and the body of a message whose target was called twice.
+/// Returns the idempotency key and the body of a message for which the target was called twice.
 async fn retried_call(target: &HttpTargetServer, text: &str) -> (String, String) {
     let both = async {
         while target.requests_with(text).len() < 2 {

@@ -93,7 +93,7 @@ async fn assert_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpT
     assert_eq!(target.requests_for(&id(4)).len(), 1, "nothing is delivered early");
 }
 
-/// Checks that each group keeps its order. The emulator invokes the function with one message of the queue at a time;
+/// Checks that each group keeps its order. The emulator invokes the function with one message from the queue at a time;
 /// Lambda does so with one message per group.
 async fn assert_groups_keep_order(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     let source = queue_url(outputs, "KeepsOrderSourceUrl");
@@ -166,7 +166,7 @@ fn destination_record(arn: &str, payload: &Value) -> String {
     .to_string()
 }
 
-/// Returns the message id, the error type and the details of this number of final records.
+/// Returns the message id, the error type and the details of `count` final records.
 async fn final_records(cloud: &Cloud, url: &str, count: usize) -> Vec<(String, String, String)> {
     let records = run_boto3(cloud, &["receive", url, &count.to_string()], &[]).await;
     records

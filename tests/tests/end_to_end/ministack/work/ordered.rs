@@ -16,7 +16,7 @@ async fn fifo_topology() -> (TestTopology, TestQueue) {
     (topology, dlq)
 }
 
-/// Sends messages of this group.
+/// Sends messages in this group.
 async fn send(topology: &TestTopology, group: &str, numbers: std::ops::Range<u32>) {
     let entries = numbers.map(|n| {
         let entry = SendMessageBatchRequestEntry::builder().id(n.to_string());
@@ -132,7 +132,7 @@ async fn a_redriven_message_goes_to_the_end_of_its_group_once() {
     assert!(output_text.contains(remark), "{output_text}");
     assert_eq!(calls_of_group(&target, "a"), [0, 1, 2], "not sent yet");
 
-    // The redriven message goes behind one that is called again and again.
+    // The redriven message goes behind one that fails again and again.
     target.script_replies(&id(3), [Reply::Status(409); 3]);
     send(&topology, "a", 3..5).await;
     let (first, apply) = (journal(), ["--apply", "--watch", "0s"]);

@@ -150,8 +150,8 @@ fn a_handlers_redeliver_member_sets_the_outcome() {
     assert_eq!(names(r#"{"redeliver":{"outcome":"permanent"}}"#), ["Permanent"; 3]);
 }
 
-/// Exceptions of awslambdaric 4.2, aws-lambda-ric 4.1, aws_lambda_ric (Ruby) 3.1 and Amazon.Lambda.RuntimeSupport 1.13;
-/// Java's and Go's own runtimes run in the end-to-end tests.
+/// Exceptions from awslambdaric 4.2, aws-lambda-ric 4.1, aws_lambda_ric (Ruby) 3.1 and Amazon.Lambda.RuntimeSupport
+/// 1.13; Java's and Go's own runtimes run in the end-to-end tests.
 #[test]
 fn an_exceptions_location_is_read_from_each_runtimes_stack_trace() {
     for (json, error_type, details) in [
@@ -217,7 +217,7 @@ fn the_response_to_another_services_event_is_passed_on_unchanged() {
     assert_eq!(error.unwrap_err().error_type.name(), "E");
 }
 
-/// Exception messages of Powertools for AWS Lambda (Python) 3.23.
+/// Exception messages from Powertools for AWS Lambda (Python) 3.23.
 #[test]
 fn a_batch_processors_exception_is_replaced_by_the_records_own() {
     let frames = "  File \"/opt/python/aws_lambda_powertools/utilities/batch/base.py\", line 562, in _process_record\n    result = self.handler(record=data, lambda_context=self.lambda_context)\n             ^^^^^^^^^^^^\n  File \"/var/task/app.py\", line 8, in charge\n    raise CardDeclined()\n";

@@ -24,7 +24,7 @@ pub(super) fn css_class(code: &str) -> &'static str {
 /// Renders horizontal bars in the colors of error types, as a table: the text in an SVG would shrink with the screen.
 pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
     let most = rows.iter().map(|(_, count)| *count).max().unwrap_or(0).max(1);
-    // The bar of one message stays visible next to a bar of millions.
+    // A bar for one message stays visible next to a bar for millions.
     let percent = |count| if count > 0 { (100.0 * as_float(count) / as_float(most)).max(0.5) } else { 0.0 };
     html! {
         table class="bars" aria-label=(name) {

@@ -82,7 +82,8 @@ impl GroupedMessages {
     }
 }
 
-/// Returns the number of messages shown per group: one of each group before a second one of any, up to the size limit.
+/// Returns the number of messages shown per group: one from each group before a second one from any, up to the size
+/// limit.
 fn count_shown(groups: &[&[MessageMarkup]]) -> Vec<usize> {
     let mut shown = vec![0; groups.len()];
     let mut room = SHOWN_BYTES_MAX;

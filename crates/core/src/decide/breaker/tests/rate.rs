@@ -119,7 +119,7 @@ fn rate(environment: &Environment, key: &str) -> f32 {
     environment.breaker.keys.get(Some(CircuitKey::from_text(key))).unwrap().limited_rate().unwrap()
 }
 
-/// The rate of a busy hour would overload a target that refuses calls in a quiet hour.
+/// A rate measured in a busy hour would overload a target that refuses calls in a quiet hour.
 #[test]
 fn the_first_refusal_limits_calls_to_the_answer_rate_of_the_last_second() {
     let mut environment = Environment::default();
@@ -174,7 +174,7 @@ fn after_an_outage_the_rate_doubles_each_second() {
     assert!(seconds[0] <= 8 && seconds[5] == TICKS_PER_SECOND - 1, "{seconds:?}: one call per tick");
 }
 
-/// Calling all messages at the same time would overload the target again.
+/// Calling the target for all messages at the same time would overload it again.
 #[test]
 fn a_hold_waits_for_earlier_holds_up_to_4_percent_of_the_limits_age() {
     let mut environment = Environment::default();
@@ -345,7 +345,7 @@ fn holds_at_a_rate_above_100_per_second_keep_their_order() {
     (0..400).for_each(|_| assert_eq!(environment.call("a", Answer, 0.0), Ok(None)));
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
     assert!((rate(&environment, "a") - 312.0).abs() < 1e-3);
-    // Calls use up the burst first. They have failed before, so they are not evidence of an outage.
+    // Calls use up the burst first. Their messages have failed before, so these calls are not evidence of an outage.
     let failed_caller = |number| Caller { failures: 1, ..caller("a", number) };
     let delays: Vec<_> = (0..3000)
         .filter_map(|number| environment.call_for(failed_caller(number), Fault, 1000.0).err())

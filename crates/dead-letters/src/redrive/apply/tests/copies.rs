@@ -7,7 +7,7 @@ use redeliver_core::ports::QueueDepth;
 use super::*;
 use redeliver_testing::altered::FullQueue;
 
-/// Injects a fault into each request or entry of one queue.
+/// Injects a fault into each entry of the batch requests to one queue.
 fn fail_entries(world: &World, queue: &EmbeddedQueue, action: SqsAction, injection: Injection) {
     let queue = Some(queue.arn().to_owned());
     let rule =

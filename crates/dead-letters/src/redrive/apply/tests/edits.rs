@@ -108,7 +108,7 @@ fn copies_and_resumed_runs_derive_the_same_new_id() {
     assert!(copies_seen > 0, "no death created a copy: the test proves nothing");
 }
 
-/// Returns the n-th message of a producer without valid ids.
+/// Returns the n-th message from a producer without valid ids.
 fn letter_without_id(n: usize) -> Content {
     let attributes = Attributes::from([
         ("ErrorType".to_owned(), Attribute::string("INVALID_MESSAGE_SCHEMA")),

@@ -9,8 +9,8 @@ use redeliver_core::ports::{
 
 use super::*;
 
-/// A queue whose responses take a while to read, and are lost if not read within half a minute, like the AWS SDK client
-/// with messages of 250 KB.
+/// A queue whose responses take a while to read, and are lost if not read within half a minute, as with the AWS SDK
+/// client and 250 KB messages.
 struct ExpiringResponses<'a> {
     queue: &'a EmbeddedQueue,
     clock: &'a VirtualClock,

@@ -1,4 +1,4 @@
-//! The pilot: the observed failures, and the duration of the watch.
+//! Watching the pilot: the observed failures, and the duration.
 
 use futures_util::future::{Either, select};
 use redeliver_core::limits::DelaySeconds;
@@ -158,7 +158,7 @@ fn messages_delayed_before_the_pilot_are_not_its_failures() {
 fn delayed_messages_count_only_at_the_end_of_the_pilot() {
     let world = World::new((0..500).map(dead_letter).collect());
     let plan = unfiltered_plan();
-    // More than 20 % wait at the first check, after 15 seconds, and succeed by the end of the watch.
+    // More than 20 % wait at the first check, after 5 seconds, and succeed by the last one.
     let mut retried = 0;
     let report = world.apply_while(&plan, async |messages| {
         if retried < 20 {
@@ -175,8 +175,8 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
 
 #[test]
 fn a_decided_pilot_is_not_watched_any_longer() {
-    // How many of the 50 messages return, after how many seconds, and the allowed percentage; then the second of the
-    // last check, and the number of messages sent.
+    // The number of the 50 messages that return, the seconds after which they return, and the allowed percentage; then
+    // the second of the last check, and the number of messages sent.
     for (back, after, percent, known_after, sent) in [
         (50, 0, 20, 5, 50),
         (50, 7, 20, 10, 50),

@@ -21,7 +21,7 @@ fn any_attribute() -> impl Strategy<Value = Attribute> {
     prop_oneof![3 => text, 1 => binary, 1 => document.prop_map(Attribute::string)]
 }
 
-/// Generates attribute names of redeliver and of a framework.
+/// Generates attribute names used by redeliver and by a framework.
 fn any_name() -> impl Strategy<Value = String> {
     let reserved = ["Failure", "ErrorType", "ErrorDetails", "DeadLetter", REDELIVER].map(str::to_owned);
     prop_oneof![1 => prop::sample::select(reserved.to_vec()), 1 => "[A-Za-z][A-Za-z0-9_-]{0,8}"]
