@@ -50,7 +50,7 @@ export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
     topic.addToResourcePolicy(publish);
   } else {
     // SNS's default policy allows the entire account, including alarms, until the first statement of another policy
-    // replaces it. The app may add a statement at any time, so an aspect checks at the end.
+    // replaces it. The app may add a statement at any time, so an aspect checks the policy at synthesis.
     Aspects.of(topic).add({
       visit: (node) => {
         if (node === topic && node.node.tryFindChild('Policy')) {

@@ -108,7 +108,7 @@ export function isUnconditional(alarm: cloudwatch.Alarm): boolean {
   return resourceOf(alarm).cfnOptions.condition === undefined;
 }
 
-/** Returns the alarms on messages that were given up, whose causes need attention. */
+/** Returns the alarms on dead letters, whose causes need attention. */
 export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
   return [
     {
@@ -122,8 +122,8 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
     {
       // An alarm acts only when its state changes: while a dead letter remains, the alarm above does not report further
       // ones. This metric counts the annotator's sends, but not messages moved by SQS ("Available CloudWatch metrics
-      // for Amazon SQS"). SQS moves a message after the annotator has failed on it ten times, in half an hour, and the
-      // annotator's own alarms report those failures.
+      // for Amazon SQS"). SQS moves a message after the annotator has failed on it at least ten times, which takes at
+      // least half an hour; the annotator's own alarms report those failures.
       name: 'final-dlq-arrivals',
       severity: 'ticket',
       description:
@@ -139,7 +139,7 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
       description:
         'SQS deletes dead letters for good 14 days after they were sent. Send them back or save them now. (SQS does not ' +
         'count those that were read three times.)',
-      metric: oldest(finalDlq),
+      metric: oldestMessageAge(finalDlq),
       threshold: RETENTION_SHARE * INNER_RETENTION.toSeconds(),
     },
   ];
@@ -149,7 +149,7 @@ export function deadLetterAlarms({ finalDlq }: DeadLetterQueues): Alarm[] {
  * Returns the alarm on a message that has been held for a long time. With `visibility`, the time for which a message
  * has been held is not recorded.
  */
-export function heldTooLong(messageProcessor: lambda.Function): Alarm {
+export function heldTooLongAlarm(messageProcessor: lambda.Function): Alarm {
   return {
     name: 'held-too-long',
     severity: 'page',
@@ -168,14 +168,14 @@ export function heldTooLong(messageProcessor: lambda.Function): Alarm {
  * Returns the alarm on a message that waits too long for its reader. If `seconds` is more than an hour, it includes the
  * delays of the first retries.
  */
-export function waitsTooLong(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
+export function waitsTooLongAlarm(name: string, queue: sqs.IQueue, reader: string, seconds = WAITING_SECONDS_MAX): Alarm {
   const span = seconds === WAITING_SECONDS_MAX ? 'more than an hour' : 'an hour more than its first retries take';
   return {
     name: `${name}-waits-too-long`,
     severity: 'page',
     isEssential: true,
     description: `A message has waited for ${span}. Check if the ${reader} runs, fails or is too slow.`,
-    metric: oldest(queue),
+    metric: oldestMessageAge(queue),
     threshold: seconds,
   };
 }
@@ -211,7 +211,7 @@ export function readerAlarms(name: string, target: lambda.Function): Alarm[] {
   ];
 }
 
-function oldest(queue: sqs.IQueue): cloudwatch.Metric {
+function oldestMessageAge(queue: sqs.IQueue): cloudwatch.Metric {
   return queue.metricApproximateAgeOfOldestMessage({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM });
 }
 

@@ -3,12 +3,12 @@ import type { Construct } from 'constructs';
 
 import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, WAITING_SECONDS_MAX } from './alarm';
 import { annotatorAlarms } from './annotator';
-import { deadLettersBy, PERIOD, redeliverMetric } from './metrics';
+import { deadLetterMetric, PERIOD, redeliverMetric } from './metrics';
 import type { NormalizedProps } from './normalized-props';
 import { INNER_RETENTION, type Plan, RETENTION_SHARE } from './plan';
 import { type Loop, readersOf } from './strategy/definition';
 import { STRATEGIES } from './strategy/index';
-import { targetDown, targetLoop } from './target-alarm';
+import { targetDownAlarms, targetLoopAlarms } from './target-alarm';
 
 /** Creates all alarms of a `Redeliver`. */
 export function createAlarms(
@@ -23,9 +23,9 @@ export function createAlarms(
     ...loop.alarms,
     ...messageAgeAlarms(plan, loop),
     ...readersOf(loop).flatMap(({ readerName, reader }) => readerAlarms(readerName, reader)),
-    ...targetDown(plan, loop),
-    allInvalid(loop),
-    ...(props.target.kind === 'lambda' ? targetLoop(scope, props.target.function) : []),
+    ...targetDownAlarms(plan, loop),
+    allInvalidAlarm(loop),
+    ...(props.target.kind === 'lambda' ? targetLoopAlarms(scope, props.target.function) : []),
   ]);
 }
 
@@ -36,7 +36,7 @@ const INVALID_MAX = 9;
  * Returns the alarm that fires when all messages are invalid, for example because a queue's messages have no envelope.
  * The expression is 0 while any other messages are processed, fail, are held, or die for other reasons.
  */
-function allInvalid({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
+function allInvalidAlarm({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
   const invalid = 'FILL(notFormat, 0) + FILL(notSchema, 0)';
   return {
     name: 'all-invalid',
@@ -52,8 +52,8 @@ function allInvalid({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
         called: redeliverMetric('MessageAgeSeconds', messageProcessor, cloudwatch.Stats.SAMPLE_COUNT),
         held: redeliverMetric('Held', messageProcessor),
         died: redeliverMetric('DeadLettered', finalDlqAnnotator),
-        notFormat: deadLettersBy('INVALID_MESSAGE_FORMAT', finalDlqAnnotator),
-        notSchema: deadLettersBy('INVALID_MESSAGE_SCHEMA', finalDlqAnnotator),
+        notFormat: deadLetterMetric('INVALID_MESSAGE_FORMAT', finalDlqAnnotator),
+        notSchema: deadLetterMetric('INVALID_MESSAGE_SCHEMA', finalDlqAnnotator),
       },
       period: PERIOD,
     }),

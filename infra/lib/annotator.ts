@@ -51,7 +51,7 @@ export function annotatorAlarms({ archive, notify }: CommonSettings, annotator: 
             isEssential: true,
             description:
               'S3 does not store dead letters, so they wait in the annotation queue, and after 110 receives they are not archived. Check the ' +
-              "final-dlq-annotator's log for archive_refused: usually a right of its role, the bucket's policy or its key.",
+              "final-dlq-annotator's log for archive_refused: usually a permission of its role, the bucket's policy or its key.",
             metric: redeliverMetric('ArchiveRefused', annotator),
             threshold: 0,
           } as const,
@@ -64,7 +64,7 @@ export function annotatorAlarms({ archive, notify }: CommonSettings, annotator: 
             severity: 'ticket',
             description:
               "Notices of dead letters do not arrive; the dead letters do. Check the final-dlq-annotator's log for notice_refused: usually a " +
-              "right of its role, or the policy or the key of notify's topic.",
+              "permission of its role, or the policy or the key of notify's topic.",
             metric: redeliverMetric('NoticeRefused', annotator),
             threshold: 0,
           } as const,

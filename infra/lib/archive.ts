@@ -79,8 +79,8 @@ export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<st
 }
 
 /**
- * Allows creating dead letters in the archive, without reading, replacing or deleting any, and only while the bucket
- * belongs to its account: anyone can register the name of a deleted bucket.
+ * Allows the annotator to create dead letters in the archive, but not to read, replace or delete any, and only while
+ * the bucket belongs to the expected account: anyone can register the name of a deleted bucket.
  */
 export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive): void {
   // In a policy, `*` is a wildcard and `${*}` is the character.

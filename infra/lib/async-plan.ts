@@ -18,7 +18,7 @@ import { keyProblems } from './queue-key';
 import { elsewhereProblems, regionProblems } from './region';
 import { policyProblems } from './schemas';
 import { blockProblems, redriveProblems } from './strategy/policy-problems';
-import { type Change, modifiable, type UserFunction } from './user-function';
+import { type Change, modifiableFunction, type UserFunction } from './user-function';
 
 /** The checked props of an `AsyncRetry` with every default filled in. */
 export interface AsyncPlan extends CommonSettings {
@@ -113,7 +113,7 @@ function retriedFunction(
   if (first < index) {
     return `${label} is functions[${first}] again; list it once.`;
   }
-  const found = modifiable(target, label, CHANGE, stack);
+  const found = modifiableFunction(target, label, CHANGE, stack);
   if (typeof found === 'string') {
     return found;
   }

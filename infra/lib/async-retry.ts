@@ -6,7 +6,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import { Construct } from 'constructs';
 
-import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, waitsTooLong } from './alarm';
+import { addAlarms, type Alarm, deadLetterAlarms, readerAlarms, waitsTooLongAlarm } from './alarm';
 import { annotatorAlarms, createAnnotator } from './annotator';
 import { type AsyncPlan, asyncPlanOf } from './async-plan';
 import { allowSend, createFunction, innerEventSource } from './function';
@@ -71,8 +71,8 @@ export class AsyncRetry extends Construct {
       ...deadLetterAlarms(dead),
       ...annotatorAlarms(plan, this.finalDlqAnnotator),
       // Long delays do not raise the age of the oldest message, since each hop is a new message.
-      waitsTooLong('retry-queue', this.retryQueue, 'async-retry-handler'),
-      waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
+      waitsTooLongAlarm('retry-queue', this.retryQueue, 'async-retry-handler'),
+      waitsTooLongAlarm('annotation-queue', dead.annotation, 'final-dlq-annotator'),
       ...readerAlarms('async-retry-handler', this.asyncRetryHandler),
       ...readerAlarms('final-dlq-annotator', this.finalDlqAnnotator),
       ...plan.functions.map(failureNotSent),

@@ -38,7 +38,7 @@ type Schemas = Readonly<Record<string, string>>;
  */
 export function codeOf(program: Program, from: From, schemas: Schemas): lambda.Code {
   const ours = typeof program === 'string';
-  const { directory, bootstrap, canRun } = runnable(program, from);
+  const { directory, bootstrap, canRun } = checkProgram(program, from);
   if (canRun && Object.keys(schemas).length === 0) {
     return lambda.Code.fromAsset(directory, ours ? { exclude: ['*', '!bootstrap'] } : {});
   }
@@ -57,7 +57,7 @@ export function codeOf(program: Program, from: From, schemas: Schemas): lambda.C
  * @throws RedeliverPropsError like {@link codeOf}.
  */
 export function layerCodeOf(file: string, reader: string, from: From, schemas: Schemas): lambda.Code {
-  const { bootstrap } = runnable('message-processor', from, reader);
+  const { bootstrap } = checkProgram('message-processor', from, reader);
   const staged = stagingDirectory();
   copyFileSync(bootstrap, join(staged, file));
   chmodSync(join(staged, file), 0o755);
@@ -79,7 +79,7 @@ function withSchemas(staged: string, schemas: Schemas): lambda.Code {
  *
  * @param reader the user's function, if it determines the architecture.
  */
-function runnable(
+function checkProgram(
   program: Program,
   { architecture, bundles }: From,
   reader?: string,
@@ -90,7 +90,7 @@ function runnable(
   const bootstrap = join(directory, 'bootstrap');
   const build = `cargo xtask bundle${architecture.name === lambda.Architecture.X86_64.name ? ' --x86-64' : ''}`;
   if (!existsSync(bootstrap)) {
-    throw new RedeliverPropsError([isPackaged ? notPackaged(architecture, reader) : `${bootstrap} is missing; build it with \`${build}\`.`]);
+    throw new RedeliverPropsError([isPackaged ? notPackagedMessage(architecture, reader) : `${bootstrap} is missing; build it with \`${build}\`.`]);
   }
   const built = MACHINES.get(machineOf(bootstrap));
   if (built?.name !== architecture.name) {
@@ -111,7 +111,7 @@ function runnable(
 }
 
 /** Returns the error for a package that contains only the programs of the other architecture. */
-function notPackaged(architecture: lambda.Architecture, reader: string | undefined): string {
+function notPackagedMessage(architecture: lambda.Architecture, reader: string | undefined): string {
   const there = [lambda.Architecture.ARM_64, lambda.Architecture.X86_64].filter(({ name }) => existsSync(functionsFor(name)));
   const instead = there.map(({ name }) => (name === 'arm64' ? 'ARM_64' : 'X86_64'));
   const wanted = reader ? `${reader} runs on ${architecture.name}` : `architecture is ${architecture.name}${architecture.name === 'arm64' ? ' (the default)' : ''}`;

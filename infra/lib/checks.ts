@@ -276,9 +276,9 @@ function batchProblems(plan: Plan): string[] {
 }
 
 /**
- * Returns the problem if the retries take too long. All retries must end before the share of the retention at which the
- * alarm on a message's age fires, unless the strategy allows more. A target's `Retry-After`, holds and redrives do not
- * count: each re-send is a new message with a new retention period, and the alarm allows for them.
+ * Returns the problem if the retries take too long. Unless the strategy allows more, all retries must end within
+ * {@link RETENTION_SHARE} of the retention, before the alarm on a message's age fires. A target's `Retry-After`, holds
+ * and redrives do not count: each re-send is a new message with a new retention period, and the alarm allows for them.
  */
 function spanProblems(plan: Plan, { mayOutlastRetention }: StrategyDefinition, names: SettingNames): string[] {
   const { fullPolicy: policy, sourceRetention } = plan;

@@ -46,7 +46,7 @@ type ContextValue = (typeof CONTEXT_VALUES)[number];
  * @throws RedeliverPropsError with all problems in the values and in the resulting props.
  */
 export function propsOfContext(scope: Construct, directory: string): RedeliverProps {
-  const problems = unknownProblems(scope);
+  const problems = unknownNameProblems(scope);
   const value = (name: ContextValue): string | undefined => {
     const given: unknown = scope.node.tryGetContext(name);
     return given === undefined || given === '' ? undefined : String(given);
@@ -63,12 +63,12 @@ export function propsOfContext(scope: Construct, directory: string): RedeliverPr
   const queueArn = value('existingSourceQueueArn');
   const props: RedeliverProps = {
     target: targetOf(scope, value('target'), value('headersSecretArn'), problems),
-    ...given({
+    ...omitUndefined({
       policy: policyOf(path('policy'), problems),
-      strategy: choice('strategy', byName(Strategy)),
+      strategy: choice('strategy', membersByValue(Strategy)),
       longDelays: choice('longDelays', { true: true, false: false }),
       dataSchema: path('dataSchema'),
-      envelope: choice('envelope', byName(Envelope)),
+      envelope: choice('envelope', membersByValue(Envelope)),
       messageIdAttribute: value('messageIdAttribute'),
       messageIdPointer: value('messageIdPointer'),
       bodySchema: path('bodySchema'),
@@ -119,7 +119,7 @@ function targetOf(scope: Construct, target: string | undefined, secretArn: strin
   }
   if (!target.startsWith('arn:')) {
     const headersSecret = secretOf(scope, secretArn, problems);
-    return Target.http(target, given({ headersSecret }));
+    return Target.http(target, omitUndefined({ headersSecret }));
   }
   if (!/^arn:[^:]+:lambda:[^:]+:\d{12}:function:[^:]+(:[^:]+)?$/.test(target)) {
     return wrong(`target is "${target}", which is not a Lambda function's ARN; use one, or an https:// URL.`);
@@ -158,20 +158,20 @@ function policyOf(path: string | undefined, problems: string[]): RetryPolicy | u
   return undefined;
 }
 
-/** Reports misspelt names, which would otherwise be ignored. Names with `@`, `:` or `/` belong to the CDK. */
-function unknownProblems(scope: Construct): string[] {
+/** Reports misspelled names, which would otherwise be ignored. Names with `@`, `:` or `/` belong to the CDK. */
+function unknownNameProblems(scope: Construct): string[] {
   const names = Object.keys(scope.node.getAllContext()).filter((name) => !/[@:/]/.test(name));
   const unknown = names.filter((name) => !(CONTEXT_VALUES as readonly string[]).includes(name));
   return unknown.length > 0 ? [`${unknown.join(', ')} is not a context value; the values are ${CONTEXT_VALUES.join(', ')}.`] : [];
 }
 
 /** Returns the members of an enum by their values. */
-function byName<T extends string>(choices: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
+function membersByValue<T extends string>(choices: Readonly<Record<string, T>>): Readonly<Record<string, T>> {
   return Object.fromEntries(Object.values(choices).map((name) => [name, name]));
 }
 
 /** Returns the object without undefined members. */
-function given<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
+function omitUndefined<T extends object>(members: T): { [K in keyof T]?: Exclude<T[K], undefined> } {
   return Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined)) as {
     [K in keyof T]?: Exclude<T[K], undefined>;
   };

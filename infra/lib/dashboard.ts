@@ -4,7 +4,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { isUnconditional } from './alarm';
-import { lambdaMetric, PERIOD, redeliverMetric, redeliverMetricBy, redeliverMetricSum } from './metrics';
+import { lambdaMetric, PERIOD, redeliverMetric, redeliverMetricByDimension, redeliverMetricSum } from './metrics';
 import type { Plan } from './plan';
 import { type Loop, readersOf } from './strategy/definition';
 
@@ -27,19 +27,19 @@ export function createDashboard(
   if (shown.length > 0) {
     dashboard.addWidgets(new cloudwatch.AlarmStatusWidget({ title: 'Alarms', alarms: shown, width: 24, height: 4 }));
   }
-  dashboard.addWidgets(atAGlance(loop));
-  dashboard.addWidgets(flowIn(loop), new cloudwatch.GraphWidget({ ...HALF, ...loop.graphs.failures }));
+  dashboard.addWidgets(summaryWidget(loop));
+  dashboard.addWidgets(incomingMessages(loop), new cloudwatch.GraphWidget({ ...HALF, ...loop.graphs.failures }));
   if (plan.hasCircuitBreaker) {
     dashboard.addWidgets(outages(loop));
   }
   dashboard.addWidgets(retriesByAttempt(loop), delays(loop));
-  dashboard.addWidgets(deadLettersByErrorType(loop), waiting(plan, loop));
+  dashboard.addWidgets(deadLettersByErrorType(loop), waitingMessages(plan, loop));
   dashboard.addWidgets(messageAges(plan, loop), queueAges(loop));
   dashboard.addWidgets(target(loop), health(loop));
   return dashboard;
 }
 
-function atAGlance({ messageProcessor, finalDlqAnnotator, finalDlq, schedulers, graphs }: Loop): cloudwatch.IWidget {
+function summaryWidget({ messageProcessor, finalDlqAnnotator, finalDlq, schedulers, graphs }: Loop): cloudwatch.IWidget {
   return new cloudwatch.SingleValueWidget({
     title: 'In the time shown',
     width: 24,
@@ -55,7 +55,7 @@ function atAGlance({ messageProcessor, finalDlqAnnotator, finalDlq, schedulers, 
   });
 }
 
-function flowIn({ messageProcessor, schedulers, graphs }: Loop): cloudwatch.IWidget {
+function incomingMessages({ messageProcessor, schedulers, graphs }: Loop): cloudwatch.IWidget {
   return new cloudwatch.GraphWidget({
     ...HALF,
     title: 'Flow in: messages per 5 minutes',
@@ -86,7 +86,7 @@ function retriesByAttempt({ schedulers }: Loop): cloudwatch.IWidget {
     ...HALF,
     title: 'Retries by attempt',
     stacked: true,
-    left: schedulers.map((scheduler) => redeliverMetricBy('RetryAttempt', 'RetriesScheduled', scheduler)),
+    left: schedulers.map((scheduler) => redeliverMetricByDimension('RetryAttempt', 'RetriesScheduled', scheduler)),
   });
 }
 
@@ -111,11 +111,11 @@ function deadLettersByErrorType({ finalDlqAnnotator }: Loop): cloudwatch.IWidget
     ...HALF,
     title: 'Dead letters by error type',
     stacked: true,
-    left: [redeliverMetricBy('ErrorType', 'DeadLettered', finalDlqAnnotator)],
+    left: [redeliverMetricByDimension('ErrorType', 'DeadLettered', finalDlqAnnotator)],
   });
 }
 
-function waiting({ policy }: Plan, { source, stages, annotatedDlq, annotation, finalDlq }: Loop): cloudwatch.IWidget {
+function waitingMessages({ policy }: Plan, { source, stages, annotatedDlq, annotation, finalDlq }: Loop): cloudwatch.IWidget {
   const visible = { period: PERIOD, statistic: MAXIMUM };
   return new cloudwatch.GraphWidget({
     ...HALF,

@@ -12,7 +12,7 @@ export const ENVIRONMENT_BYTES_MAX = 4096;
  *
  * @throws RedeliverPropsError if the initial variables are too large.
  */
-export function refuseTooLarge(
+export function refuseLargeEnvironment(
   made: lambda.Function,
   { functionName, environment }: { readonly functionName: string; readonly environment: Readonly<Record<string, string>> },
 ): void {
@@ -30,7 +30,7 @@ export function refuseTooLarge(
  * value counts twice. Tokens are not counted.
  */
 function environmentProblems(functionName: string, resolved: Readonly<Record<string, unknown>>): string[] {
-  const known = Object.entries(resolved).map(([name, value]) => [name, literal(value)] as const);
+  const known = Object.entries(resolved).map(([name, value]) => [name, literalText(value)] as const);
   const bytes = bytesInEnvironment(Object.fromEntries(known));
   if (bytes <= ENVIRONMENT_BYTES_MAX) {
     return [];
@@ -51,10 +51,10 @@ export function bytesInEnvironment(value: unknown): number {
 }
 
 /** Returns the literal text of a resolved value, without references. */
-function literal(value: unknown): string {
+function literalText(value: unknown): string {
   if (typeof value === 'object' && value !== null && 'Fn::Join' in value) {
     const [separator, parts] = value['Fn::Join'] as [string, unknown[]];
-    return parts.map(literal).join(separator);
+    return parts.map(literalText).join(separator);
   }
   return typeof value === 'string' ? value : '';
 }

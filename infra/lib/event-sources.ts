@@ -4,10 +4,10 @@ import * as sqs from 'aws-cdk-lib/aws-sqs';
 
 import type { UserFunction } from './user-function';
 
-/** Mappings of streams, brokers and databases have at least one of these members; mappings of queues have none. */
+/** Mappings for streams, brokers and databases have at least one of these members; mappings for queues have none. */
 const NON_QUEUE_PROPERTIES = ['startingPosition', 'queues', 'topics', 'selfManagedEventSource', 'documentDbEventSourceConfig'] as const;
 
-/** A mapping of an SQS queue to the user's function that was created by the app, not by Redeliver. */
+/** A mapping from an SQS queue to the user's function, created by the app, not by Redeliver. */
 interface QueueMapping {
   readonly path: string;
   readonly queueArn: string;
@@ -28,13 +28,13 @@ export function eventSourceProblems(userFunction: UserFunction, sourceArn: strin
 }
 
 /**
- * Rejects mappings of the source queue that are added after Redeliver, and warns about other queues, whose messages
+ * Rejects mappings for the source queue that are added after Redeliver, and warns about other queues, whose messages
  * bypass redeliver.
  */
 export function watchEventSources(userFunction: UserFunction, sourceArn: string, ours: string): void {
   const { name, function: own } = userFunction;
   own.node.addValidation({ validate: () => eventSourceProblems(userFunction, sourceArn, ours) });
-  // Mappings may be added at any time, so an aspect checks at the end.
+  // Mappings may be added at any time, so an aspect checks them at synthesis.
   Aspects.of(own).add({
     visit: (node) => {
       const others = node === own ? mappingsOf(userFunction, ours).filter(({ queueArn }) => !isSameQueue(Stack.of(own), queueArn, sourceArn)) : [];
@@ -63,7 +63,7 @@ function readsQueue(mapping: lambda.CfnEventSourceMapping): boolean {
   return mapping.eventSourceArn !== undefined && NON_QUEUE_PROPERTIES.every((property) => mapping[property] === undefined);
 }
 
-/** Returns the logical ids of a function, its versions and its aliases, which all start with redeliver's program. */
+/** Returns the logical ids of a function, its versions and its aliases, all of which run redeliver's program. */
 function logicalIdsOf(resource: lambda.CfnFunction): readonly string[] {
   const stack = Stack.of(resource);
   const idOf = ({ logicalId }: CfnResource): string => String(stack.resolve(logicalId));

@@ -14,7 +14,7 @@ import type { Loop } from './strategy/definition';
 import { allowNetworkInterfaces, placement } from './vpc';
 
 /** The timeout of the function and the maximum age of its events: a late retry must not undo a newer change. */
-const LONGEST = Duration.minutes(3);
+const SETTER_TIMEOUT = Duration.minutes(3);
 
 /**
  * Sets the attributes of a source queue outside the stack before the first message is received from it, and again
@@ -53,7 +53,7 @@ export function setQueueAttributes(
     new CustomResource(group, id, {
       resourceType: 'Custom::RedeliverSourceQueue',
       serviceToken: setter.functionArn,
-      serviceTimeout: LONGEST,
+      serviceTimeout: SETTER_TIMEOUT,
       properties: { Step: name, ...properties },
     });
   const check = step(`Check${fingerprint(stack.resolve(properties))}`, 'check');
@@ -98,9 +98,9 @@ function createSetter(scope: Construct, plan: Plan, queueArn: string): lambda.Fu
     environment: { STACK_ID: stack.stackId, URL_SUFFIX: stack.urlSuffix },
     logGroup,
     loggingFormat: lambda.LoggingFormat.JSON,
-    timeout: LONGEST,
+    timeout: SETTER_TIMEOUT,
     ...placement(plan),
-    maxEventAge: LONGEST,
+    maxEventAge: SETTER_TIMEOUT,
     retryAttempts: 0,
   });
   Validations.of(setter).acknowledge({

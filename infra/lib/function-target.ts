@@ -5,7 +5,7 @@ import { eventSourceProblems } from './event-sources';
 import { layerProblems, NEXT_WRAPPER_VARIABLE, variablesOf, WRAPPER } from './layer';
 import type { NormalizedProps } from './normalized-props';
 import type { StrategyDefinition } from './strategy/definition';
-import { type Change, modifiable, type UserFunction } from './user-function';
+import { type Change, modifiableFunction, type UserFunction } from './user-function';
 
 /** Lambda's default ("Configure Lambda function timeout"). */
 const LAMBDA_TIMEOUT_SECONDS = 3;
@@ -91,5 +91,5 @@ const CHANGE: Change = {
 };
 
 function modifiableTarget(target: lambda.IFunction, stack: Stack): UserFunction | string {
-  return modifiable(target, `target.function (${target.node.path})`, CHANGE, stack);
+  return modifiableFunction(target, `target.function (${target.node.path})`, CHANGE, stack);
 }

@@ -8,7 +8,7 @@ import type { Construct } from 'constructs';
 
 import { type Program, codeOf } from './bundles';
 import type { CommonSettings } from './common-settings';
-import { refuseTooLarge } from './environment';
+import { refuseLargeEnvironment } from './environment';
 import { createRole } from './function-role';
 import { createLogGroup, logLevelProblems } from './log-group';
 import { wholeNumberProblems } from './range';
@@ -88,7 +88,7 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
   }
   // An aspect of the app may set the log level.
   made.node.addValidation({ validate: () => logLevelProblems(wanted.functionName, resource, 'leave it at INFO, and set logLevel') });
-  refuseTooLarge(made, { functionName: wanted.functionName, environment });
+  refuseLargeEnvironment(made, { functionName: wanted.functionName, environment });
   return made;
 }
 

@@ -3,7 +3,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 import type { Construct } from 'constructs';
 
 import { layerCodeOf } from './bundles';
-import { refuseTooLarge } from './environment';
+import { refuseLargeEnvironment } from './environment';
 import { logLevelProblems } from './log-group';
 import type { Plan } from './plan';
 import { allowLoop } from './region';
@@ -14,11 +14,11 @@ export const LAYER_DIRECTORY = '/opt/';
 const PROGRAM = 'redeliver';
 
 /**
- * The variable with the program that Lambda starts with the runtime's command as its arguments ("Modifying the runtime
+ * The variable that names the program that Lambda runs with the runtime's command as arguments ("Modifying the runtime
  * environment").
  */
 const WRAPPER_VARIABLE = 'AWS_LAMBDA_EXEC_WRAPPER';
-/** The variable with the user's own wrapper, which our program starts in turn. */
+/** The variable that names the user's own wrapper, which our program starts in turn. */
 export const NEXT_WRAPPER_VARIABLE = 'REDELIVER_NEXT_WRAPPER';
 export const WRAPPER = LAYER_DIRECTORY + PROGRAM;
 
@@ -35,7 +35,7 @@ const RUNTIME_NAMES = /^(nodejs|python|java|dotnet|ruby)\d/;
 const LOG_LEVEL_ADVICE = "set applicationLogLevelV2 to ApplicationLogLevel.INFO, and the level of your own lines in your code's logger";
 
 /** Files and variables that are added to a user's function with the program. */
-interface Attached {
+interface Attachments {
   readonly schemas: Readonly<Record<string, string>>;
   readonly environment: Readonly<Record<string, string>>;
 }
@@ -46,7 +46,7 @@ interface Attached {
  * @throws RedeliverPropsError if there is no program for the function's architecture, or if the settings exceed
  * Lambda's limit.
  */
-export function attach(scope: Construct, userFunction: UserFunction, { bundles }: Plan, { schemas, environment }: Attached): lambda.Function {
+export function attach(scope: Construct, userFunction: UserFunction, { bundles }: Plan, { schemas, environment }: Attachments): lambda.Function {
   const { name, function: own, resource } = userFunction;
   const { architecture } = own;
   const next = variablesOf(userFunction)[WRAPPER_VARIABLE];
@@ -59,15 +59,15 @@ export function attach(scope: Construct, userFunction: UserFunction, { bundles }
     }),
   );
   Object.entries(settings).forEach(([variable, value]) => own.addEnvironment(variable, value));
-  own.node.addValidation({ validate: () => [...replacedProblems(userFunction), ...logLevelProblems(name, resource, LOG_LEVEL_ADVICE)] });
+  own.node.addValidation({ validate: () => [...replacedWrapperProblems(userFunction), ...logLevelProblems(name, resource, LOG_LEVEL_ADVICE)] });
   allowLoop(resource);
-  refuseTooLarge(own, { functionName: name, environment: variablesOf(userFunction) });
+  refuseLargeEnvironment(own, { functionName: name, environment: variablesOf(userFunction) });
   return own;
 }
 
 /** Returns the function's variables: literals, and references for values known at deployment. */
 export function variablesOf({ resource }: UserFunction): Readonly<Record<string, any>> {
-  return resolved(resource, resource.environment)?.variables ?? {};
+  return resolveValue(resource, resource.environment)?.variables ?? {};
 }
 
 /** Returns reasons why the layer cannot be added, or why Lambda would not start its program. */
@@ -102,7 +102,7 @@ export function layerProblems(userFunction: UserFunction): string[] {
 
 /** Returns problems with Lambda features that redeliver does not support in a user's function. */
 function featureProblems({ name, resource }: UserFunction): string[] {
-  const snapStart = resolved(resource, resource.snapStart);
+  const snapStart = resolveValue(resource, resource.snapStart);
   return [
     ...(snapStart === undefined || snapStart.applyOn === 'None'
       ? []
@@ -130,7 +130,7 @@ function wrapperProblems(userFunction: UserFunction): string[] {
 }
 
 /** Reports a wrapper variable that was overwritten later, which would remove redeliver from the function. */
-function replacedProblems(userFunction: UserFunction): string[] {
+function replacedWrapperProblems(userFunction: UserFunction): string[] {
   const wrapper: unknown = variablesOf(userFunction)[WRAPPER_VARIABLE];
   if (wrapper === WRAPPER) {
     return [];
@@ -142,10 +142,10 @@ function replacedProblems(userFunction: UserFunction): string[] {
 }
 
 function layersOf(resource: lambda.CfnFunction): number {
-  const layers: unknown = resolved(resource, resource.layers);
+  const layers: unknown = resolveValue(resource, resource.layers);
   return Array.isArray(layers) ? layers.length : 0;
 }
 
-function resolved(resource: lambda.CfnFunction, value: unknown): any {
+function resolveValue(resource: lambda.CfnFunction, value: unknown): any {
   return Stack.of(resource).resolve(value);
 }

@@ -49,7 +49,7 @@ export function redeliverMetric(
 }
 
 /** Returns the metric for dead letters of one error type. */
-export function deadLettersBy(errorType: string, annotator: lambda.Function): cloudwatch.Metric {
+export function deadLetterMetric(errorType: string, annotator: lambda.Function): cloudwatch.Metric {
   return redeliverMetric('DeadLettered', annotator).with({ dimensionsMap: { Function: annotator.functionName, ErrorType: errorType } });
 }
 
@@ -70,7 +70,7 @@ export function redeliverMetricSum(metricName: RedeliverMetric, writers: readonl
 }
 
 /** Returns a metric that a function writes itself, with one line per value of another dimension. */
-export function redeliverMetricBy(
+export function redeliverMetricByDimension(
   dimension: 'ErrorType' | 'FailureKind' | 'RetryAttempt',
   metricName: RedeliverMetric,
   writer: lambda.Function,

@@ -10,7 +10,7 @@ export interface Names {
   readonly sourceQueue: string;
   /** The DLQ of a FIFO source queue. It must also be a FIFO queue. */
   readonly sourceDlq: string;
-  /** Notices of blocked groups. */
+  /** Notices about blocked groups. */
   readonly blockedQueue: string;
   readonly intermediateDlq: string;
   readonly annotationQueue: string;
@@ -83,7 +83,7 @@ export function nameProblems({ prefix }: Pick<Names, 'prefix'>): string[] {
 }
 
 /**
- * Finds another construct of the app with the same names in the same account and region, by its final DLQ, since the
+ * Finds another construct in the app whose final DLQ has the same name in the same account and region, since the
  * deployment would fail. The queue `existing` is checked elsewhere.
  */
 export function duplicateNameProblems(

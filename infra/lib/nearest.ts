@@ -2,14 +2,14 @@
 export function nearest(name: string, known: readonly string[]): string | undefined {
   const lower = name.toLowerCase();
   const [found] = known
-    .map((other) => ({ other, edits: edits(lower, other.toLowerCase()) }))
+    .map((other) => ({ other, edits: editDistance(lower, other.toLowerCase()) }))
     .filter((near) => 3 * near.edits < name.length)
     .sort((one, other) => one.edits - other.edits);
   return found?.other;
 }
 
 /** Returns the Levenshtein distance. */
-function edits(one: string, other: string): number {
+function editDistance(one: string, other: string): number {
   let row = Array.from({ length: other.length + 1 }, (_, index) => index);
   for (const [index, character] of [...one].entries()) {
     row = row.reduce<number[]>((next, above, column) => {

@@ -46,7 +46,7 @@ export function normalizeProps(props: RedeliverProps, before: readonly string[] 
 }
 
 /**
- * Returns the default of `envelope`. Messages that existed before redeliver need no envelope: those of an existing
+ * Returns the default of `envelope`. Messages that existed before redeliver need no envelope: those in an existing
  * queue, and those for a user's own function. `undefined` is the functions' default, which requires an envelope.
  */
 function defaultEnvelope({ kind }: GivenTarget, existingSourceQueue: SourceQueue | undefined): Envelope | undefined {

@@ -46,7 +46,7 @@ function* patterns(schema: unknown, pointer: string, isMap: boolean): Generator<
     return;
   }
   for (const [name, value] of Object.entries(schema)) {
-    const at = `${pointer}/${escaped(name)}`;
+    const at = `${pointer}/${escapeName(name)}`;
     if (!isMap && DATA.includes(name)) {
       continue;
     }
@@ -54,13 +54,13 @@ function* patterns(schema: unknown, pointer: string, isMap: boolean): Generator<
       yield [at, value];
     }
     if (!isMap && name === 'patternProperties') {
-      yield* Object.keys(value).map((key): [string, string] => [`${at}/${escaped(key)}`, key]);
+      yield* Object.keys(value).map((key): [string, string] => [`${at}/${escapeName(key)}`, key]);
     }
     yield* patterns(value, at, !isMap && MAPS.includes(name));
   }
 }
 
-function escaped(name: string): string {
+function escapeName(name: string): string {
   return name.replace(/~/g, '~0').replace(/\//g, '~1');
 }
 

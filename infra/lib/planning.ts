@@ -51,12 +51,12 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
     isFifo,
     hasCircuitBreaker: fullPolicy.circuit_breaker !== false,
     maxReceiveCount: STRATEGIES[strategy].maxReceiveCount(props, policy),
-    // In a FIFO queue, messages wait behind a failed message of their group.
+    // In a FIFO queue, messages wait behind a failed message in their group.
     sourceRetention: props.sourceRetention ?? inTemplate.retention ?? (isFifo ? INNER_RETENTION : Duration.days(7)),
     sourceVisibilityTimeout:
       // Rounded up, so that a fractional timeout or window is reported only once, under its own name.
       givenVisibility ?? Duration.seconds(Math.ceil(visibilityMillis(timeout, maxBatchingWindow) / 1000)),
-    // In a larger batch, messages that wait behind a failed one are also counted as received by a FIFO queue.
+    // In a larger batch from a FIFO queue, messages that wait behind a failed one also count as received.
     batchSize: props.batchSize ?? (isFifo ? 1 : 10),
     maxBatchingWindow,
     userFunction: reader.userFunction,
@@ -73,8 +73,8 @@ function withDefaults(props: NormalizedProps, stack: Stack): Plan {
 
 /**
  * Returns one second, which makes batches fuller during outages and at a few messages per second (see the table in
- * docs/scale.md). Returns zero if the window would make a sufficient visibility timeout too short, and for FIFO queues,
- * which have no batching window.
+ * docs/scale.md). Returns zero for FIFO queues, which have no batching window, and if the given visibility timeout
+ * is too short for such a window.
  */
 function defaultBatchingWindow(isFifo: boolean, timeout: Duration, visibility: Duration | undefined): Duration {
   const second = Duration.seconds(1);

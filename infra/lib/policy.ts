@@ -125,8 +125,8 @@ export function worstCaseSpanSeconds(policy: PolicyDocument, callSeconds: number
 }
 
 /**
- * Returns the maximum time that an outage of the target adds, in seconds: the longest hold, plus the rest of the last
- * delay, which may end later by up to the shortest hold.
+ * Returns the maximum time that an outage of the target adds, in seconds: the longest total hold, plus the
+ * shortest hold, by which the last hold may exceed that limit, plus an invocation after each hold.
  */
 export function worstCaseHoldSeconds({ circuit_breaker: breaker }: PolicyDocument, callSeconds: number): number {
   if (breaker === false) {
@@ -175,13 +175,13 @@ function longestDelayBefore({ preset, backoff: given, long_delays }: PolicyDocum
         base *= backoff.rate ?? 2;
       }
       const delay = Math.min(Math.ceil(base + (backoff.offset_seconds ?? 0)), cap);
-      return spread(delay, cap, backoff.jitter);
+      return longestWithJitter(delay, cap, backoff.jitter);
     }
     case 'fixed':
-      return spread(backoff.delay_seconds, limit, backoff.jitter);
+      return longestWithJitter(backoff.delay_seconds, limit, backoff.jitter);
     case 'schedule': {
       const delay = backoff.delays_seconds[Math.min(attempt, backoff.delays_seconds.length) - 1] ?? 0;
-      return spread(delay, limit, backoff.jitter);
+      return longestWithJitter(delay, limit, backoff.jitter);
     }
   }
 }
@@ -189,6 +189,6 @@ function longestDelayBefore({ preset, backoff: given, long_delays }: PolicyDocum
 /**
  * Returns the longest delay with its jitter. The cap limits the sum: near the cap, the delay shrinks, not the jitter.
  */
-function spread(delay: number, cap: number, jitter: Jitter | undefined): number {
+function longestWithJitter(delay: number, cap: number, jitter: Jitter | undefined): number {
   return typeof jitter === 'object' ? Math.min(delay, Math.max(cap - jitter.max_seconds, 0)) + jitter.max_seconds : delay;
 }

@@ -67,7 +67,7 @@ const FORMS = {
   ruleArn: ['arn:[^:]+:events:[^:]+:\\d{12}:rule/[^*]+', 'the ARN of a rule'],
 } as const;
 
-/** Returns problems of producers that no policy could allow, one sentence each. */
+/** Returns problems with producers that no policy could allow, one sentence each. */
 export function producerProblems(producers: readonly Producer[] = [], existingSourceQueue?: GivenSourceQueue): string[] {
   if (existingSourceQueue && producers.length > 0) {
     return ['producers cannot be set with existingSourceQueue; remove it, and add the statements of docs/producers.md to the policy of that queue.'];
@@ -107,8 +107,8 @@ interface Sender {
   /** The condition on the resource on whose behalf a service sends. */
   readonly source: Record<string, Record<string, string>>;
   /**
-   * True if the request to KMS also contains the resource. According to AWS's documentation, it does for SNS and does
-   * not for EventBridge; S3's page has no condition. Without the right to send, the right to use the key is useless.
+   * True if the request to KMS also contains the resource. According to AWS's documentation, it does for SNS but
+   * not for EventBridge; S3's page has no condition. Without permission to send, the permission to use the key is useless.
    */
   readonly passesSourceToKms: boolean;
 }

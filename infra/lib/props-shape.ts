@@ -82,7 +82,7 @@ const POLLERS = { minimum: number, maximum: needed(number) } satisfies Shape<Pro
 
 const ALARM = { enabled: flag, threshold: number } satisfies Shape<AlarmSetting>;
 
-const ELSEWHERE = { queueArn: needed(text), encryptionKey: key } satisfies Shape<{ queueArn: string } & SourceQueueOptions>;
+const QUEUE_BY_ARN = { queueArn: needed(text), encryptionKey: key } satisfies Shape<{ queueArn: string } & SourceQueueOptions>;
 
 const REDELIVER = {
   ...COMMON,
@@ -167,7 +167,7 @@ const arn = satisfying((value) => typeof value === 'string' && (Token.isUnresolv
 function existingSourceQueue(value: unknown, name: string): string[] {
   return fromFactory(['SourceQueue.fromQueue(…)', 'SourceQueue.fromArn(…)'], (given: unknown) =>
     isPlain(given)
-      ? members(ELSEWHERE, 'SourceQueue.fromArn')(given, name)
+      ? members(QUEUE_BY_ARN, 'SourceQueue.fromArn')(given, name)
       : withMember('queueUrl', 'a queue, or use SourceQueue.fromArn')(given, name),
   )(value, name);
 }

@@ -30,12 +30,12 @@ const X_RAY: Feature = { condition: 'RedeliverLacksXRay', partitions: ['aws-cn']
  * an infinite loop and drops the message. This loop is intended, and it ends: the policy limits the number of attempts.
  */
 export function allowLoop(resource: lambda.CfnFunction): void {
-  resource.recursiveLoop = where(LOOP_DETECTION, resource, lambda.RecursiveLoop.ALLOW);
+  resource.recursiveLoop = chooseByRegion(LOOP_DETECTION, resource, lambda.RecursiveLoop.ALLOW);
 }
 
 /** Enables traces of a function's invocations. */
 export function trace(resource: lambda.CfnFunction): void {
-  resource.tracingConfig = { mode: where(X_RAY, resource, lambda.Tracing.ACTIVE, lambda.Tracing.PASS_THROUGH) };
+  resource.tracingConfig = { mode: chooseByRegion(X_RAY, resource, lambda.Tracing.ACTIVE, lambda.Tracing.PASS_THROUGH) };
 }
 
 /** Returns false if the stack's region is known at synthesis and has no X-Ray. */
@@ -68,7 +68,7 @@ export function elsewhereProblems(prop: string, what: string, { env: { region } 
 /**
  * Returns one of two values: immediately if the stack's region is known, otherwise through a condition at deployment.
  */
-function where(feature: Feature, scope: Construct, there: string, elsewhere?: string): string | undefined {
+function chooseByRegion(feature: Feature, scope: Construct, there: string, elsewhere?: string): string | undefined {
   const stack = Stack.of(scope);
   const known = lacks(stack.region, feature);
   if (known !== undefined) {

@@ -14,7 +14,7 @@ const RETENTION_SECONDS_MAX = 1_209_600;
 
 /** Returns the problems with a policy that the functions would also report at startup. */
 export function policyProblems(policy: PolicyDocument): string[] {
-  const validate = (policySchema ??= compiled(readJson(POLICY_SCHEMA)));
+  const validate = (policySchema ??= compileSchema(readJson(POLICY_SCHEMA)));
   const bySchema = validate(policy) ? [] : violations(validate);
   const problems = [
     ...bySchema.map((violation) => `policy${sentence(violation)}`),
@@ -40,7 +40,7 @@ export function schemaProblems(prop: string, path: string): string[] {
     if (typeof schema !== 'boolean' && (typeof schema !== 'object' || schema === null || Array.isArray(schema))) {
       throw new Error('a JSON Schema is an object');
     }
-    compiled(schema);
+    compileSchema(schema);
     return patternProblems(schema).map((problem) => `${prop} ${path} cannot be used: ${problem}.`);
   } catch (error) {
     return [`${prop} ${path} cannot be used: ${(error as Error).message}; give a JSON Schema 2020-12 without remote references.`];
@@ -50,7 +50,7 @@ export function schemaProblems(prop: string, path: string): string[] {
 /** The policy schema, compiled once per app: compiling takes longer than all other checks. */
 let policySchema: ValidateFunction | undefined;
 
-function compiled(schema: object | boolean): ValidateFunction {
+function compileSchema(schema: object | boolean): ValidateFunction {
   return new Ajv2020({ strict: false, validateFormats: false, allErrors: true, logger: false }).compile(schema);
 }
 
@@ -72,7 +72,7 @@ function contradictions(policy: any): Contradiction[] {
     found.push(['/backoff', 'cannot be combined with preset, which sets a backoff: remove one of them']);
   }
   if (policy?.long_delays !== true) {
-    found.push(...tooLong(policy));
+    found.push(...longDelayContradictions(policy));
   }
   // The default cap of an exponential backoff is 900 s, even with long delays.
   const isDefault = policy?.long_delays === true && backoff?.kind === 'exponential';
@@ -93,7 +93,7 @@ function contradictions(policy: any): Contradiction[] {
 }
 
 /** Returns delays and ages that require `long_delays`. */
-function tooLong(policy: any): Contradiction[] {
+function longDelayContradictions(policy: any): Contradiction[] {
   const backoff = policy?.backoff;
   const named = ['max_delay_seconds', 'initial_delay_seconds', 'offset_seconds', 'delay_seconds'];
   const listed: unknown[] = Array.isArray(backoff?.delays_seconds) ? backoff.delays_seconds : [];
@@ -115,7 +115,7 @@ function tooLong(policy: any): Contradiction[] {
 /** Returns the schema violations, without those that follow from another. */
 function violations(validate: ValidateFunction): ErrorObject[] {
   const errors = (validate.errors ?? []).filter(({ keyword }) => keyword !== 'if');
-  // Only the first violation of each pointer: the others follow from it.
+  // Only the first violation for each pointer: the others follow from it.
   return errors.filter(
     ({ instancePath, keyword }, index) =>
       keyword === 'additionalProperties' || errors.findIndex((other) => other.instancePath === instancePath) === index,

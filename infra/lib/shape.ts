@@ -5,9 +5,9 @@ import { nearest } from './nearest';
 /** A check that returns the problems with a value, one sentence each, given the value's name. */
 export type Check = (value: unknown, name: string) => string[];
 /** The check of a required prop. */
-export type Needed = Check & { readonly isNeeded: true };
+export type NeededCheck = Check & { readonly isNeeded: true };
 /** A check for each prop of a type: a missing or additional check does not compile. */
-export type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? Check : Needed };
+export type Shape<T> = { readonly [K in keyof T]-?: undefined extends T[K] ? Check : NeededCheck };
 
 /** Returns a check for an object with these members and no others. */
 export function members(shape: Record<string, Check>, owner: string): Check {
@@ -32,7 +32,7 @@ export function members(shape: Record<string, Check>, owner: string): Check {
   };
 }
 
-export function needed(check: Check): Needed {
+export function needed(check: Check): NeededCheck {
   return Object.assign(check.bind(undefined), { isNeeded: true as const });
 }
 

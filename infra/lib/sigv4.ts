@@ -1,6 +1,6 @@
 import * as iam from 'aws-cdk-lib/aws-iam';
 
-/** Signs the calls to an HTTP target with SigV4 and the message-processor's role, which gets the right to make them. */
+/** Signs the calls to an HTTP target with SigV4 and the message-processor's role, which gets the permission to make them. */
 export class SigV4 {
   /**
    * Signs calls to a function URL with the authentication type `AWS_IAM`.
@@ -44,7 +44,7 @@ export interface GivenSigV4 {
   readonly resource: string;
 }
 
-/** Returns the rights to make the calls. */
+/** Returns the permissions to make the calls. */
 export function sigV4Rights({ _given: { service, resource } }: SigV4): iam.PolicyStatement[] {
   switch (service) {
     case 'lambda':

@@ -13,7 +13,7 @@ import { STRATEGIES } from './strategy/index';
  * Returns the alarm that fires when the message-processor finds its target down, once per outage. It uses the
  * function's own metric, so it works for any target anywhere.
  */
-export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProcessor }: Loop): Alarm[] {
+export function targetDownAlarms({ strategy, hasCircuitBreaker }: Plan, { messageProcessor }: Loop): Alarm[] {
   if (!hasCircuitBreaker) {
     return [];
   }
@@ -39,7 +39,7 @@ export function targetDown({ strategy, hasCircuitBreaker }: Plan, { messageProce
  * and region, so a function elsewhere gets no alarm: it would watch a function with the same name in this account and
  * region. A function with `recursiveLoop: ALLOW` gets none either, since Lambda emits no such metric for it.
  */
-export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] {
+export function targetLoopAlarms(scope: Construct, target: lambda.IFunction): Alarm[] {
   const resource = target.node.defaultChild;
   if (resource instanceof lambda.CfnFunction && resource.recursiveLoop === lambda.RecursiveLoop.ALLOW) {
     return [];
@@ -60,13 +60,13 @@ export function targetLoop(scope: Construct, target: lambda.IFunction): Alarm[] 
   // with tokens cannot be compared.
   const open = compared.filter(({ its, result }) => result === TokenComparison.ONE_UNRESOLVED && !Token.isUnresolved(its));
   if (open.length === 0) {
-    return [loopStopped(target)];
+    return [loopStoppedAlarm(target)];
   }
   const expression = Fn.conditionAnd(...open.map(({ own, its }) => Fn.conditionEquals(own, its)));
-  return [{ ...loopStopped(target), condition: new CfnCondition(scope, 'TargetIsHere', { expression }) }];
+  return [{ ...loopStoppedAlarm(target), condition: new CfnCondition(scope, 'TargetIsHere', { expression }) }];
 }
 
-function loopStopped(target: lambda.IFunction): Alarm {
+function loopStoppedAlarm(target: lambda.IFunction): Alarm {
   return {
     name: 'target-loop-stopped',
     severity: 'ticket',

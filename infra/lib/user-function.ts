@@ -20,7 +20,7 @@ export interface Change {
 }
 
 /** Returns the function, or a sentence that explains why it cannot be modified. */
-export function modifiable(target: lambda.IFunction, name: string, change: Change, stack: Stack): UserFunction | string {
+export function modifiableFunction(target: lambda.IFunction, name: string, change: Change, stack: Stack): UserFunction | string {
   if (target instanceof lambda.Alias || target instanceof lambda.Version) {
     return `${name} is an alias or a version, ${change.whyNoAlias}; give the function itself.`;
   }

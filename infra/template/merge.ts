@@ -40,7 +40,7 @@ function mergeEntities(condition: string, on: JsonObject, off: JsonObject, oppos
       throw new Error(`${id} exists only if ${condition} does not hold, which no condition expresses`);
     }
     const only = objectOf(one ?? other ?? null);
-    return [id, { ...only, Condition: same(`${id}/Condition`, side, only['Condition'] ?? side) }];
+    return [id, { ...only, Condition: requireSame(`${id}/Condition`, side, only['Condition'] ?? side) }];
   });
   return Object.fromEntries(merged);
 }
@@ -60,7 +60,7 @@ function mergeEntity(condition: string, id: string, on: JsonObject, off: JsonObj
       case 'DependsOn':
         return [member, [...new Set([...listOf(one), ...listOf(other)])]];
       default:
-        return [member, same(`${id}/${member}`, one, other)];
+        return [member, requireSame(`${id}/${member}`, one, other)];
     }
   });
   return Object.fromEntries(members);
@@ -73,13 +73,13 @@ function mergeValues(condition: string, on: Json, off: Json): Json {
   const [joined, otherJoined] = [joinedOf(on), joinedOf(off)];
   if (joined && otherJoined) {
     // A part that is missing on one side is empty there.
-    const parts = aligned(joined, otherJoined).flatMap(({ on, off, isCommon }) =>
+    const parts = alignLists(joined, otherJoined).flatMap(({ on, off, isCommon }) =>
       isCommon ? on : [ifElse(condition, textOf(on), textOf(off))],
     );
     return { 'Fn::Join': ['', parts] };
   }
   if (isList(on) && isList(off)) {
-    return aligned(on, off).flatMap(({ on, off, isCommon }) => (isCommon ? on : mergePairs(condition, on, off)));
+    return alignLists(on, off).flatMap(({ on, off, isCommon }) => (isCommon ? on : mergePairs(condition, on, off)));
   }
   if (isPlain(on) && isPlain(off)) {
     return mergeMembers(condition, on, off);
@@ -114,7 +114,7 @@ interface Stretch {
 }
 
 /** Aligns two lists, and returns the common stretches and the differing stretches between them. */
-function aligned(on: readonly Json[], off: readonly Json[]): Stretch[] {
+function alignLists(on: readonly Json[], off: readonly Json[]): Stretch[] {
   const stretches: Stretch[] = [];
   for (const { value, added, removed } of diffArrays([...off], [...on], { comparator: equal })) {
     const last = stretches.at(-1);
@@ -140,7 +140,7 @@ function textOf(parts: readonly Json[]): Json {
   return others.length === 0 ? only : { 'Fn::Join': ['', parts] };
 }
 
-function same(where: string, one: Json | undefined, other: Json | undefined): Json {
+function requireSame(where: string, one: Json | undefined, other: Json | undefined): Json {
   if (one === undefined || other === undefined || !equal(one, other)) {
     throw new Error(`${where} is ${JSON.stringify(one)} in one template and ${JSON.stringify(other)} in the other`);
   }

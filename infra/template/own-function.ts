@@ -4,7 +4,7 @@ import * as lambda from 'aws-cdk-lib/aws-lambda';
 
 import { SourceQueue, Target } from '../lib/index';
 import { ifElse, type Json, type JsonObject, mergeTemplates, type Template } from './merge';
-import { conditionsOf, is, OPTION_NAMES, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
+import { conditionsOf, parameterEquals, OPTION_NAMES, type OptionName, PARAMETERS as SHARED, RULES } from './parameters';
 import { asFile, constructTemplate, HEAD, type Package, valueOf, withConditions, zipOf } from './template';
 
 /** The parameters of the template for an existing function. */
@@ -85,8 +85,8 @@ export const OWN_OPTIONS = OPTION_NAMES.filter((name) => name !== 'HasHeaders');
 
 /** The conditions of the resources. */
 export const CONDITIONS: JsonObject = {
-  IsRead: is('ReadsQueue', 'true'),
-  CreatesQueue: is('SourceQueueArn', ''),
+  IsRead: parameterEquals('ReadsQueue', 'true'),
+  CreatesQueue: parameterEquals('SourceQueueArn', ''),
   TakesQueue: { 'Fn::Not': [{ Condition: 'CreatesQueue' }] },
   ...conditionsOf(OWN_OPTIONS),
 };
@@ -96,10 +96,10 @@ export type Source = 'new' | 'existing';
 
 /** Rejects producers for an existing queue, whose own policy determines who may send to it. */
 const PRODUCERS_RULE: JsonObject = {
-  RuleCondition: { 'Fn::Not': [is('SourceQueueArn', '')] },
+  RuleCondition: { 'Fn::Not': [parameterEquals('SourceQueueArn', '')] },
   Assertions: [
     {
-      Assert: is('ProducerPrincipals', ''),
+      Assert: parameterEquals('ProducerPrincipals', ''),
       AssertDescription: 'Remove ProducerPrincipals: the policy of the queue of SourceQueueArn says who may send to it.',
     },
   ],
@@ -124,12 +124,12 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
   // The policy of an existing queue determines who may send to it.
   const offered = source === 'new' ? options : options.filter((option) => option !== 'HasProducers');
   const made = constructTemplate(from, offered, (stack) => ({
-    target: Target.ownFunction(standIn(stack, from.architecture)),
+    target: Target.ownFunction(createStandIn(stack, from.architecture)),
     ...(source === 'existing' && { existingSourceQueue: queueIn(stack, options.includes('HasKey')) }),
   }));
-  const [functionId, own] = only(made, 'AWS::Lambda::Function');
-  const [roleId] = only(made, 'AWS::IAM::Role');
-  const [rightsId] = only(made, 'AWS::IAM::Policy');
+  const [functionId, own] = onlyResource(made, 'AWS::Lambda::Function');
+  const [roleId] = onlyResource(made, 'AWS::IAM::Role');
+  const [rightsId] = onlyResource(made, 'AWS::IAM::Policy');
   const [setterId] = Object.entries(made.Resources).find(([, resource]) => stepOf(resource as JsonObject) === 'set') ?? [];
   const elsewhere = (value: Json): Json => {
     const [where, what] = isObject(value) ? (Object.entries(value)[0] ?? []) : [];
@@ -151,7 +151,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
     .filter(([id, resource]) => !id.startsWith(STAND_IN) || ADDED_TYPES.includes(String((resource as JsonObject)['Type'])))
     .map(([id, resource]): [string, Json] => [id, withParameters(elsewhere(resource) as JsonObject, rightsId, setterId, from.architecture)]);
   const { RETRY_POLICY: policy = '', ...others } = ((own['Properties'] as JsonObject)['Environment'] as { Variables: JsonObject }).Variables;
-  const [layerId] = only(made, 'AWS::Lambda::LayerVersion');
+  const [layerId] = onlyResource(made, 'AWS::Lambda::LayerVersion');
   return {
     ...made,
     Resources: Object.fromEntries(resources),
@@ -166,7 +166,7 @@ export function ownFunctionTemplate(from: Package, options: readonly OptionName[
   };
 }
 
-/** Returns the queue with `SourceQueueArn`, which is encrypted with the key of `KmsKeyArn`, if any. */
+/** Returns the queue whose ARN is `SourceQueueArn`, encrypted with the key in `KmsKeyArn`, if any. */
 function queueIn(stack: Stack, hasKey: boolean): SourceQueue {
   const key = hasKey && { encryptionKey: kms.Key.fromKeyArn(stack, 'SourceKey', valueOf(stack, 'KmsKeyArn')) };
   return SourceQueue.fromArn(valueOf(stack, 'SourceQueueArn'), { ...key });
@@ -179,7 +179,7 @@ function stepOf({ Type, Properties }: JsonObject): Json | undefined {
   return Type === 'Custom::RedeliverSourceQueue' ? (Properties as JsonObject)['Step'] : undefined;
 }
 
-function standIn(stack: Stack, architecture: lambda.Architecture): lambda.Function {
+function createStandIn(stack: Stack, architecture: lambda.Architecture): lambda.Function {
   return new lambda.Function(stack, STAND_IN, {
     runtime: lambda.Runtime.PYTHON_3_14,
     handler: 'index.handler',
@@ -190,7 +190,7 @@ function standIn(stack: Stack, architecture: lambda.Architecture): lambda.Functi
 }
 
 /** Returns the only resource of a type, or the resource of this type that belongs to the stand-in. */
-function only({ Resources }: Template, type: string): [string, JsonObject] {
+function onlyResource({ Resources }: Template, type: string): [string, JsonObject] {
   const all = Object.entries(Resources).filter((entry): entry is [string, JsonObject] => (entry[1] as JsonObject)['Type'] === type);
   const found = all.length === 1 ? all : all.filter(([id]) => id.startsWith(STAND_IN));
   if (found.length !== 1 || found[0] === undefined) {

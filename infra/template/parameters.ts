@@ -224,7 +224,7 @@ export const RULES = {
     RuleCondition: isEmpty('TargetFunctionArn'),
     Assertions: [
       {
-        Assert: { 'Fn::And': [is('TenantIsolation', 'false'), is('DurableFunction', 'false')] },
+        Assert: { 'Fn::And': [parameterEquals('TenantIsolation', 'false'), parameterEquals('DurableFunction', 'false')] },
         AssertDescription: 'Remove TenantIsolation and DurableFunction: they are for TargetFunctionArn.',
       },
     ],
@@ -233,7 +233,7 @@ export const RULES = {
     RuleCondition: isGiven('MessageIdPointer'),
     Assertions: [
       {
-        Assert: is('Envelope', 'optional'),
+        Assert: parameterEquals('Envelope', 'optional'),
         AssertDescription: 'Set Envelope to optional, or remove MessageIdPointer: an envelope has its own id.',
       },
     ],
@@ -252,7 +252,7 @@ export const RULES = {
     Assertions: [
       {
         Assert: isEmpty('NotifyKeyArn'),
-        AssertDescription: 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no right on its key.',
+        AssertDescription: 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no permission on its key.',
       },
     ],
   },
@@ -285,22 +285,22 @@ export interface Option {
  * the construct need not be synthesized for each combination.
  */
 export const OPTIONS = {
-  HasHeaders: ifGiven('HeadersSecretArn'),
-  HasKey: ifGiven('KmsKeyArn'),
-  HasProducers: ifGiven('ProducerPrincipals'),
-  IsInVpc: ifGiven('VpcSubnetIds', '"AttachToVpc"', '"ButNotFromTheFunction"'),
-  HasBoundary: ifGiven('PermissionsBoundaryArn'),
-  IsTraced: { condition: is('Tracing', 'true'), marks: ['{"Mode":', '"xray:'] },
-  TellsTopic: ifGiven('AlarmTopicArn'),
+  HasHeaders: optionIfGiven('HeadersSecretArn'),
+  HasKey: optionIfGiven('KmsKeyArn'),
+  HasProducers: optionIfGiven('ProducerPrincipals'),
+  IsInVpc: optionIfGiven('VpcSubnetIds', '"AttachToVpc"', '"ButNotFromTheFunction"'),
+  HasBoundary: optionIfGiven('PermissionsBoundaryArn'),
+  IsTraced: { condition: parameterEquals('Tracing', 'true'), marks: ['{"Mode":', '"xray:'] },
+  TellsTopic: optionIfGiven('AlarmTopicArn'),
   HasArchive: {
-    ...ifGiven('ArchiveBucket', '{"Ref":"ArchiveBucketOwner"}', '{"Ref":"ArchivePrefix"}', '{"Ref":"ArchiveOmit"}'),
+    ...optionIfGiven('ArchiveBucket', '{"Ref":"ArchiveBucketOwner"}', '{"Ref":"ArchivePrefix"}', '{"Ref":"ArchiveOmit"}'),
     resources: ['"MetricName":"ArchiveRefused"'],
   },
-  HasArchiveKey: ifGiven('ArchiveKeyArn'),
-  HasNotices: { ...ifGiven('NotifyArn'), resources: ['"MetricName":"NoticeRefused"'] },
-  HasNotifyKey: ifGiven('NotifyKeyArn'),
-  HasLogKey: ifGiven('LogKeyArn'),
-  HasEnvironmentKey: ifGiven('EnvironmentKeyArn'),
+  HasArchiveKey: optionIfGiven('ArchiveKeyArn'),
+  HasNotices: { ...optionIfGiven('NotifyArn'), resources: ['"MetricName":"NoticeRefused"'] },
+  HasNotifyKey: optionIfGiven('NotifyKeyArn'),
+  HasLogKey: optionIfGiven('LogKeyArn'),
+  HasEnvironmentKey: optionIfGiven('EnvironmentKeyArn'),
 } satisfies Readonly<Record<string, Option>>;
 
 export type OptionName = keyof typeof OPTIONS;
@@ -317,16 +317,16 @@ export function conditionsOf(options: readonly OptionName[]): JsonObject {
 }
 
 /** Returns the option for parts that contain a reference to the parameter or one of these strings. */
-function ifGiven(parameter: string, ...marks: string[]): Option {
+function optionIfGiven(parameter: string, ...marks: string[]): Option {
   return { condition: isGiven(parameter), marks: [JSON.stringify({ Ref: parameter }), ...marks] };
 }
 
-export function is(parameter: string, value: string): JsonObject {
+export function parameterEquals(parameter: string, value: string): JsonObject {
   return { 'Fn::Equals': [{ Ref: parameter }, value] };
 }
 
 function isEmpty(parameter: string): JsonObject {
-  return is(parameter, '');
+  return parameterEquals(parameter, '');
 }
 
 function isGiven(parameter: string): JsonObject {

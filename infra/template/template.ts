@@ -13,7 +13,7 @@ import { stringify } from 'yaml';
 import { Envelope, Notify, Producer, Redeliver, type RedeliverProps, RetryPolicy, Strategy, Target, type VpcPlacement } from '../lib/index';
 import { ONLY_NOTICES } from '../lib/notify';
 import { ifElse, type Json, type JsonObject, mergeTemplates, NO_VALUE, type Template } from './merge';
-import { CONDITIONS, is, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
+import { CONDITIONS, parameterEquals, OPTION_NAMES, type Option, type OptionName, OPTIONS, PARAMETERS, PREFIX, RULES } from './parameters';
 
 /** A combination of the choices that change resources. All other choices are options. */
 export interface Variant {
@@ -51,7 +51,7 @@ export function asFile(template: JsonObject, page = 'docs/template.md'): string 
 function redeliverTemplate(from: Package): JsonObject {
   const forTarget = (strategy: Strategy): Template => mergeTargets((target) => withConditions(variantTemplate(from, { strategy, target }, OPTION_NAMES)));
   const { Conditions, ...rest } = mergeTemplates('IsDirectResend', forTarget(Strategy.DIRECT_RESEND), forTarget(Strategy.DELAYED_RESEND));
-  const IsDirectResend = is('Strategy', Strategy.DIRECT_RESEND);
+  const IsDirectResend = parameterEquals('Strategy', Strategy.DIRECT_RESEND);
   return { ...HEAD, Parameters: PARAMETERS, Rules: RULES, Conditions: { IsDirectResend, ...CONDITIONS, ...Conditions }, ...rest };
 }
 
@@ -190,7 +190,7 @@ export function withConditions({ Resources, ...rest }: Template): Template {
       name === 'DashboardBody' ? [name, conditionalText(value as JsonObject, conditions)] : conditionalProperty([name, value]),
     );
     const Condition = conditions[id];
-    return [id, { ...(resource as JsonObject), ...(Condition && { Condition }), Properties: withoutOption(Object.fromEntries(properties)) }];
+    return [id, { ...(resource as JsonObject), ...(Condition && { Condition }), Properties: makeRemovalsConditional(Object.fromEntries(properties)) }];
   });
   return { ...rest, Resources: Object.fromEntries(resources) };
 }
@@ -220,22 +220,22 @@ function conditionalProperty([name, value]: [string, Json]): [string, Json] {
   const members = value as JsonObject;
   switch (name) {
     case 'PolicyDocument':
-      return [name, { ...members, Statement: (members['Statement'] as readonly Json[]).map(conditional) }];
+      return [name, { ...members, Statement: (members['Statement'] as readonly Json[]).map(makeConditional) }];
     case 'Environment': {
       const variables = Object.entries(members['Variables'] as JsonObject);
-      return [name, { Variables: Object.fromEntries(variables.map(([variable, set]) => [variable, conditional(set)])) }];
+      return [name, { Variables: Object.fromEntries(variables.map(([variable, set]) => [variable, makeConditional(set)])) }];
     }
     default:
-      return [name, conditional(value)];
+      return [name, makeConditional(value)];
   }
 }
 
-function conditional(part: Json): Json {
+function makeConditional(part: Json): Json {
   const option = optionOf(part, ({ marks }) => marks);
   return option === undefined ? part : ifElse(option, part, NO_VALUE);
 }
 
-/** Returns the option that has one of its strings in this part. */
+/** Returns the option with a string that occurs in this part. */
 function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): string | undefined {
   const text = JSON.stringify(part);
   const [option, ...others] = OPTION_NAMES.filter((name) => textsOf(OPTIONS[name]).some((mark) => text.includes(mark)));
@@ -246,10 +246,10 @@ function optionOf(part: Json, textsOf: (option: Option) => readonly string[]): s
 }
 
 /**
- * Makes the two parts that an option removes conditional: SQS's own encryption of a queue, and the condition in a
+ * Makes conditional the two parts that an option removes: SQS's own encryption of a queue, and the condition in a
  * role's trust policy.
  */
-function withoutOption(properties: JsonObject): JsonObject {
+function makeRemovalsConditional(properties: JsonObject): JsonObject {
   if ('KmsMasterKeyId' in properties) {
     return { ...properties, SqsManagedSseEnabled: ifElse('HasKey', NO_VALUE, true) };
   }
@@ -316,7 +316,7 @@ function mappingParameters({ EventSourceArn }: JsonObject): JsonObject {
 }
 
 /**
- * Adds the right to publish to `NotifyArn`, whose service is not known. An action has no effect on a resource of
+ * Adds the permission to publish to `NotifyArn`, whose service is not known. An action has no effect on a resource of
  * another service, and the condition holds for `sns:Publish`, which does not have the condition's keys.
  */
 function policyParameters({ PolicyDocument }: JsonObject): JsonObject {
@@ -368,7 +368,7 @@ function alarmParameters({ MetricName, AlarmName }: JsonObject): JsonObject {
 /** Replaces the placeholder with the parameter `Prefix`. */
 export function withPrefixParameter(value: Json): Json {
   if (typeof value === 'string') {
-    return value.includes(PREFIX) ? { 'Fn::Sub': inText(value.replaceAll('${', '${!')) } : value;
+    return value.includes(PREFIX) ? { 'Fn::Sub': replacePrefix(value.replaceAll('${', '${!')) } : value;
   }
   if (Array.isArray(value)) {
     return value.map(withPrefixParameter);
@@ -377,12 +377,12 @@ export function withPrefixParameter(value: Json): Json {
     return value;
   }
   const members = Object.entries(value).map(([name, member]): [string, Json] =>
-    name === 'Fn::Sub' && typeof member === 'string' ? [name, inText(member)] : [name, withPrefixParameter(member)],
+    name === 'Fn::Sub' && typeof member === 'string' ? [name, replacePrefix(member)] : [name, withPrefixParameter(member)],
   );
   return Object.fromEntries(members);
 }
 
-function inText(text: string): string {
+function replacePrefix(text: string): string {
   return text.replaceAll(PREFIX, '${Prefix}');
 }
 

@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 import { AlarmPreset, AsyncRetry, type CommonProps, Notify, Redeliver, Strategy } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
-import { grants, plain, resources, short } from './stack-exact';
+import { grants, makeReadable, resources, shortId } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -37,7 +37,7 @@ const topicWithKey: Given = (stack) => ({ notify: Notify.topic(new sns.Topic(sta
 const bus: Given = (stack) => ({ notify: Notify.eventBus(events.EventBus.fromEventBusArn(stack, 'Bus', BUS)) });
 const all = (...given: Given[]): Given => (stack) => Object.assign({}, ...given.map((each) => each(stack)));
 
-function made(given: Given, strategy = Strategy.DELAYED_RESEND): Template {
+function createTemplate(given: Given, strategy = Strategy.DELAYED_RESEND): Template {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   new Redeliver(stack, 'Retries', { ...HTTP, bundles, strategy, ...given(stack) });
   return Template.fromStack(stack);
@@ -50,13 +50,13 @@ function asyncRetry(given: Given): Template {
 }
 
 /** Returns the permissions that an archive or notices add to each role. */
-function added(template: Template, usual: Template): Record<string, string[]> {
+function addedPermissions(template: Template, usual: Template): Record<string, string[]> {
   const roles = Object.keys(resources(usual, 'AWS::IAM::Role'));
   const more = roles.map((role) => [role, grants(template, role).filter((right) => !grants(usual, role).includes(right))] as const);
   return Object.fromEntries(more.filter(([, rights]) => rights.length > 0));
 }
 
-const NOTHING = made(() => ({}));
+const NOTHING = createTemplate(() => ({}));
 /** Returns a permission that cannot overwrite objects or write to another account. */
 const creates = (objects: string, account = '{AWS::AccountId}'): string =>
   `Allow s3:PutObject on ${objects} if {"Null":{"s3:if-none-match":"false"},"StringEquals":{"aws:ResourceAccount":"${account}"}}`;
@@ -84,24 +84,24 @@ describe('only the annotator gets exactly these permissions', () => {
     ],
   ];
   for (const [name, given, rights] of cases) {
-    test(name, () => assert.deepEqual(added(made(given), NOTHING), { FinalDlqAnnotatorRole: rights.sort() }));
+    test(name, () => assert.deepEqual(addedPermissions(createTemplate(given), NOTHING), { FinalDlqAnnotatorRole: rights.sort() }));
   }
 
   test('the same permissions with each strategy and with AsyncRetry', () => {
     const given = all(bucket, topic);
-    const { FinalDlqAnnotatorRole: rights = [] } = added(made(given), NOTHING);
+    const { FinalDlqAnnotatorRole: rights = [] } = addedPermissions(createTemplate(given), NOTHING);
     assert.equal(rights.length, 2);
     for (const strategy of [Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
-      assert.deepEqual(added(made(given, strategy), made(() => ({}), strategy)), { FinalDlqAnnotatorRole: rights });
+      assert.deepEqual(addedPermissions(createTemplate(given, strategy), createTemplate(() => ({}), strategy)), { FinalDlqAnnotatorRole: rights });
     }
-    assert.deepEqual(added(asyncRetry(given), asyncRetry(() => ({}))), { FinalDlqAnnotatorRole: rights });
+    assert.deepEqual(addedPermissions(asyncRetry(given), asyncRetry(() => ({}))), { FinalDlqAnnotatorRole: rights });
   });
 });
 
 describe('only the annotator gets environment variables', () => {
   function variables(template: Template): Record<string, unknown> {
     const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
-    const found = functions.map(([id, { Properties }]): [string, [string, unknown][]] => [id, Object.entries(plain(Properties['Environment']?.Variables ?? {}))]);
+    const found = functions.map(([id, { Properties }]): [string, [string, unknown][]] => [id, Object.entries(makeReadable(Properties['Environment']?.Variables ?? {}))]);
     const ours = found.map(([id, all]) => [id, Object.fromEntries(all.filter(([name]) => /^(ARCHIVE|NOTIFY)_/.test(name)))] as const);
     return Object.fromEntries(ours.filter(([, some]) => Object.keys(some).length > 0));
   }
@@ -109,7 +109,7 @@ describe('only the annotator gets environment variables', () => {
   const owner = (account = '{AWS::AccountId}'): Record<string, string> => ({ ARCHIVE_BUCKET_OWNER: account });
 
   test("the bucket owner defaults to the stack's account", () => {
-    const of = (given: Given): unknown => (variables(made(given)) as Record<string, Record<string, unknown>>)['FinalDlqAnnotator']?.['ARCHIVE_BUCKET_OWNER'];
+    const of = (given: Given): unknown => (variables(createTemplate(given)) as Record<string, Record<string, unknown>>)['FinalDlqAnnotator']?.['ARCHIVE_BUCKET_OWNER'];
     assert.equal(of(bucket), '{AWS::AccountId}');
     assert.equal(of(byName), '{AWS::AccountId}');
     assert.equal(of(ofOtherAccount), '444455556666');
@@ -117,19 +117,19 @@ describe('only the annotator gets environment variables', () => {
 
   test('a prefix gets its missing slash, and absent options set no variable', () => {
     assert.deepEqual(variables(NOTHING), {});
-    assert.deepEqual(variables(made(all(bucket, () => ({ archivePrefix: '', archiveOmit: [] })))), { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner() } });
-    const prefix = (archivePrefix: string): unknown => variables(made(all(byName, () => ({ archivePrefix }))));
+    assert.deepEqual(variables(createTemplate(all(bucket, () => ({ archivePrefix: '', archiveOmit: [] })))), { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner() } });
+    const prefix = (archivePrefix: string): unknown => variables(createTemplate(all(byName, () => ({ archivePrefix }))));
     for (const given of ['a/b', 'a/b/']) {
       assert.deepEqual(prefix(given), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: 'a/b/' } });
     }
     // Its value, with or without a slash, is known only at deployment.
-    const parameter = made(all(byName, (stack) => ({ archivePrefix: new CfnParameter(stack, 'Prefix').valueAsString })));
+    const parameter = createTemplate(all(byName, (stack) => ({ archivePrefix: new CfnParameter(stack, 'Prefix').valueAsString })));
     assert.deepEqual(variables(parameter), { FinalDlqAnnotator: { ARCHIVE_BUCKET: 'dead-letters', ...owner(), ARCHIVE_PREFIX: '{Prefix}' } });
     const everything = { FinalDlqAnnotator: { ARCHIVE_BUCKET: '{Archive}', ...owner(), ARCHIVE_OMIT: '/customer/email,/a~1b', NOTIFY_ARN: '{Notices}' } };
     const given = all(bucket, topic, () => ({ archiveOmit: ['/customer/email', '/a~1b'] }));
-    assert.deepEqual(variables(made(given)), everything);
+    assert.deepEqual(variables(createTemplate(given)), everything);
     assert.deepEqual(variables(asyncRetry(given)), everything);
-    assert.deepEqual(variables(made(bus)), { FinalDlqAnnotator: { NOTIFY_ARN: BUS } });
+    assert.deepEqual(variables(createTemplate(bus)), { FinalDlqAnnotator: { NOTIFY_ARN: BUS } });
   });
 });
 
@@ -138,7 +138,7 @@ describe('alarms', () => {
     const before = Object.keys(resources(usual, 'AWS::CloudWatch::Alarm'));
     const more = Object.entries(resources(template, 'AWS::CloudWatch::Alarm')).filter(([id]) => !before.includes(id));
     return more.map(([, { Properties }]) => {
-      const { AlarmName, Namespace, MetricName, Dimensions, Statistic, Threshold } = plain(Properties);
+      const { AlarmName, Namespace, MetricName, Dimensions, Statistic, Threshold } = makeReadable(Properties);
       return [AlarmName.replace(/^redeliver-(async-)?prod-/, ''), Namespace, MetricName, Dimensions, Statistic, Threshold];
     });
   }
@@ -147,22 +147,22 @@ describe('alarms', () => {
   const notices = ['notices-refused', 'Redeliver', 'NoticeRefused', ofAnnotator, 'Sum', 0];
 
   test('alarms cover what is configured', () => {
-    assert.deepEqual(addedAlarms(made(bucket), NOTHING), [archive]);
-    assert.deepEqual(addedAlarms(made(bus), NOTHING), [notices]);
-    assert.deepEqual(addedAlarms(made(all(bucket, bus)), NOTHING), [archive, notices]);
+    assert.deepEqual(addedAlarms(createTemplate(bucket), NOTHING), [archive]);
+    assert.deepEqual(addedAlarms(createTemplate(bus), NOTHING), [notices]);
+    assert.deepEqual(addedAlarms(createTemplate(all(bucket, bus)), NOTHING), [archive, notices]);
     assert.deepEqual(addedAlarms(asyncRetry(all(bucket, topic)), asyncRetry(() => ({}))), [archive, notices]);
   });
 
   test('archive-refused is an essential alarm', () => {
-    const essential = (given: Given): Template => made(all(given, () => ({ alarmPreset: AlarmPreset.ESSENTIAL })));
+    const essential = (given: Given): Template => createTemplate(all(given, () => ({ alarmPreset: AlarmPreset.ESSENTIAL })));
     assert.deepEqual(addedAlarms(essential(all(bucket, topic)), essential(() => ({}))), [archive]);
   });
 
   test('archive-refused pages, notices-refused opens a ticket', () => {
     const topicOf = (stack: Stack, name: string): sns.ITopic => sns.Topic.fromTopicArn(stack, name, `arn:aws:sns:${ACCOUNT}:${name}`);
-    const template = made(all(bucket, bus, (stack) => ({ pageTopic: topicOf(stack, 'page'), ticketTopic: topicOf(stack, 'ticket') })));
+    const template = createTemplate(all(bucket, bus, (stack) => ({ pageTopic: topicOf(stack, 'page'), ticketTopic: topicOf(stack, 'ticket') })));
     const severities = Object.entries(resources(template, 'AWS::CloudWatch::Alarm')).filter(([id]) => id.includes('refused'));
-    assert.deepEqual(severities.map(([id, { Properties }]) => [short(id), Properties['AlarmActions'][0].replace(/.*:/, '')]), [
+    assert.deepEqual(severities.map(([id, { Properties }]) => [shortId(id), Properties['AlarmActions'][0].replace(/.*:/, '')]), [
       ['Alarmarchiverefused', 'page'],
       ['Alarmnoticesrefused', 'ticket'],
     ]);
@@ -171,7 +171,7 @@ describe('alarms', () => {
 
 describe('an invalid prop is refused with one sentence', () => {
   /** Returns the problems found by both constructs, which must be the same. */
-  function refused(given: Given, env = {}): string[] {
+  function collectProblems(given: Given, env = {}): string[] {
     const [ofRedeliver, ofAsyncRetry] = [Redeliver, AsyncRetry].map((construct) => {
       const stack = new Stack(new App(), 'Test', { env });
       try {
@@ -187,13 +187,13 @@ describe('an invalid prop is refused with one sentence', () => {
     assert.deepEqual(ofRedeliver, ofAsyncRetry);
     return ofRedeliver ?? [];
   }
-  const prefix = (archivePrefix: string): string[] => refused(all(bucket, () => ({ archivePrefix })));
-  const omit = (...archiveOmit: string[]): string[] => refused(all(bucket, () => ({ archiveOmit })));
+  const prefix = (archivePrefix: string): string[] => collectProblems(all(bucket, () => ({ archivePrefix })));
+  const omit = (...archiveOmit: string[]): string[] => collectProblems(all(bucket, () => ({ archiveOmit })));
 
   test('an archive option without an archive', () => {
     const sentence = (name: string): string => `${name} only applies to an archive; set archive to its bucket, or remove ${name}.`;
-    assert.deepEqual(refused(() => ({ archivePrefix: 'a/' })), [sentence('archivePrefix')]);
-    assert.deepEqual(refused(() => ({ archiveOmit: ['/a'] })), [sentence('archiveOmit')]);
+    assert.deepEqual(collectProblems(() => ({ archivePrefix: 'a/' })), [sentence('archivePrefix')]);
+    assert.deepEqual(collectProblems(() => ({ archiveOmit: ['/a'] })), [sentence('archiveOmit')]);
   });
 
   test('a prefix that S3 or the function would refuse', () => {
@@ -227,35 +227,35 @@ describe('an invalid prop is refused with one sentence', () => {
 
   test('pointers that exceed the size of the environment', () => {
     const pointers = Array.from({ length: 50 }, (_, index) => `/${index}`.padEnd(90, 'x'));
-    const [sentence = '', ...others] = refused(all(byName, () => ({ archiveOmit: pointers })));
+    const [sentence = '', ...others] = collectProblems(all(byName, () => ({ archiveOmit: pointers })));
     assert.deepEqual(others, []);
     assert.match(sentence, /^the environment variables of redeliver-prod-final-dlq-annotator have at least \d+ bytes as JSON, but Lambda allows 4096; shorten ARCHIVE_OMIT, which has 4551\.$/);
   });
 
   test('a FIFO topic, created or imported', () => {
     const sentence = 'notify is a FIFO topic, and notices have no message group; use a standard topic or an event bus.';
-    assert.deepEqual(refused((stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { fifo: true })) })), [sentence]);
-    assert.deepEqual(refused((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', `${TOPIC}.fifo`)) })), [sentence]);
+    assert.deepEqual(collectProblems((stack) => ({ notify: Notify.topic(new sns.Topic(stack, 'Notices', { fifo: true })) })), [sentence]);
+    assert.deepEqual(collectProblems((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', `${TOPIC}.fifo`)) })), [sentence]);
   });
 
   test('a destination that the functions cannot reach', () => {
     const env = { account: '111122223333', region: 'us-east-1' };
     const elsewhere = (prop: string, what: string): string => `${prop} is ${what} of eu-west-1, but the functions are in us-east-1; use one of us-east-1.`;
     const imported: Given = (stack) => ({ archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', region: 'eu-west-1' }) });
-    assert.deepEqual(refused(imported, env), [elsewhere('archive', 'a bucket')]);
-    assert.deepEqual(refused(bus, env), [elsewhere('notify', 'an event bus')]);
-    assert.deepEqual(refused((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', TOPIC)) }), env), [elsewhere('notify', 'a topic')]);
-    assert.deepEqual(refused(all(imported, bus), { ...env, region: 'eu-west-1' }), []);
-    assert.deepEqual(refused(all(imported, bus)), [], 'the region is known at deployment');
+    assert.deepEqual(collectProblems(imported, env), [elsewhere('archive', 'a bucket')]);
+    assert.deepEqual(collectProblems(bus, env), [elsewhere('notify', 'an event bus')]);
+    assert.deepEqual(collectProblems((stack) => ({ notify: Notify.topic(sns.Topic.fromTopicArn(stack, 'Notices', TOPIC)) }), env), [elsewhere('notify', 'a topic')]);
+    assert.deepEqual(collectProblems(all(imported, bus), { ...env, region: 'eu-west-1' }), []);
+    assert.deepEqual(collectProblems(all(imported, bus)), [], 'the region is known at deployment');
   });
 
   test('a key that the annotator cannot use', () => {
     const alias = (name: string): Given => (stack) => ({
       archive: s3.Bucket.fromBucketAttributes(stack, 'Archive', { bucketName: 'dead-letters', encryptionKey: kms.Alias.fromAliasName(stack, 'Alias', name) }),
     });
-    const [sentence = '', ...others] = refused(alias('alias/mine'));
+    const [sentence = '', ...others] = collectProblems(alias('alias/mine'));
     assert.deepEqual(others, []);
     assert.match(sentence, /^archive's key is an alias that was imported by its name, /);
-    assert.deepEqual(refused(alias('alias/aws/s3')), []);
+    assert.deepEqual(collectProblems(alias('alias/aws/s3')), []);
   });
 });

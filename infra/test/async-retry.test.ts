@@ -11,27 +11,27 @@ import { describe, test } from 'node:test';
 import { AsyncRetry, type AsyncRetryProps, LogDetail, LogLevel, Redeliver, RetryPolicy } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
-import { ALLOWED_LOOP, grants, plain, referencesOf, resources } from './stack-exact';
+import { ALLOWED_LOOP, grants, makeReadable, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 
-interface Made {
+interface CreatedStack {
   readonly stack: Stack;
   readonly retries: AsyncRetry;
 }
 
 /** Creates a stack with two user functions and their retries. */
-function made(props: (stack: Stack) => Partial<AsyncRetryProps> = () => ({})): Made {
+function createStack(props: (stack: Stack) => Partial<AsyncRetryProps> = () => ({})): CreatedStack {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
   return { stack, retries: new AsyncRetry(stack, 'Retries', { functions, bundles, ...props(stack) }) };
 }
 
-function refused(props: (stack: Stack) => Partial<AsyncRetryProps>): string[] {
+function collectProblems(props: (stack: Stack) => Partial<AsyncRetryProps>): string[] {
   try {
-    made(props);
+    createStack(props);
     return [];
   } catch (error) {
     assert.ok(error instanceof RedeliverPropsError, String(error));
@@ -39,7 +39,7 @@ function refused(props: (stack: Stack) => Partial<AsyncRetryProps>): string[] {
   }
 }
 
-const template = Template.fromStack(made().stack);
+const template = Template.fromStack(createStack().stack);
 
 describe('retries of asynchronous invocations', () => {
   test('failed invocations go to the retry queue, and unhandled messages to the annotation queue', () => {
@@ -47,8 +47,8 @@ describe('retries of asynchronous invocations', () => {
       id,
       {
         name: Properties['QueueName'],
-        redrive: plain(Properties['RedrivePolicy']),
-        allow: plain(Properties['RedriveAllowPolicy']),
+        redrive: makeReadable(Properties['RedrivePolicy']),
+        allow: makeReadable(Properties['RedriveAllowPolicy']),
         times: [Properties['MessageRetentionPeriod'], Properties['VisibilityTimeout']],
         DeletionPolicy,
       },
@@ -76,7 +76,7 @@ describe('retries of asynchronous invocations', () => {
   });
 
   test("the user's functions have no retries of their own and allow recursive loops", () => {
-    const configs = Object.values(resources(template, 'AWS::Lambda::EventInvokeConfig')).map(({ Properties }) => plain(Properties));
+    const configs = Object.values(resources(template, 'AWS::Lambda::EventInvokeConfig')).map(({ Properties }) => makeReadable(Properties));
     assert.deepEqual(
       configs,
       ['Report', 'Invoice'].map((id) => ({
@@ -89,18 +89,18 @@ describe('retries of asynchronous invocations', () => {
     const functions = resources(template, 'AWS::Lambda::Function');
     assert.deepEqual(Object.keys(functions).sort(), ['AsyncRetryHandler', 'FinalDlqAnnotator', 'Invoice', 'Report']);
     for (const [id, { Properties }] of Object.entries(functions)) {
-      assert.deepEqual(plain(Properties['RecursiveLoop']), ALLOWED_LOOP, id);
+      assert.deepEqual(makeReadable(Properties['RecursiveLoop']), ALLOWED_LOOP, id);
     }
   });
 
   test('the handler has the settings that it reads', () => {
-    const variables = (of: Template): unknown => plain(resources(of, 'AWS::Lambda::Function')['AsyncRetryHandler']?.Properties['Environment'].Variables);
+    const variables = (of: Template): unknown => makeReadable(resources(of, 'AWS::Lambda::Function')['AsyncRetryHandler']?.Properties['Environment'].Variables);
     const common = { RETRY_QUEUE_URL: '{RetryQueue}', ANNOTATION_QUEUE_URL: '{AnnotationQueue}', FUNCTION_ARNS: '{Report.Arn},{Invoice.Arn}' };
     assert.deepEqual(variables(template), common);
     const policy = { max_attempts: 3, long_delays: true };
-    assert.deepEqual(variables(Template.fromStack(made(() => ({ policy: RetryPolicy.fromJson(policy) })).stack)), { ...common, RETRY_POLICY: JSON.stringify(policy) });
+    assert.deepEqual(variables(Template.fromStack(createStack(() => ({ policy: RetryPolicy.fromJson(policy) })).stack)), { ...common, RETRY_POLICY: JSON.stringify(policy) });
     const logged = { LOG_DETAIL: 'messages', LOG_LEVEL: 'WARN' };
-    assert.deepEqual(variables(Template.fromStack(made(() => ({ logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN })).stack)), { ...common, ...logged });
+    assert.deepEqual(variables(Template.fromStack(createStack(() => ({ logDetail: LogDetail.MESSAGES, logLevel: LogLevel.WARN })).stack)), { ...common, ...logged });
     const { AsyncRetryHandler } = resources(template, 'AWS::Lambda::Function');
     const { FunctionName, Timeout, Runtime, MemorySize } = AsyncRetryHandler?.Properties ?? {};
     assert.deepEqual([FunctionName, Timeout, Runtime, MemorySize], ['redeliver-async-prod-async-retry-handler', 30, 'provided.al2023', 256]);
@@ -129,7 +129,7 @@ describe('retries of asynchronous invocations', () => {
       InvoiceServiceRole: [basic, 'Allow sqs:SendMessage on {RetryQueue.Arn}'],
     };
     const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
-    const keyed = Template.fromStack(made((stack) => ({ encryptionKey: new kms.Key(stack, 'Key') })).stack);
+    const keyed = Template.fromStack(createStack((stack) => ({ encryptionKey: new kms.Key(stack, 'Key') })).stack);
     assert.deepEqual(Object.keys(resources(template, 'AWS::IAM::Role')).sort(), Object.keys(expected).sort());
     for (const [role, permissions] of Object.entries(expected)) {
       assert.deepEqual(grants(template, role), [...permissions].sort(), role);
@@ -138,7 +138,7 @@ describe('retries of asynchronous invocations', () => {
   });
 
   test('only the functions can send to the queues', () => {
-    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => makeReadable(Properties));
     const actual = policies.map(({ Queues, PolicyDocument }) => {
       const [tls, denial] = PolicyDocument.Statement;
       assert.deepEqual([tls.Effect, tls.Condition], ['Deny', { Bool: { 'aws:SecureTransport': 'false' } }]);
@@ -157,7 +157,7 @@ describe('retries of asynchronous invocations', () => {
     const alarms = Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => [
       Properties['AlarmName'].replace('redeliver-async-prod-', ''),
       Properties['MetricName'],
-      plain(Properties['Dimensions'][0].Value),
+      makeReadable(Properties['Dimensions'][0].Value),
       Properties['Threshold'],
     ]);
     const ofFunction = (name: string, id: string): unknown[] => [
@@ -176,14 +176,14 @@ describe('retries of asynchronous invocations', () => {
       ...['Report', 'Invoice'].map((id) => [`${id}-failure-not-sent`, 'DestinationDeliveryFailures', `{${id}}`, 0]),
     ];
     assert.deepEqual(alarms.sort(), expected.sort());
-    const actual = Template.fromStack(made((stack) => ({ ticketTopic: new sns.Topic(stack, 'Topic') })).stack);
+    const actual = Template.fromStack(createStack((stack) => ({ ticketTopic: new sns.Topic(stack, 'Topic') })).stack);
     for (const { Properties } of Object.values(resources(actual, 'AWS::CloudWatch::Alarm'))) {
-      assert.deepEqual(plain(Properties['AlarmActions']), ['{Topic}']);
+      assert.deepEqual(makeReadable(Properties['AlarmActions']), ['{Topic}']);
     }
   });
 
   test("alarm names contain the function's path with hyphens", () => {
-    const { retries } = made((stack) => ({ functions: [userFunction(new Construct(new Construct(stack, 'Mails'), 'Weekly'), 'Send')] }));
+    const { retries } = createStack((stack) => ({ functions: [userFunction(new Construct(new Construct(stack, 'Mails'), 'Weekly'), 'Send')] }));
     const names = retries.alarms.map(({ node }) => node.id).filter((id) => id.startsWith('Alarm-Mails'));
     assert.deepEqual(names, ['Alarm-Mails-Weekly-Send-failure-not-sent']);
     const actual = Object.values(resources(Template.fromStack(Stack.of(retries)), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => Properties['AlarmName']);
@@ -191,7 +191,7 @@ describe('retries of asynchronous invocations', () => {
   });
 
   test('each queue has one event source mapping, and no reference dangles', () => {
-    const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
+    const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => makeReadable(Properties));
     const actual = mappings.map(({ EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes }) => [EventSourceArn, FunctionName, BatchSize, FunctionResponseTypes]);
     assert.deepEqual(actual.sort(), [
       ['{AnnotationQueue.Arn}', '{FinalDlqAnnotator}', 10, ['ReportBatchItemFailures']],
@@ -203,13 +203,13 @@ describe('retries of asynchronous invocations', () => {
   });
 
   test('it can share a stack with an orchestrator', () => {
-    const { stack } = made();
+    const { stack } = createStack();
     new Redeliver(stack, 'Orders', { ...HTTP, bundles });
     Template.fromStack(stack).resourceCountIs('AWS::SQS::Queue', 7);
   });
 
   test('its resources are public members', () => {
-    const { retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator, alarms } = made().retries;
+    const { retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator, alarms } = createStack().retries;
     assert.deepEqual(
       [retryQueue, annotationQueue, finalDlq, asyncRetryHandler, finalDlqAnnotator].map(({ node }) => node.id),
       ['RetryQueue', 'AnnotationQueue', 'FinalDlq', 'AsyncRetryHandler', 'FinalDlqAnnotator'],
@@ -315,10 +315,10 @@ describe('an unsupported configuration fails the synth with one sentence', () =>
     ],
   ];
   for (const [name, props, sentence] of cases) {
-    test(name, () => assert.deepEqual(refused(props), [sentence]));
+    test(name, () => assert.deepEqual(collectProblems(props), [sentence]));
   }
 
-  test('a function that already allows recursive loops is accepted', () => assert.deepEqual(refused(own({ recursiveLoop: lambda.RecursiveLoop.ALLOW })), []));
+  test('a function that already allows recursive loops is accepted', () => assert.deepEqual(collectProblems(own({ recursiveLoop: lambda.RecursiveLoop.ALLOW })), []));
 
   test('valid props are accepted', () => {
     const right: ((stack: Stack) => Partial<AsyncRetryProps>)[] = [
@@ -331,12 +331,12 @@ describe('an unsupported configuration fails the synth with one sentence', () =>
       (stack) => ({ functions: Array.from({ length: 28 }, (_, n) => userFunction(stack, `Own${n}`)) }),
     ];
     for (const props of right) {
-      assert.deepEqual(refused(props), [], String(props));
+      assert.deepEqual(collectProblems(props), [], String(props));
     }
   });
 
   test('a missing bundle is reported by name', () => {
     const empty = temporaryDirectory();
-    assert.deepEqual(refused(() => ({ bundles: empty })), [`${empty}/async-retry-handler/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
+    assert.deepEqual(collectProblems(() => ({ bundles: empty })), [`${empty}/async-retry-handler/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
   });
 });

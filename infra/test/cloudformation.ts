@@ -3,8 +3,8 @@ import type { Json, JsonObject } from '../template/merge';
 type Parameters = Readonly<Record<string, string>>;
 
 /** Returns a section as CloudFormation resolves it with these parameters: without conditions, with strings joined. */
-export function resolved(section: Json, conditions: JsonObject, parameters: Parameters): Json | undefined {
-  const resolve = (value: Json): Json | undefined => resolved(value, conditions, parameters);
+export function resolveSection(section: Json, conditions: JsonObject, parameters: Parameters): Json | undefined {
+  const resolve = (value: Json): Json | undefined => resolveSection(value, conditions, parameters);
   if (Array.isArray(section)) {
     return section.map(resolve).filter((element) => element !== undefined);
   }
@@ -20,7 +20,7 @@ export function resolved(section: Json, conditions: JsonObject, parameters: Para
     return resolve(holds({ Condition: name }, conditions, parameters) ? on : off);
   }
   if (Array.isArray(join) && join[0] === '') {
-    return { 'Fn::Join': ['', inOnePiece((join[1] as Json[]).map(resolve))] };
+    return { 'Fn::Join': ['', joinParts((join[1] as Json[]).map(resolve))] };
   }
   const members = Object.entries(section).flatMap(([name, member]: [string, Json]): [string, Json][] => {
     if (isLeftOut(member, conditions, parameters)) {
@@ -65,7 +65,7 @@ function isLeftOut(member: Json, conditions: JsonObject, parameters: Parameters)
 }
 
 /** Flattens the parts of a string, drops empty parts and joins adjacent literals. */
-function inOnePiece(parts: readonly (Json | undefined)[]): Json[] {
+function joinParts(parts: readonly (Json | undefined)[]): Json[] {
   const flat = parts.flatMap((part) => {
     const inner = (part as JsonObject | undefined)?.['Fn::Join'];
     return Array.isArray(inner) ? (inner[1] as Json[]) : part === undefined || part === '' ? [] : [part];

@@ -5,7 +5,7 @@ import * as signer from 'aws-cdk-lib/aws-signer';
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 
-import { plain, resources } from './stack-exact';
+import { makeReadable, resources } from './stack-exact';
 import { HTTP, stackWith } from './stack-support';
 
 test('with the aspect of docs/deploy/cdk.md, each function runs its signed zip, and Lambda checks the signature', () => {
@@ -25,7 +25,7 @@ test('with the aspect of docs/deploy/cdk.md, each function runs its signed zip, 
     },
   });
   const functions = Object.values(resources(Template.fromStack(stack), 'AWS::Lambda::Function'));
-  const found = functions.map(({ Properties: { CodeSigningConfigArn, Code } }) => [plain(CodeSigningConfigArn), Code]);
+  const found = functions.map(({ Properties: { CodeSigningConfigArn, Code } }) => [makeReadable(CodeSigningConfigArn), Code]);
   assert.deepEqual(found, ['message-processor', 'failed-message-processor', 'final-dlq-annotator'].map((name) => [
     '{Signed.CodeSigningConfigArn}',
     { S3Bucket: 'signed-code', S3Key: `redeliver-0.1.0/${name}.zip` },

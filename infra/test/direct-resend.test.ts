@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
-import { ALLOWED_LOOP, grants, plain, resources } from './stack-exact';
+import { ALLOWED_LOOP, grants, makeReadable, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
@@ -16,19 +16,19 @@ const QUEUE_KEY = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f0
 type Props = (stack: Stack) => Partial<RedeliverProps>;
 
 /** Creates the same stack with delayed and with direct re-sends. */
-function both(props: Props = () => ({})): { readonly delayed: Template; readonly direct: Template } {
+function createBothTemplates(props: Props = () => ({})): { readonly delayed: Template; readonly direct: Template } {
   const of = (strategy: Strategy): Template => templateWith((stack) => ({ ...HTTP, strategy, ...props(stack) }));
   return { delayed: of(Strategy.DELAYED_RESEND), direct: of(Strategy.DIRECT_RESEND) };
 }
 
 function variables(template: Template, id: string): Record<string, string> {
-  return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+  return makeReadable(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
 /** Returns the name, metric, statistic and threshold of each alarm. */
 function alarms(template: Template): string[] {
   return Object.values(resources(template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => {
-    const { AlarmName, MetricName, Dimensions, Metrics, Statistic, Threshold, EvaluationPeriods } = plain(Properties);
+    const { AlarmName, MetricName, Dimensions, Metrics, Statistic, Threshold, EvaluationPeriods } = makeReadable(Properties);
     const watched = Metrics === undefined ? `${MetricName} of ${Dimensions[0].Value}, ${Statistic}` : Metrics.map(part).sort().join('; ');
     return `${AlarmName.replace('redeliver-prod-', '')}: ${watched} > ${Threshold} for ${EvaluationPeriods}`;
   });
@@ -39,7 +39,7 @@ function part({ Id, Expression, MetricStat: stat, ReturnData }: any): string {
 }
 
 function body(template: Template): string {
-  return plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+  return makeReadable(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
 }
 
 /** Returns the lines of a graph, with their labels, if any. */
@@ -57,7 +57,7 @@ function graph(template: Template, title: string): string[] {
 }
 
 describe('strategy direct-resend', () => {
-  const { delayed, direct } = both();
+  const { delayed, direct } = createBothTemplates();
 
   test('differs from delayed-resend only in a setting and the description of the message-processor, and in the dashboard', () => {
     const [some, others] = [direct.toJSON().Resources, delayed.toJSON().Resources];
@@ -79,20 +79,20 @@ describe('strategy direct-resend', () => {
       RESEND_SENDER_IDS: '{MessageProcessorRole.RoleId},{FailedMessageProcessorRole.RoleId}',
     };
     assert.deepEqual(variables(direct, 'MessageProcessor'), { ...settings, TARGET: 'https://orders.example.com/hook', TARGET_TIMEOUT_SECONDS: '30' });
-    const handler = both(() => ({ target: Target.handler(join(fakeBundles(), 'message-processor')) }));
+    const handler = createBothTemplates(() => ({ target: Target.handler(join(fakeBundles(), 'message-processor')) }));
     assert.deepEqual(variables(handler.direct, 'MessageProcessor'), settings);
     assert.deepEqual(variables(handler.delayed, 'MessageProcessor'), { ...settings, STRATEGY: 'delayed-resend' });
   });
 
   test('every function of the loop allows recursive loops', () => {
-    const loops = Object.entries(resources(direct, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, plain(Properties['RecursiveLoop'])]);
+    const loops = Object.entries(resources(direct, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, makeReadable(Properties['RecursiveLoop'])]);
     assert.deepEqual(loops.sort(), ['FailedMessageProcessor', 'FinalDlqAnnotator', 'MessageProcessor'].map((id) => [id, ALLOWED_LOOP]));
   });
 
   test('an existing queue also moves its messages to the intermediate DLQ', () => {
-    const existing = both(() => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }));
+    const existing = createBothTemplates(() => ({ existingSourceQueue: SourceQueue.fromArn(ORDERS) }));
     const set = (template: Template): unknown =>
-      Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain({ ...Properties, ServiceToken: '' }));
+      Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => makeReadable({ ...Properties, ServiceToken: '' }));
     assert.deepEqual(set(existing.direct), set(existing.delayed));
     assert.equal(variables(existing.direct, 'MessageProcessor')['SOURCE_QUEUE_URL'], 'https://sqs.eu-west-1.{AWS::URLSuffix}/111122223333/orders');
   });
@@ -131,7 +131,7 @@ describe('the permission to send to the source queue', () => {
   ];
   for (const { name, props, source, key = [] } of cases) {
     test(`${name}: only the two re-sending functions have it, with either strategy`, () => {
-      const { delayed, direct } = both(props);
+      const { delayed, direct } = createBothTemplates(props);
       for (const template of [delayed, direct]) {
         for (const role of ['MessageProcessorRole', 'FailedMessageProcessorRole']) {
           const missing = [...key, `Allow sqs:SendMessage on ${source}`].filter((right) => !grants(template, role).includes(right));
@@ -148,7 +148,7 @@ describe('the permission to send to the source queue', () => {
 
 describe('monitoring', () => {
   test('the alarms equal those of delayed-resend', () => {
-    const { delayed, direct } = both();
+    const { delayed, direct } = createBothTemplates();
     assert.deepEqual(alarms(direct), alarms(delayed));
   });
 
@@ -156,12 +156,13 @@ describe('monitoring', () => {
     const age = (maxBatchingWindow: Duration): unknown =>
       alarms(templateWith(() => ({ ...HTTP, strategy: Strategy.DIRECT_RESEND, sourceRetention: Duration.days(1), maxBatchingWindow })))
         .find((line) => line.startsWith('message-processor-sees-old-messages'))?.match(/\d+(?= for)/)?.[0];
-    // Six calls, 189 holds, and 20 unanswered deliveries, each a longer visibility timeout.
+    // Six calls and 189 holds can each wait for a batch, and 20 unanswered messages each wait for the visibility
+    // timeout, which includes that window.
     assert.equal(Number(age(Duration.seconds(20))) - Number(age(Duration.seconds(0))), (6 + 189 + 20) * 20);
   });
 
   test('retries are summed over both functions', () => {
-    const { direct } = both();
+    const { direct } = createBothTemplates();
     const [first, second] = ['{MessageProcessor}', '{FailedMessageProcessor}'];
     const parts = [`retriesScheduled0 = RetriesScheduled of ${first}, Sum`, `retriesScheduled1 = RetriesScheduled of ${second}, Sum`];
     const sum = 'FILL(retriesScheduled0, 0) + FILL(retriesScheduled1, 0)';
@@ -191,7 +192,7 @@ describe('monitoring', () => {
       ]),
     ]);
     assert.equal(body(direct).includes('HandedOff'), false);
-    const right = graph(both(() => ({ longDelays: true })).direct, 'Delays before retries, in seconds').filter((line) => / = FILL/.test(line));
+    const right = graph(createBothTemplates(() => ({ longDelays: true })).direct, 'Delays before retries, in seconds').filter((line) => / = FILL/.test(line));
     assert.deepEqual(right, ['hops (right) = FILL(hops0, 0) + FILL(hops1, 0)']);
   });
 });

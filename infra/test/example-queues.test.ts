@@ -6,8 +6,8 @@ import { test } from 'node:test';
 import { parse } from 'yaml';
 
 import { PARAMETERS, queuesTemplateFile } from '../template/queues';
-import { resolved } from './cloudformation';
-import { plain, resources } from './stack-exact';
+import { resolveSection } from './cloudformation';
+import { makeReadable, resources } from './stack-exact';
 import { HTTP, type Resource, templateWith } from './stack-support';
 
 const PATH = join(__dirname, '../../examples/queues.yaml');
@@ -17,8 +17,8 @@ const INNER = ['IntermediateDlq', 'AnnotationQueue', 'FinalDlq'];
 const QUEUES = ['SourceQueue', ...INNER];
 
 /** Returns all resources of a type, by their short ids, with these parameters. */
-function made(type: string, AlarmTopicArn = ''): Record<string, Resource> {
-  const given: any = resolved(Resources, Conditions, { AlarmTopicArn });
+function resourcesOfType(type: string, AlarmTopicArn = ''): Record<string, Resource> {
+  const given: any = resolveSection(Resources, Conditions, { AlarmTopicArn });
   return resources(Template.fromJSON({ Resources: JSON.parse(JSON.stringify(given)) }), type);
 }
 
@@ -33,10 +33,10 @@ test("examples/queues.yaml equals the construct's output", () => {
 test("its queues equal a stack's except for names and the batch time", () => {
   const comparable = (queues: Record<string, Resource>): any =>
     Object.fromEntries(Object.entries(queues).map(([id, { Properties, ...others }]) => {
-      const { QueueName, VisibilityTimeout, RedriveAllowPolicy, ...same } = plain(Properties);
+      const { QueueName, VisibilityTimeout, RedriveAllowPolicy, ...same } = makeReadable(Properties);
       return [id, { ...others, ...same, redrive: RedriveAllowPolicy.redrivePermission }];
     }));
-  const queues = made('AWS::SQS::Queue');
+  const queues = resourcesOfType('AWS::SQS::Queue');
   assert.deepEqual(comparable(queues), comparable(resources(templateWith(() => HTTP), 'AWS::SQS::Queue')));
   const facts = QUEUES.map((id) => {
     const { QueueName, VisibilityTimeout, RedriveAllowPolicy } = queues[id]?.Properties ?? assert.fail(id);
@@ -52,7 +52,7 @@ test("its queues equal a stack's except for names and the batch time", () => {
 });
 
 test("all queues require TLS, and only the containers' roles can send to the inner queues", () => {
-  const policies = Object.values(made('AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+  const policies = Object.values(resourcesOfType('AWS::SQS::QueuePolicy')).map(({ Properties }) => makeReadable(Properties));
   const found = policies.map(({ Queues, PolicyDocument }) => [Queues, PolicyDocument.Statement.map(({ Effect, Principal, Action, Resource, Condition }: any) =>
     [Effect, Principal, Action, Resource, Condition])]);
   const everybody = { AWS: '*' };
@@ -76,7 +76,7 @@ test('a role ARN is accepted, a wildcard or a session is refused', () => {
 
 test('each alarm notifies the topic, if any', () => {
   const alarms = (topic: string): unknown[] =>
-    Object.values(made('AWS::CloudWatch::Alarm', topic)).map(({ Properties }) => [Properties['AlarmName']['Fn::Sub'], Properties['AlarmActions'], Properties['OKActions']]);
+    Object.values(resourcesOfType('AWS::CloudWatch::Alarm', topic)).map(({ Properties }) => [Properties['AlarmName']['Fn::Sub'], Properties['AlarmActions'], Properties['OKActions']]);
   const names = ['final-dlq-not-empty', 'final-dlq-arrivals', 'final-dlq-about-to-expire', ...['source-queue', 'intermediate-dlq', 'annotation-queue'].map((queue) => `${queue}-waits-too-long`)];
   const topic = [{ Ref: 'AlarmTopicArn' }];
   assert.deepEqual(alarms(''), names.map((name) => [`\${Prefix}-${name}`, undefined, undefined]));

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { parse, parseAllDocuments } from 'yaml';
 
-import { resolved } from './cloudformation';
+import { resolveSection } from './cloudformation';
 
 const read = (name: string): string => readFileSync(join(__dirname, '../../examples', name), 'utf8');
 const documents = (name: string): any[] => parseAllDocuments(read(name)).map((document) => document.toJS());
@@ -73,13 +73,13 @@ const ACCOUNT = { Prefix: 'orders', LogKeyArn: '', 'AWS::Partition': 'aws', 'AWS
 function ecs(name: string, parameters: Record<string, string> = {}): Record<string, any> {
   const { Mappings, Conditions, Resources } = parse(read('ecs.yaml'));
   const known = { ...ACCOUNT, ...parameters, Function: name };
-  return substituted(resolved(Resources, Conditions, known), known, Mappings);
+  return substitute(resolveSection(Resources, Conditions, known), known, Mappings);
 }
 
-/** Replaces references to parameters, `Fn::FindInMap` and `Fn::Sub` by their values; keeps references to resources. */
-function substituted(value: any, known: Record<string, string>, mappings: any): any {
+/** Replaces references to parameters, `Fn::FindInMap` and `Fn::Sub` with their values; keeps those to resources. */
+function substitute(value: any, known: Record<string, string>, mappings: any): any {
   if (Array.isArray(value)) {
-    return value.map((element) => substituted(element, known, mappings));
+    return value.map((element) => substitute(element, known, mappings));
   }
   if (typeof value !== 'object' || value === null) {
     return value;
@@ -88,15 +88,15 @@ function substituted(value: any, known: Record<string, string>, mappings: any): 
     return known[value.Ref] ?? value;
   }
   if ('Fn::FindInMap' in value) {
-    const [map, first, second] = substituted(value['Fn::FindInMap'], known, mappings);
+    const [map, first, second] = substitute(value['Fn::FindInMap'], known, mappings);
     return mappings[map][first][second];
   }
   if ('Fn::Sub' in value) {
     const [text, variables] = [value['Fn::Sub']].flat();
-    const all = { ...known, ...substituted(variables ?? {}, known, mappings) };
+    const all = { ...known, ...substitute(variables ?? {}, known, mappings) };
     return text.replace(/\$\{([\w:]+)\}/g, (whole: string, name: string) => all[name] ?? whole);
   }
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, substituted(member, known, mappings)]));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, substitute(member, known, mappings)]));
 }
 
 test('ecs.yaml scales each service by the messages per task in its queue', () => {

@@ -16,7 +16,7 @@ import { Envelope, HandlerEvent, LogDetail, LogLevel, Redeliver, type RedeliverP
 import type { OwnFunctionOptions } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
-import { ALLOWED_LOOP, grants, plain, resources } from './stack-exact';
+import { ALLOWED_LOOP, grants, makeReadable, resources } from './stack-exact';
 import { fakeBundles } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -30,7 +30,7 @@ type Props = Omit<Partial<RedeliverProps>, 'target'> & OwnFunctionOptions;
 type Given = (stack: Stack) => { readonly function: lambda.IFunction } & Props;
 
 /** Creates a stack with the user's function as the message-processor. */
-function made(given: Given): { stack: Stack; redeliver: Redeliver; template: Template } {
+function createStack(given: Given): { stack: Stack; redeliver: Redeliver; template: Template } {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
   const redeliver = redeliverOf(stack, 'Retries', given);
   return { stack, redeliver, template: Template.fromStack(stack) };
@@ -44,12 +44,12 @@ function redeliverOf(stack: Stack, id: string, given: Given): Redeliver {
 
 /** Returns the function's environment variables. */
 function environmentOf(template: Template): Record<string, string> {
-  return plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties).Environment.Variables;
+  return makeReadable(resources(template, 'AWS::Lambda::Function')['Own']?.Properties).Environment.Variables;
 }
 
-function refused(given: Given): string[] {
+function collectProblems(given: Given): string[] {
   try {
-    made(given);
+    createStack(given);
     return [];
   } catch (error) {
     assert.ok(error instanceof RedeliverPropsError, String(error));
@@ -58,18 +58,18 @@ function refused(given: Given): string[] {
 }
 
 /** Returns a valid function with these props, and additional props for `Redeliver`. */
-function own(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
+function validFunction(function_: Partial<lambda.FunctionProps>, props: Props = {}): Given {
   return (stack) => ({ function: userFunction(stack, 'Own', { ...IN_TIME, ...function_ }), ...props });
 }
 
 /** Creates a valid function, and changes properties that the CDK's construct does not support. */
-function changed(stack: Stack, change: (of: { readonly resource: lambda.CfnFunction }) => unknown): { readonly function: lambda.IFunction } {
-  const { function: function_ } = own({})(stack);
+function changedFunction(stack: Stack, change: (of: { readonly resource: lambda.CfnFunction }) => unknown): { readonly function: lambda.IFunction } {
+  const { function: function_ } = validFunction({})(stack);
   change({ resource: function_.node.defaultChild as lambda.CfnFunction });
   return { function: function_ };
 }
 
-const usual = made(own({}));
+const usual = createStack(validFunction({}));
 
 describe("a user's own function as the message-processor", () => {
   test('is the only message-processor', () => {
@@ -80,16 +80,16 @@ describe("a user's own function as the message-processor", () => {
 
   test("reads the source queue like redeliver's message-processor", () => {
     const mapping = (template: Template) =>
-      Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties)).find(({ FunctionName }) => FunctionName === '{Own}');
+      Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => makeReadable(Properties)).find(({ FunctionName }) => FunctionName === '{Own}');
     const common = { EventSourceArn: '{SourceQueue.Arn}', FunctionName: '{Own}', FunctionResponseTypes: ['ReportBatchItemFailures'] };
     assert.deepEqual(mapping(usual.template), { ...common, BatchSize: 10, MaximumBatchingWindowInSeconds: 1, ScalingConfig: { MaximumConcurrency: 10 } });
-    const other = made(own({}, { batchSize: 5, maxConcurrency: 3, maxBatchingWindow: Duration.seconds(20) }));
+    const other = createStack(validFunction({}, { batchSize: 5, maxConcurrency: 3, maxBatchingWindow: Duration.seconds(20) }));
     assert.deepEqual(mapping(other.template), { ...common, BatchSize: 5, MaximumBatchingWindowInSeconds: 20, ScalingConfig: { MaximumConcurrency: 3 } });
   });
 
   test("the source queue's visibility timeout is six times its timeout plus the batching window", () => {
     const seconds = ({ template }: { template: Template }) => resources(template, 'AWS::SQS::Queue')['SourceQueue']?.Properties['VisibilityTimeout'];
-    assert.deepEqual([usual, made(own({ timeout: Duration.minutes(5) }))].map(seconds), [361, 1801]);
+    assert.deepEqual([usual, createStack(validFunction({ timeout: Duration.minutes(5) }))].map(seconds), [361, 1801]);
   });
 
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map(
@@ -123,10 +123,10 @@ describe("a user's own function as the message-processor", () => {
   ];
   for (const [strategy, expected, senders] of rights) {
     test(`with ${strategy} it has exactly the permissions of that strategy's message-processor`, () => {
-      const { template } = made(own({}, { strategy }));
+      const { template } = createStack(validFunction({}, { strategy }));
       assert.deepEqual(grants(template, 'OwnServiceRole').filter((right) => !right.startsWith('managed')), [...expected].sort());
       const found = Object.values(resources(template, 'AWS::SQS::QueuePolicy'))
-        .map(({ Properties }) => plain(Properties))
+        .map(({ Properties }) => makeReadable(Properties))
         .flatMap(({ Queues, PolicyDocument }) =>
           PolicyDocument.Statement.filter(({ Sid }: { Sid?: string }) => Sid === 'OnlyTheFunctionsSend').map((statement: any) => [
             Queues[0],
@@ -138,7 +138,7 @@ describe("a user's own function as the message-processor", () => {
   }
 
   test("can use the queues' key", () => {
-    const encrypted = made((stack) => ({ ...own({})(stack), encryptionKey: new kms.Key(stack, 'Key') })).template;
+    const encrypted = createStack((stack) => ({ ...validFunction({})(stack), encryptionKey: new kms.Key(stack, 'Key') })).template;
     const ofTheKey = grants(encrypted, 'OwnServiceRole').filter((right) => right.includes('{Key.Arn}'));
     assert.deepEqual(ofTheKey, ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}']);
   });
@@ -154,15 +154,15 @@ describe("a user's own function as the message-processor", () => {
     RESEND_SENDER_IDS: '{OwnServiceRole.RoleId},{FailedMessageProcessorRole.RoleId}',
   };
   const settings: [string, Given, Record<string, string>][] = [
-    ['alone', own({}), DELAYED],
+    ['alone', validFunction({}), DELAYED],
     [
       'with direct re-sends',
-      own({}, { strategy: Strategy.DIRECT_RESEND }),
+      validFunction({}, { strategy: Strategy.DIRECT_RESEND }),
       { ...DELAYED, STRATEGY: 'direct-resend' },
     ],
     [
       'with the strategy visibility',
-      own({}, { strategy: Strategy.VISIBILITY }),
+      validFunction({}, { strategy: Strategy.VISIBILITY }),
       {
         AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver',
         STRATEGY: 'visibility',
@@ -176,7 +176,7 @@ describe("a user's own function as the message-processor", () => {
     ],
     [
       'with all of them',
-      own(
+      validFunction(
         { environment: { TABLE: 'orders' } },
         {
           handlerEvent: HandlerEvent.BATCH,
@@ -202,16 +202,16 @@ describe("a user's own function as the message-processor", () => {
         LOG_LEVEL: 'WARN',
       },
     ],
-    ['with only envelopes', own({}, { envelope: Envelope.REQUIRED }), { ...DELAYED, ENVELOPE: 'required' }],
-    ['with one message per invocation, set explicitly', own({}, { handlerEvent: HandlerEvent.RECORD }), { ...DELAYED, HANDLER_EVENT: 'record' }],
+    ['with only envelopes', validFunction({}, { envelope: Envelope.REQUIRED }), { ...DELAYED, ENVELOPE: 'required' }],
+    ['with one message per invocation, set explicitly', validFunction({}, { handlerEvent: HandlerEvent.RECORD }), { ...DELAYED, HANDLER_EVENT: 'record' }],
     [
       "beside another wrapper, which redeliver's program starts in turn",
-      own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } }),
+      validFunction({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } }),
       { ...DELAYED, REDELIVER_NEXT_WRAPPER: '/opt/otel-handler' },
     ],
     [
       'beside a wrapper set by the CDK itself',
-      own({
+      validFunction({
         adotInstrumentation: {
           layerVersion: lambda.AdotLayerVersion.fromPythonSdkLayerVersion(lambda.AdotLambdaLayerPythonSdkVersion.LATEST),
           execWrapper: lambda.AdotLambdaExecWrapper.INSTRUMENT_HANDLER,
@@ -220,16 +220,16 @@ describe("a user's own function as the message-processor", () => {
       }),
       { ...DELAYED, REDELIVER_NEXT_WRAPPER: '/opt/otel-instrument' },
     ],
-    ['with an empty wrapper variable', own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '' } }), DELAYED],
+    ['with an empty wrapper variable', validFunction({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '' } }), DELAYED],
   ];
   for (const [name, given, expected] of settings) {
-    test(`keeps its own variables beside redeliver's settings, ${name}`, () => assert.deepEqual(environmentOf(made(given).template), expected));
+    test(`keeps its own variables beside redeliver's settings, ${name}`, () => assert.deepEqual(environmentOf(createStack(given).template), expected));
   }
 
   test("with an imported role no function trusts a message's hold times, and the synth explains why", () => {
     const role = (stack: Stack): iam.IRole => iam.Role.fromRoleArn(stack, 'Role', 'arn:aws:iam::111122223333:role/orders');
     for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND]) {
-      const { stack, template } = made((own_) => own({ role: role(own_) }, { strategy })(own_));
+      const { stack, template } = createStack((own_) => validFunction({ role: role(own_) }, { strategy })(own_));
       assert.ok(!JSON.stringify(template.toJSON()).includes('RESEND_SENDER_IDS'));
       assert.equal(Annotations.fromStack(stack).findInfo('*', Match.stringLikeRegexp('RESEND_SENDER_IDS is not set')).length, 1);
     }
@@ -237,13 +237,13 @@ describe("a user's own function as the message-processor", () => {
   });
 
   test('allows recursive loops', () => {
-    assert.deepEqual(plain(resources(usual.template, 'AWS::Lambda::Function')['Own']?.Properties)['RecursiveLoop'], ALLOWED_LOOP);
+    assert.deepEqual(makeReadable(resources(usual.template, 'AWS::Lambda::Function')['Own']?.Properties)['RecursiveLoop'], ALLOWED_LOOP);
   });
 
   test("gets redeliver's program as a layer of its architecture, in addition to its own layers", () => {
     const fromArn = (stack: Stack) => lambda.LayerVersion.fromLayerVersionArn(stack, 'Theirs', 'arn:aws:lambda:eu-west-1:111122223333:layer:theirs:1');
-    const { template } = made((stack) => own({ layers: [fromArn(stack)] })(stack));
-    const properties = plain(resources(template, 'AWS::Lambda::Function')['Own']?.Properties);
+    const { template } = createStack((stack) => validFunction({ layers: [fromArn(stack)] })(stack));
+    const properties = makeReadable(resources(template, 'AWS::Lambda::Function')['Own']?.Properties);
     assert.deepEqual(properties['Layers'].sort(), ['arn:aws:lambda:eu-west-1:111122223333:layer:theirs:1', '{Layer}']);
     const layers = Object.values(resources(template, 'AWS::Lambda::LayerVersion')).map(({ Properties }) => Properties);
     assert.deepEqual(layers.map(({ CompatibleArchitectures, CompatibleRuntimes }) => [CompatibleArchitectures, CompatibleRuntimes]), [[['arm64'], undefined]]);
@@ -251,14 +251,14 @@ describe("a user's own function as the message-processor", () => {
 
   test('can have another architecture than the other functions', () => {
     const intel = fakeBundles(lambda.Architecture.X86_64);
-    const { template } = made(own({ architecture: lambda.Architecture.X86_64 }, { architecture: lambda.Architecture.X86_64, bundles: intel }));
+    const { template } = createStack(validFunction({ architecture: lambda.Architecture.X86_64 }, { architecture: lambda.Architecture.X86_64, bundles: intel }));
     const [layer] = Object.values(resources(template, 'AWS::Lambda::LayerVersion'));
     assert.deepEqual(layer?.Properties['CompatibleArchitectures'], ['x86_64']);
   });
 
   test('the layer contains only the world-executable program and the schemas', () => {
     const app = new App({ context: cdkJson().context });
-    redeliverOf(new Stack(app, 'Test'), 'Retries', own({}, { dataSchema: SCHEMA, bodySchema: SCHEMA }));
+    redeliverOf(new Stack(app, 'Test'), 'Retries', validFunction({}, { dataSchema: SCHEMA, bodySchema: SCHEMA }));
     const assembly = app.synth();
     const { template } = assembly.getStackByName('Test');
     const [layer] = Object.values<any>(template.Resources).filter(({ Type }) => Type === 'AWS::Lambda::LayerVersion');
@@ -275,18 +275,18 @@ describe("a user's own function as the message-processor", () => {
     new lambda.Runtime(Lazy.string({ produce: () => 'nodejs22.x' }), lambda.RuntimeFamily.NODEJS),
   ];
   test('can use every managed runtime', () => {
-    runtimes.forEach((runtime) => assert.deepEqual(refused(own({ runtime, ...asset() })), [], runtime.name));
+    runtimes.forEach((runtime) => assert.deepEqual(collectProblems(validFunction({ runtime, ...asset() })), [], runtime.name));
   });
 
   test('can have four layers and SnapStart switched off', () => {
     const layer = (stack: Stack, index: number) => lambda.LayerVersion.fromLayerVersionArn(stack, `Layer${index}`, `arn:aws:lambda:eu-west-1:111122223333:layer:l:${index}`);
-    assert.deepEqual(refused((stack) => own({ layers: [1, 2, 3, 4].map((index) => layer(stack, index)) })(stack)), []);
-    assert.deepEqual(refused((stack) => changed(stack, ({ resource }) => (resource.snapStart = { applyOn: 'None' }))), []);
+    assert.deepEqual(collectProblems((stack) => validFunction({ layers: [1, 2, 3, 4].map((index) => layer(stack, index)) })(stack)), []);
+    assert.deepEqual(collectProblems((stack) => changedFunction(stack, ({ resource }) => (resource.snapStart = { applyOn: 'None' }))), []);
   });
 
   test("keeps its versions and aliases, which have the function's layer and settings", () => {
-    const { template } = made((stack) => {
-      const { function: function_ } = own({})(stack);
+    const { template } = createStack((stack) => {
+      const { function: function_ } = validFunction({})(stack);
       void (function_ as lambda.Function).currentVersion;
       return { function: function_ };
     });
@@ -295,7 +295,7 @@ describe("a user's own function as the message-processor", () => {
   });
 
   test("has the message-processor's alarms under its own name", () => {
-    const alarms = Object.values(resources(usual.template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => plain(Properties));
+    const alarms = Object.values(resources(usual.template, 'AWS::CloudWatch::Alarm')).map(({ Properties }) => makeReadable(Properties));
     const watched = alarms
       .filter(({ Dimensions }) => Dimensions?.some(({ Value }: { Value: string }) => Value === '{Own}'))
       .map(({ AlarmName, Dimensions, MetricName }) => [AlarmName.replace('redeliver-prod-', ''), Dimensions[0].Name, MetricName]);
@@ -311,7 +311,7 @@ describe("a user's own function as the message-processor", () => {
 
   test("reads an existing queue only after the queue's attributes are set", () => {
     const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
-    const { template } = made(own({}, { existingSourceQueue }));
+    const { template } = createStack(validFunction({}, { existingSourceQueue }));
     const waits = resources(template, 'AWS::Lambda::Function')['Own'] as unknown as { DependsOn: string[] };
     assert.ok(waits.DependsOn.some((id) => /SourceQueueAttributes.*Set/.test(id)), String(waits.DependsOn));
   });
@@ -340,12 +340,12 @@ describe("an unsupported function of the user fails the synth with one sentence"
     ],
     [
       'a function whose loop is to be stopped',
-      own({ recursiveLoop: lambda.RecursiveLoop.TERMINATE }),
+      validFunction({ recursiveLoop: lambda.RecursiveLoop.TERMINATE }),
       'target.function (Test/Own) sets recursiveLoop to Terminate, so Lambda would drop its retries after about 16; remove it.',
     ],
     [
       'ten seconds',
-      own({ timeout: Duration.seconds(10) }),
+      validFunction({ timeout: Duration.seconds(10) }),
       "target.function's timeout is 10 s; use 11 s to 900 s, in whole seconds: the last five are reserved for hand-offs. Lambda's default is 3 s.",
     ],
     [
@@ -364,7 +364,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     ],
     [
       'a visibility timeout that lets a message out while it is worked on',
-      own({}, { sourceVisibilityTimeout: Duration.seconds(300) }),
+      validFunction({}, { sourceVisibilityTimeout: Duration.seconds(300) }),
       "sourceVisibilityTimeout is 300 s; use at least 6 × target.function's timeout = 360 s, and at most 43200 s (12 hours).",
     ],
     [
@@ -380,96 +380,96 @@ describe("an unsupported function of the user fails the synth with one sentence"
     ],
     [
       'an OS-only runtime',
-      own({ runtime: lambda.Runtime.PROVIDED_AL2023, ...asset() }),
+      validFunction({ runtime: lambda.Runtime.PROVIDED_AL2023, ...asset() }),
       'target.function (Test/Own) has the OS-only runtime provided.al2023, for which Lambda starts no wrapper; use Target.lambdaFunction, or Target.handler for a ' +
         "handler in Rust, or put redeliver's program next to yours, start both in bootstrap (exec ./redeliver ./my-program) and connect the queues by hand: " +
         'docs/own-function.md.',
     ],
     [
       'an unknown runtime',
-      own({ runtime: new lambda.Runtime('cobol85', lambda.RuntimeFamily.OTHER), ...asset() }),
+      validFunction({ runtime: new lambda.Runtime('cobol85', lambda.RuntimeFamily.OTHER), ...asset() }),
       'target.function (Test/Own) has the runtime cobol85, but redeliver supports Node.js, Python, Java, .NET and Ruby; use one of them, or Target.lambdaFunction.',
     ],
     [
       'SnapStart',
-      own({ runtime: lambda.Runtime.PYTHON_3_13, snapStart: lambda.SnapStartConf.ON_PUBLISHED_VERSIONS }),
+      validFunction({ runtime: lambda.Runtime.PYTHON_3_13, snapStart: lambda.SnapStartConf.ON_PUBLISHED_VERSIONS }),
       "target.function (Test/Own) has SnapStart, which only applies to published versions, but the messages go to $LATEST, and redeliver's program gets no credentials in a " +
         'snapshot; remove it.',
     ],
     [
       'a durable function',
-      (stack) => changed(stack, ({ resource }) => (resource.durableConfig = { executionTimeout: 60 })),
+      (stack) => changedFunction(stack, ({ resource }) => (resource.durableConfig = { executionTimeout: 60 })),
       'target.function (Test/Own) is a durable function, whose events are not plain SQS events; use a function without durableConfig.',
     ],
     [
       'a function in tenant isolation mode',
-      own({ tenancyConfig: lambda.TenancyConfig.PER_TENANT }),
+      validFunction({ tenancyConfig: lambda.TenancyConfig.PER_TENANT }),
       'target.function (Test/Own) is in tenant isolation mode, in which Lambda reads no queue for it; use Target.lambdaFunction with tenantIsolation: true.',
     ],
     [
       'a function on managed instances',
-      (stack) => changed(stack, ({ resource }) => (resource.capacityProviderConfig = { lambdaManagedInstancesCapacityProviderConfig: { capacityProviderArn: 'arn:…' } })),
+      (stack) => changedFunction(stack, ({ resource }) => (resource.capacityProviderConfig = { lambdaManagedInstancesCapacityProviderConfig: { capacityProviderArn: 'arn:…' } })),
       'target.function (Test/Own) runs on Lambda Managed Instances, with several invocations in one environment, but redeliver handles one at a time; use a function without a ' +
         'capacity provider.',
     ],
     [
       'a log level that drops the metrics',
-      own({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel.WARN }),
+      validFunction({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel.WARN }),
       tooQuiet('WARN'),
     ],
     [
       'five layers',
       (stack) => {
         const layer = (index: number) => lambda.LayerVersion.fromLayerVersionArn(stack, `Layer${index}`, `arn:aws:lambda:eu-west-1:111122223333:layer:l:${index}`);
-        return own({ layers: [1, 2, 3, 4, 5].map(layer) })(stack);
+        return validFunction({ layers: [1, 2, 3, 4, 5].map(layer) })(stack);
       },
       "target.function (Test/Own) has 5 layers, Lambda's limit, but redeliver's program needs one; merge two of them.",
     ],
     [
       'an architecture that was not built',
-      own({ architecture: lambda.Architecture.X86_64 }),
+      validFunction({ architecture: lambda.Architecture.X86_64 }),
       `${bundles}/message-processor/bootstrap is built for arm64, but target.function (Test/Own) runs on x86_64; build it with \`cargo xtask bundle --x86-64\`, or ` +
         "set the function's architecture to match.",
     ],
     [
       'a wrapper that only the deployment knows',
-      (stack) => own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: new CfnParameter(stack, 'Wrapper').valueAsString } })(stack),
+      (stack) => validFunction({ environment: { AWS_LAMBDA_EXEC_WRAPPER: new CfnParameter(stack, 'Wrapper').valueAsString } })(stack),
       'target.function (Test/Own) has an AWS_LAMBDA_EXEC_WRAPPER that is only known at deployment, so redeliver cannot run it as well; set it to a literal.',
     ],
     [
       "redeliver's own wrapper, set by hand",
-      own({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver', HANDLER_EVENT: 'batch' } }),
+      validFunction({ environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/redeliver', HANDLER_EVENT: 'batch' } }),
       'target.function (Test/Own) has AWS_LAMBDA_EXEC_WRAPPER, HANDLER_EVENT in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
       'less concurrency than it is called with',
-      own({ reservedConcurrentExecutions: 5 }),
+      validFunction({ reservedConcurrentExecutions: 5 }),
       "target.function's reservedConcurrentExecutions is 5; use a whole number of at least maxConcurrency = 10: Lambda would throttle the other " +
         'invocations, and each throttled message spends one of maxRedrives.',
     ],
     [
       'settings of its own',
-      own({ environment: { ENVELOPE: 'optional', RETRY_POLICY: '{}', TABLE: 'orders', LOG_LEVEL: 'DEBUG' } }),
+      validFunction({ environment: { ENVELOPE: 'optional', RETRY_POLICY: '{}', TABLE: 'orders', LOG_LEVEL: 'DEBUG' } }),
       'target.function (Test/Own) has ENVELOPE, RETRY_POLICY in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
       'a log level of its own, and another one here',
-      own({ environment: { LOG_LEVEL: 'DEBUG' } }, { logLevel: LogLevel.WARN }),
+      validFunction({ environment: { LOG_LEVEL: 'DEBUG' } }, { logLevel: LogLevel.WARN }),
       'target.function (Test/Own) has LOG_LEVEL in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.',
     ],
     [
       'more variables than Lambda takes',
-      own({ environment: { TABLE: 'x'.repeat(4050) } }),
+      validFunction({ environment: { TABLE: 'x'.repeat(4050) } }),
       'the environment variables of target.function (Test/Own) have at least 4249 bytes as JSON, but Lambda allows 4096; shorten TABLE, which has 4052.',
     ],
   ];
   for (const [name, given, sentence] of cases) {
-    test(name, () => assert.deepEqual(refused(given), [sentence]));
+    test(name, () => assert.deepEqual(collectProblems(given), [sentence]));
   }
 
   test('a reserved concurrency known only at deployment is accepted', () => {
     const reserved = (stack: Stack): number => new CfnParameter(stack, 'Reserved', { type: 'Number' }).valueAsNumber;
-    assert.deepEqual(refused((stack) => own({ reservedConcurrentExecutions: reserved(stack) })(stack)), []);
+    assert.deepEqual(collectProblems((stack) => validFunction({ reservedConcurrentExecutions: reserved(stack) })(stack)), []);
   });
 
   const ofOurs: [string, Props, string][] = [
@@ -479,11 +479,11 @@ describe("an unsupported function of the user fails the synth with one sentence"
   ];
   for (const [name, props, instead] of ofOurs) {
     test(`${name}, which only redeliver's message-processor supports`, () =>
-      assert.deepEqual(refused(own({}, props)), [`${name} only applies to redeliver's own message-processor, which target.function replaces; remove it, and ${instead}.`]));
+      assert.deepEqual(collectProblems(validFunction({}, props)), [`${name} only applies to redeliver's own message-processor, which target.function replaces; remove it, and ${instead}.`]));
   }
 
   test('one function for two source queues', () => {
-    const { stack, redeliver } = made(own({}));
+    const { stack, redeliver } = createStack(validFunction({}));
     assert.throws(() => redeliverOf(stack, 'Second', () => ({ function: redeliver.messageProcessor, stage: 'second' })), {
       name: 'RedeliverPropsError',
       message:
@@ -495,7 +495,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
   describe("a wrapper set after the construct, which would replace redeliver's", () => {
     const later = (name: string, value: string): string[] => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
-      redeliverOf(stack, 'Retries', own({})).messageProcessor.addEnvironment(name, value);
+      redeliverOf(stack, 'Retries', validFunction({})).messageProcessor.addEnvironment(name, value);
       return stack.node.children.flatMap((child) => child.node.validate());
     };
     test('is refused at synth', () =>
@@ -511,7 +511,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     const HERE = { account: '111122223333', region: 'eu-west-1' };
     const queueOf = (stack: Stack, arn: string, id = 'Theirs'): sqs.IQueue => sqs.Queue.fromQueueArn(stack, id, arn);
     const reads = (stack: Stack, queue: sqs.IQueue, props: SqsEventSourceProps = {}): lambda.Function => {
-      const { function: function_ } = own({})(stack);
+      const { function: function_ } = validFunction({})(stack);
       function_.addEventSource(new SqsEventSource(queue, props));
       return function_ as lambda.Function;
     };
@@ -523,7 +523,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     /** Returns the problems and warnings caused by changes made after `Redeliver` is created. */
     const later = (change: (stack: Stack, made: Redeliver) => void, props: Props = {}): { problems: string[]; warnings: string[] } => {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
-      change(stack, redeliverOf(stack, 'Retries', own({}, props)));
+      change(stack, redeliverOf(stack, 'Retries', validFunction({}, props)));
       const problems = stack.node.findAll().flatMap(({ node }) => node.validate());
       return { problems, warnings: problems.length > 0 ? [] : warningsOf(stack) };
     };
@@ -533,7 +533,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
     test('the source queue, by construct or ARN, is refused', () => {
       const path = 'Test/Own/SqsEventSource:TestTheirs9340C76C';
       const given = (queue: (stack: Stack) => sqs.IQueue, source: (its: sqs.IQueue) => SourceQueue): string[] =>
-        refused((stack) => {
+        collectProblems((stack) => {
           const its = queue(stack);
           return { function: reads(stack, its, { reportBatchItemFailures: true }), existingSourceQueue: source(its) };
         });
@@ -547,7 +547,7 @@ describe("an unsupported function of the user fails the synth with one sentence"
       const adds = (queueOfApp: (stack: Stack) => sqs.IQueue): string[] => {
         const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: HERE });
         const queue = queueOfApp(stack);
-        const { messageProcessor } = redeliverOf(stack, 'Retries', own({}, { existingSourceQueue: SourceQueue.fromQueue(queue) }));
+        const { messageProcessor } = redeliverOf(stack, 'Retries', validFunction({}, { existingSourceQueue: SourceQueue.fromQueue(queue) }));
         messageProcessor.addEventSource(new SqsEventSource(queue, { reportBatchItemFailures: true }));
         return messageProcessor.node.validate();
       };
@@ -597,8 +597,8 @@ describe("an unsupported function of the user fails the synth with one sentence"
 
   test("every variable that redeliver sets is refused in the user's environment", () => {
     const names = Object.values(Strategy).flatMap((strategy) => {
-      const { template } = made(
-        own(
+      const { template } = createStack(
+        validFunction(
           { environment: { AWS_LAMBDA_EXEC_WRAPPER: '/opt/otel-handler' } },
           {
             strategy,
@@ -619,24 +619,24 @@ describe("an unsupported function of the user fails the synth with one sentence"
     others.delete('AWS_LAMBDA_EXEC_WRAPPER');
     for (const name of others) {
       const sentence = `target.function (Test/Own) has ${name} in its environment already; remove it there: Redeliver sets it, and one function serves one source queue.`;
-      assert.deepEqual(refused(own({ environment: { [name]: 'x' } }, given)), [sentence]);
+      assert.deepEqual(collectProblems(validFunction({ environment: { [name]: 'x' } }, given)), [sentence]);
     }
   });
 
   test('an application log level above INFO is refused, also if it is set later', () => {
     for (const level of ['TRACE', 'DEBUG', 'INFO'] as const) {
-      assert.deepEqual(refused(own({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel[level] })), []);
+      assert.deepEqual(collectProblems(validFunction({ loggingFormat: lambda.LoggingFormat.JSON, applicationLogLevelV2: lambda.ApplicationLogLevel[level] })), []);
     }
     for (const applicationLogLevel of ['ERROR', 'FATAL']) {
       const stack = new Stack(new App({ context: cdkJson().context }), 'Test');
-      const { messageProcessor } = redeliverOf(stack, 'Retries', own({}));
+      const { messageProcessor } = redeliverOf(stack, 'Retries', validFunction({}));
       (messageProcessor.node.defaultChild as lambda.CfnFunction).loggingConfig = { logFormat: 'JSON', applicationLogLevel };
       assert.deepEqual(messageProcessor.node.validate(), [tooQuiet(applicationLogLevel)]);
     }
   });
 
-  test("the function's own LOG_LEVEL is accepted", () => assert.deepEqual(refused(own({ environment: { LOG_LEVEL: 'DEBUG' } })), []));
+  test("the function's own LOG_LEVEL is accepted", () => assert.deepEqual(collectProblems(validFunction({ environment: { LOG_LEVEL: 'DEBUG' } })), []));
 
   test("the function's own BATCH_SIZE is accepted where redeliver does not set it", () =>
-    assert.deepEqual(refused(own({ environment: { BATCH_SIZE: '100' } })), []));
+    assert.deepEqual(collectProblems(validFunction({ environment: { BATCH_SIZE: '100' } })), []));
 });

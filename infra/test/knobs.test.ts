@@ -5,13 +5,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { AlarmPreset, AsyncRetry, type AsyncRetryProps, Redeliver, type RedeliverProps, SourceQueue, Strategy, Target } from '../lib/index';
-import { plain, resources } from './stack-exact';
-import { fakeBundles, HTTP, named, stackWith, templateWith } from './stack-support';
+import { makeReadable, resources } from './stack-exact';
+import { fakeBundles, HTTP, namedResource, stackWith, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 
-function refused(props: Partial<RedeliverProps>): string[] {
+function collectProblems(props: Partial<RedeliverProps>): string[] {
   try {
     stackWith(() => ({ ...HTTP, bundles, ...props }));
     return [];
@@ -21,7 +21,7 @@ function refused(props: Partial<RedeliverProps>): string[] {
 }
 
 /** Returns a property of each function, by the function's short logical id. */
-function ofFunctions(template: Template, property: string): Record<string, unknown> {
+function functionProperties(template: Template, property: string): Record<string, unknown> {
   const functions = Object.entries(resources(template, 'AWS::Lambda::Function'));
   return Object.fromEntries(functions.flatMap(([id, { Properties }]) => (Properties[property] === undefined ? [] : [[id, Properties[property]]])));
 }
@@ -30,7 +30,7 @@ function ofFunctions(template: Template, property: string): Record<string, unkno
 function limits(props: Partial<RedeliverProps>): Record<string, unknown> {
   const mappings = Object.values(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::Lambda::EventSourceMapping'));
   return Object.fromEntries(
-    mappings.map(({ Properties }) => [plain(Properties['EventSourceArn']), Properties['ProvisionedPollerConfig'] ?? Properties['ScalingConfig']]),
+    mappings.map(({ Properties }) => [makeReadable(Properties['EventSourceArn']), Properties['ProvisionedPollerConfig'] ?? Properties['ScalingConfig']]),
   );
 }
 
@@ -42,7 +42,7 @@ function asyncRetry(props: Partial<AsyncRetryProps>): Template {
 
 describe('memory', () => {
   test('applies to the message-processor only', () => {
-    assert.deepEqual(ofFunctions(templateWith(() => ({ ...HTTP, memorySize: 1024 })), 'MemorySize'), {
+    assert.deepEqual(functionProperties(templateWith(() => ({ ...HTTP, memorySize: 1024 })), 'MemorySize'), {
       MessageProcessor: 1024,
       FailedMessageProcessor: 256,
       FinalDlqAnnotator: 256,
@@ -51,9 +51,9 @@ describe('memory', () => {
 
   test("outside Lambda's range is refused", () => {
     for (const memorySize of [127, 10_241, 256.5]) {
-      assert.deepEqual(refused({ memorySize }), [`memorySize is ${memorySize}; use a whole number from 128 to 10240 (MiB, the range of Lambda).`]);
+      assert.deepEqual(collectProblems({ memorySize }), [`memorySize is ${memorySize}; use a whole number from 128 to 10240 (MiB, the range of Lambda).`]);
     }
-    assert.deepEqual([refused({ memorySize: 128 }), refused({ memorySize: 10_240 })], [[], []]);
+    assert.deepEqual([collectProblems({ memorySize: 128 }), collectProblems({ memorySize: 10_240 })], [[], []]);
   });
 });
 
@@ -68,7 +68,7 @@ describe('concurrency of the inner functions', () => {
   test("sets the threshold of the intermediate DLQ's backlog alarm", () => {
     const thresholds = [2, 10, 1000].map((innerConcurrency) => {
       const template = templateWith(() => ({ ...HTTP, innerConcurrency }));
-      return named(template, 'AWS::CloudWatch::Alarm', 'AlarmName', 'redeliver-prod-intermediate-dlq-backlog').Properties['Threshold'];
+      return namedResource(template, 'AWS::CloudWatch::Alarm', 'AlarmName', 'redeliver-prod-intermediate-dlq-backlog').Properties['Threshold'];
     });
     assert.deepEqual(thresholds, [200, 1000, 100_000]);
   });
@@ -76,7 +76,7 @@ describe('concurrency of the inner functions', () => {
   test("outside a mapping's range is refused", () => {
     for (const innerConcurrency of [1, 1001, 2.5]) {
       const sentence = `innerConcurrency is ${innerConcurrency}; use a whole number from 2 to 1000 (what an SQS event source mapping accepts).`;
-      assert.deepEqual(refused({ innerConcurrency, innerReservedConcurrency: 1 }), [sentence]);
+      assert.deepEqual(collectProblems({ innerConcurrency, innerReservedConcurrency: 1 }), [sentence]);
       assert.throws(() => asyncRetry({ innerConcurrency }), { message: sentence });
     }
   });
@@ -85,19 +85,19 @@ describe('concurrency of the inner functions', () => {
 describe('reserved concurrency of the inner functions', () => {
   test('does not apply to the message-processor', () => {
     const inner = { FailedMessageProcessor: 10, FinalDlqAnnotator: 10 };
-    const kept = (props: Partial<RedeliverProps>): unknown => ofFunctions(templateWith(() => ({ ...HTTP, innerReservedConcurrency: 10, ...props })), 'ReservedConcurrentExecutions');
+    const kept = (props: Partial<RedeliverProps>): unknown => functionProperties(templateWith(() => ({ ...HTTP, innerReservedConcurrency: 10, ...props })), 'ReservedConcurrentExecutions');
     assert.deepEqual(kept({}), inner);
     assert.deepEqual(kept({ reservedConcurrency: 20 }), { MessageProcessor: 20, ...inner });
     assert.deepEqual(kept({ strategy: Strategy.VISIBILITY }), { FinalDlqAnnotator: 10 });
-    assert.deepEqual(ofFunctions(asyncRetry({ innerReservedConcurrency: 11 }), 'ReservedConcurrentExecutions'), { AsyncRetryHandler: 11, FinalDlqAnnotator: 11 });
+    assert.deepEqual(functionProperties(asyncRetry({ innerReservedConcurrency: 11 }), 'ReservedConcurrentExecutions'), { AsyncRetryHandler: 11, FinalDlqAnnotator: 11 });
   });
 
   test('must cover all concurrent invocations', () => {
     const sentence = (given: number, needed: number): string =>
       `innerReservedConcurrency is ${given}; use a whole number of at least innerConcurrency = ${needed}.`;
-    assert.deepEqual(refused({ innerReservedConcurrency: 9 }), [sentence(9, 10)]);
-    assert.deepEqual(refused({ innerConcurrency: 20, innerReservedConcurrency: 19 }), [sentence(19, 20)]);
-    assert.deepEqual(refused({ innerConcurrency: 2, innerReservedConcurrency: 2 }), []);
+    assert.deepEqual(collectProblems({ innerReservedConcurrency: 9 }), [sentence(9, 10)]);
+    assert.deepEqual(collectProblems({ innerConcurrency: 20, innerReservedConcurrency: 19 }), [sentence(19, 20)]);
+    assert.deepEqual(collectProblems({ innerConcurrency: 2, innerReservedConcurrency: 2 }), []);
     assert.throws(() => asyncRetry({ innerReservedConcurrency: 9 }), { message: sentence(9, 10) });
   });
 });
@@ -135,16 +135,16 @@ describe('provisioned pollers', () => {
     ],
   ];
   for (const [name, props, sentences] of cases) {
-    test(name, () => assert.deepEqual(refused(props), sentences));
+    test(name, () => assert.deepEqual(collectProblems(props), sentences));
   }
 });
 
 describe('a key for the logs', () => {
   test("encrypts all log groups, and its policy admits the account's log groups", () => {
     const template = templateWith((stack) => ({ ...HTTP, existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders'), logEncryptionKey: new kms.Key(stack, 'Key') }));
-    const keys = Object.values(resources(template, 'AWS::Logs::LogGroup')).map(({ Properties }) => plain(Properties['KmsKeyId']));
+    const keys = Object.values(resources(template, 'AWS::Logs::LogGroup')).map(({ Properties }) => makeReadable(Properties['KmsKeyId']));
     assert.deepEqual(keys, Array.from({ length: 4 }, () => '{Key.Arn}'));
-    const [, ...added] = plain(resources(template, 'AWS::KMS::Key')['Key']?.Properties['KeyPolicy'].Statement);
+    const [, ...added] = makeReadable(resources(template, 'AWS::KMS::Key')['Key']?.Properties['KeyPolicy'].Statement);
     assert.deepEqual(added, [
       {
         Effect: 'Allow',
@@ -185,7 +185,7 @@ describe('alarms', () => {
     const props = { alarmSettings: { 'target-down': { enabled: false }, 'final-dlq-arrivals': { enabled: true } } };
     const { 'target-down': _, ...rest } = usual;
     assert.deepEqual(alarms(props), rest);
-    const body = plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const body = makeReadable(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     assert.match(body, /Alarmfinaldlqarrivals/);
     assert.ok(!/Alarmtargetdown/.test(body));
   });
@@ -236,7 +236,7 @@ describe('alarms', () => {
   ];
   for (const [name, alarmSettings, sentence] of cases) {
     test(name, () => {
-      const [problem = '', ...more] = refused({ alarmSettings: alarmSettings as never });
+      const [problem = '', ...more] = collectProblems({ alarmSettings: alarmSettings as never });
       assert.ok(typeof sentence === 'string' ? problem === sentence : sentence.test(problem), problem);
       assert.deepEqual(more, []);
     });

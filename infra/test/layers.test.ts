@@ -36,12 +36,12 @@ function importsOf(file: string): string[] {
 }
 
 /** Returns the first import cycle, in which each file imports the next. */
-function firstCircle(files = FILES, above: readonly string[] = [], seen = new Set<string>()): readonly string[] {
+function firstCycle(files = FILES, above: readonly string[] = [], seen = new Set<string>()): readonly string[] {
   for (const file of files) {
     if (above.includes(file)) {
       return [...above.slice(above.indexOf(file)), file];
     }
-    const circle = seen.has(file) ? [] : firstCircle(importsOf(file), [...above, file], seen.add(file));
+    const circle = seen.has(file) ? [] : firstCycle(importsOf(file), [...above, file], seen.add(file));
     if (circle.length > 0) {
       return circle;
     }
@@ -62,5 +62,5 @@ describe('each file of lib', () => {
     assert.equal(upward[0], undefined);
   });
 
-  test('is in no import cycle', () => assert.equal(firstCircle().join(' -> '), ''));
+  test('is in no import cycle', () => assert.equal(firstCycle().join(' -> '), ''));
 });

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { Strategy, Target } from '../lib/index';
-import { plain, resources } from './stack-exact';
+import { makeReadable, resources } from './stack-exact';
 import { HTTP, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -16,7 +16,7 @@ const PAGE = readFileSync(join(__dirname, '../../docs/operate/logs.md'), 'utf8')
 
 /** Returns the log groups of every query. */
 function logGroups(template: Template): unknown[] {
-  return Object.values(resources(template, 'AWS::Logs::QueryDefinition')).map(({ Properties }) => plain(Properties['LogGroupNames']));
+  return Object.values(resources(template, 'AWS::Logs::QueryDefinition')).map(({ Properties }) => makeReadable(Properties['LogGroupNames']));
 }
 
 describe('saved queries', () => {

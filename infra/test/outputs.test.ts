@@ -5,13 +5,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { AsyncRetry, Redeliver, SourceQueue, Strategy, Target } from '../lib/index';
-import { plain } from './stack-exact';
+import { makeReadable } from './stack-exact';
 import { fakeBundles, HTTP, stackWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
 function outputs(stack: Stack): Record<string, unknown> {
   const found = Object.entries(Template.fromStack(stack).findOutputs('*'));
-  return Object.fromEntries(found.map(([name, { Value }]) => [name, plain(Value)]));
+  return Object.fromEntries(found.map(([name, { Value }]) => [name, makeReadable(Value)]));
 }
 
 describe("`redeliver --stack` finds a construct in a user's app", () => {

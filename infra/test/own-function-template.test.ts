@@ -6,8 +6,8 @@ import { parse } from 'yaml';
 
 import { OWN_OPTIONS, ownFunctionTemplate, ownFunctionTemplateFile, PARAMETERS } from '../template/own-function';
 import type { JsonObject } from '../template/merge';
-import { holds, resolved } from './cloudformation';
-import { grants, plain, referencesOf } from './stack-exact';
+import { holds, resolveSection } from './cloudformation';
+import { grants, makeReadable, referencesOf } from './stack-exact';
 import { fakeBundles } from './stack-support';
 
 const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
@@ -18,7 +18,7 @@ const ofType = (type: string): any[] => Object.values<any>(Resources).filter(({ 
 const properties = (type: string): any[] => ofType(type).map(({ Properties }) => Properties);
 
 /** Removes the settings' fingerprint from the id of the resource that checks a queue: the file has all settings. */
-function withOneCheck(section: any): any {
+function withoutFingerprint(section: any): any {
   return JSON.parse(JSON.stringify(section).replaceAll(/Check[0-9a-f]{8}[0-9A-F]{8}"/g, 'Check"'));
 }
 
@@ -35,9 +35,9 @@ test("with and without options, the file equals the construct's output for a new
   for (const [options, source] of [[OWN_OPTIONS, 'new'], [[], 'new'], [OWN_OPTIONS, 'existing'], [[], 'existing']] as const) {
     const made = ownFunctionTemplate(FROM, options, source);
     const parameters = parametersOf(options.length > 0, { SourceQueueArn: source === 'existing' ? 'given' : '' });
-    const resources = (section: JsonObject) => withOneCheck(resolved(section, Conditions, parameters));
+    const resources = (section: JsonObject) => withoutFingerprint(resolveSection(section, Conditions, parameters));
     assert.deepEqual(resources(Resources), resources(made.Resources));
-    assert.deepEqual(resolved(Outputs, Conditions, parameters), resolved(made.Outputs, Conditions, parameters));
+    assert.deepEqual(resolveSection(Outputs, Conditions, parameters), resolveSection(made.Outputs, Conditions, parameters));
   }
 });
 
@@ -47,7 +47,7 @@ test('the template neither creates nor references the function, its role or its 
     'redeliver-failed-message-processor-arm64.zip',
     'redeliver-final-dlq-annotator-arm64.zip',
   ]);
-  // The third of each belongs to the function that sets an existing queue's attributes.
+  // The third role and the third log group belong to the function that sets an existing queue's attributes.
   assert.equal(ofType('AWS::IAM::Role').length, 3);
   assert.equal(ofType('AWS::Logs::LogGroup').length, 3);
   const known = [...Object.keys(Resources), ...Object.keys(PARAMETERS), 'AWS'];
@@ -61,7 +61,7 @@ test("the function's role gets a message-processor's permissions in a policy of 
   assert.deepEqual(rights.PolicyName, { 'Fn::Sub': '${Prefix}-messages' });
   const role = { Type: 'AWS::IAM::Role', Properties: {} };
   const rightsWith = (KmsKeyArn: string): string[] => {
-    const ofOptions = resolved(Resources, Conditions, parametersOf(false, { KmsKeyArn })) as JsonObject;
+    const ofOptions = resolveSection(Resources, Conditions, parametersOf(false, { KmsKeyArn })) as JsonObject;
     return grants(Template.fromJSON(JSON.parse(JSON.stringify({ Resources: { ...ofOptions, RoleName: role } }))), 'RoleName');
   };
   assert.deepEqual(rightsWith('given').filter((right) => right.includes('kms')), ['Allow kms:Decrypt on {KmsKeyArn}', 'Allow kms:GenerateDataKey on {KmsKeyArn}']);
@@ -85,15 +85,15 @@ test('an existing queue gets its attributes before it is read', () => {
     ['check', { Ref: 'SourceQueueArn' }, { Ref: 'VisibilityTimeoutSeconds' }],
     ['set', { Ref: 'SourceQueueArn' }, { Ref: 'VisibilityTimeoutSeconds' }],
   ]);
-  const hasKey = (KmsKeyArn: string) => setters.map(({ Properties }) => resolved(Properties.HasKey, Conditions, { KmsKeyArn }));
+  const hasKey = (KmsKeyArn: string) => setters.map(({ Properties }) => resolveSection(Properties.HasKey, Conditions, { KmsKeyArn }));
   assert.deepEqual([hasKey('given'), hasKey('')], [['true', 'true'], ['false', 'false']]);
   const [mapping] = ofType('AWS::Lambda::EventSourceMapping').filter(({ Properties }) => Properties.FunctionName.Ref === 'FunctionName');
-  const { Ref: id } = resolved(mapping.Properties.EventSourceArn, Conditions, { SourceQueueArn: 'given' }) as { Ref: string };
+  const { Ref: id } = resolveSection(mapping.Properties.EventSourceArn, Conditions, { SourceQueueArn: 'given' }) as { Ref: string };
   assert.equal(Resources[id].Properties.Step, 'set');
   const withQueue = parametersOf(false, { SourceQueueArn: 'given' });
-  const { SourceQueueUrl } = resolved(Outputs, Conditions, withQueue) as any;
+  const { SourceQueueUrl } = resolveSection(Outputs, Conditions, withQueue) as any;
   assert.ok(JSON.stringify(SourceQueueUrl.Value).includes('SourceQueueArn'));
-  const queues = Object.values<any>(resolved(Resources, Conditions, withQueue) as JsonObject).filter(({ Type }) => Type === 'AWS::SQS::Queue');
+  const queues = Object.values<any>(resolveSection(Resources, Conditions, withQueue) as JsonObject).filter(({ Type }) => Type === 'AWS::SQS::Queue');
   assert.deepEqual(queues.map(({ Properties }) => Properties.QueueName['Fn::Sub']).sort(), ['${Prefix}-annotation', '${Prefix}-final-dlq', '${Prefix}-intermediate-dlq']);
 });
 
@@ -108,7 +108,7 @@ test('ProducerPrincipals is refused with an existing queue', () => {
 test('the function reads the source queue only with ReadsQueue, and has permission before', () => {
   const [mapping, ...others] = ofType('AWS::Lambda::EventSourceMapping').filter(({ Properties }) => Properties.FunctionName.Ref === 'FunctionName');
   assert.equal(others.length, 0);
-  assert.deepEqual(plain(resolved(mapping.Properties, Conditions, { SourceQueueArn: '', ReadsQueue: 'true' })), {
+  assert.deepEqual(makeReadable(resolveSection(mapping.Properties, Conditions, { SourceQueueArn: '', ReadsQueue: 'true' })), {
     FunctionName: '{FunctionName}',
     EventSourceArn: '{RedeliverSourceQueue.Arn}',
     BatchSize: 10,
@@ -132,7 +132,7 @@ test('the layer comes from the zip and is retained', () => {
 });
 
 test("the outputs list the function's variables, with the policy last because it may have several lines", () => {
-  const text = plain(resolved(Outputs.FunctionVariables.Value, Conditions, { SourceQueueArn: '' }));
+  const text = makeReadable(resolveSection(Outputs.FunctionVariables.Value, Conditions, { SourceQueueArn: '' }));
   assert.deepEqual(text.split('\n').toSorted(), [
     'ANNOTATION_QUEUE_URL={RedeliverAnnotationQueue}',
     'AWS_LAMBDA_EXEC_WRAPPER=/opt/redeliver',
@@ -153,7 +153,7 @@ test('messages without an envelope are accepted by default', () => {
 
 test("the alarm on invalid messages watches the function's own metrics", () => {
   const [alarm] = properties('AWS::CloudWatch::Alarm').filter(({ AlarmName }) => AlarmName['Fn::Sub'] === '${Prefix}-all-invalid');
-  const functions = alarm.Metrics.flatMap(({ Id, MetricStat }: any) => (MetricStat ? [[Id, plain(MetricStat.Metric.Dimensions.find(({ Name }: any) => Name === 'Function').Value)]] : []));
+  const functions = alarm.Metrics.flatMap(({ Id, MetricStat }: any) => (MetricStat ? [[Id, makeReadable(MetricStat.Metric.Dimensions.find(({ Name }: any) => Name === 'Function').Value)]] : []));
   assert.deepEqual(Object.fromEntries(functions), {
     called: '{FunctionName}',
     held: '{FunctionName}',

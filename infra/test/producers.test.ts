@@ -8,7 +8,7 @@ import { test } from 'node:test';
 
 import { Producer, type RedeliverProps, SourceQueue } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
-import { plain, resources } from './stack-exact';
+import { makeReadable, resources } from './stack-exact';
 import { HTTP, stackWith } from './stack-support';
 
 // docs/producers.md shows this code.
@@ -26,14 +26,14 @@ const [BUCKET, RULE] = ['arn:aws:s3:::uploads', 'arn:aws:events:eu-west-1:111122
 const PRINCIPALS = { AWS: [ACCOUNT, 'arn:aws:iam::777788889999:role/shop'] };
 const FROM_TOPIC = { ArnEquals: { 'aws:SourceArn': TOPIC } };
 
-function made(props: (stack: Stack) => Partial<RedeliverProps>): { stack: Stack; template: Template } {
+function createStack(props: (stack: Stack) => Partial<RedeliverProps>): { stack: Stack; template: Template } {
   const { stack } = stackWith((its) => ({ ...HTTP, producers, ...props(its) }));
   return { stack, template: Template.fromStack(stack) };
 }
 
 /** Returns the `Allow` statements of a policy, except the account's own. */
-function allowed(document: any): unknown[] {
-  const statements: any[] = plain(document).Statement;
+function allowStatements(document: any): unknown[] {
+  const statements: any[] = makeReadable(document).Statement;
   return statements
     .filter(({ Effect, Action }) => Effect === 'Allow' && Action !== 'kms:*')
     .map(({ Sid, Principal, Action, Condition }) => [Sid, Principal, Action, Condition]);
@@ -54,22 +54,22 @@ const TO_THE_KEY = [
 ];
 
 test('each producer can send only to the source queue, and a service only for its topic, bucket or rule', () => {
-  const { template } = made(() => ({}));
+  const { template } = createStack(() => ({}));
   const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy'));
-  const open = policies.map(({ Properties }) => [plain(Properties['Queues']), allowed(Properties['PolicyDocument'])]).filter(([, statements]) => (statements as unknown[]).length > 0);
+  const open = policies.map(({ Properties }) => [makeReadable(Properties['Queues']), allowStatements(Properties['PolicyDocument'])]).filter(([, statements]) => (statements as unknown[]).length > 0);
   assert.deepEqual(open, [[['{SourceQueue}'], TO_THE_QUEUE]]);
 });
 
 test("the app's own key admits the producers, and SNS only for its topic", () => {
-  const { stack, template } = made((its) => ({ encryptionKey: new kms.Key(its, 'Key') }));
+  const { stack, template } = createStack((its) => ({ encryptionKey: new kms.Key(its, 'Key') }));
   const [key, ...others] = Object.values(resources(template, 'AWS::KMS::Key'));
   assert.equal(others.length, 0);
-  assert.deepEqual(allowed(key?.Properties['KeyPolicy']), TO_THE_KEY);
+  assert.deepEqual(allowStatements(key?.Properties['KeyPolicy']), TO_THE_KEY);
   Annotations.fromStack(stack).hasNoWarning('*', Match.stringLikeRegexp('cannot change the policy'));
 });
 
 test("an imported key is unchanged, and the warning lists the statements it needs", () => {
-  const { stack } = made((its) => ({ encryptionKey: kms.Key.fromKeyArn(its, 'Key', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001') }));
+  const { stack } = createStack((its) => ({ encryptionKey: kms.Key.fromKeyArn(its, 'Key', 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001') }));
   const [warning, ...others] = Annotations.fromStack(stack).findWarning('*', Match.stringLikeRegexp('cannot change the policy'));
   assert.equal(others.length, 0);
   const [, json = ''] = /add to it: (\[.*\]) \[ack/.exec(String(warning?.entry.data)) ?? [];

@@ -18,7 +18,7 @@ const URL = 'https://a.example/';
 type Unchecked = Record<string, unknown>;
 
 /** Returns the problems with invalid props, one sentence each. */
-function refused(make: (stack: Stack) => unknown): string[] {
+function collectProblems(make: (stack: Stack) => unknown): string[] {
   try {
     make(new Stack(new App(), 'Test'));
     return [];
@@ -29,9 +29,9 @@ function refused(make: (stack: Stack) => unknown): string[] {
 }
 
 const redeliver = (props: (stack: Stack) => Unchecked): string[] =>
-  refused((stack) => new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props(stack) } as RedeliverProps));
+  collectProblems((stack) => new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props(stack) } as RedeliverProps));
 const asyncRetry = (props: (stack: Stack) => Unchecked): string[] =>
-  refused((stack) => new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props(stack) } as AsyncRetryProps));
+  collectProblems((stack) => new AsyncRetry(stack, 'Retries', { functions: [userFunction(stack, 'Report')], bundles, ...props(stack) } as AsyncRetryProps));
 
 const A_TARGET = 'give Target.http(…), Target.httpFromSecret(…), Target.lambdaFunction(…), Target.handler(…) or Target.ownFunction(…).';
 const A_POLICY = 'give RetryPolicy.of(…), RetryPolicy.preset(…) or RetryPolicy.fromFile(…).';
@@ -163,7 +163,7 @@ describe('a prop of the wrong type is refused with one sentence, since tsx and J
   });
 
   test('missing props', () => {
-    assert.deepEqual(refused((stack) => new Redeliver(stack, 'Retries', undefined as never)), ['props is missing; give { target }.']);
+    assert.deepEqual(collectProblems((stack) => new Redeliver(stack, 'Retries', undefined as never)), ['props is missing; give { target }.']);
   });
 
   test('an undefined prop counts as absent', () => {
@@ -186,6 +186,6 @@ describe("AsyncRetry's props are checked in the same way", () => {
   }
 
   test('missing props', () => {
-    assert.deepEqual(refused((stack) => new AsyncRetry(stack, 'Retries', undefined as never)), ['props is missing; give { functions }.']);
+    assert.deepEqual(collectProblems((stack) => new AsyncRetry(stack, 'Retries', undefined as never)), ['props is missing; give { functions }.']);
   });
 });

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { AsyncRetry, Redeliver, type RedeliverProps, Target } from '../lib/index';
 import type { Json } from '../template/merge';
 import { holds } from './cloudformation';
-import { ALLOWED_LOOP, plain, resources } from './stack-exact';
+import { ALLOWED_LOOP, makeReadable, resources } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -23,14 +23,14 @@ function stackIn(region?: string): Stack {
 function features(stack: Stack): unknown {
   const template = Template.fromStack(stack);
   const functions = Object.values(template.findResources('AWS::Lambda::Function')).map(({ Properties }) =>
-    JSON.stringify([plain(Properties.RecursiveLoop ?? null), plain(Properties.TracingConfig?.Mode ?? null)]),
+    JSON.stringify([makeReadable(Properties.RecursiveLoop ?? null), makeReadable(Properties.TracingConfig?.Mode ?? null)]),
   );
   const [only, ...others] = new Set(functions);
   assert.deepEqual(others, []);
   return [...JSON.parse(only ?? ''), JSON.stringify(template.toJSON()).includes('xray:')];
 }
 
-function made(props: Partial<RedeliverProps>, region?: string): Stack {
+function createStack(props: Partial<RedeliverProps>, region?: string): Stack {
   const stack = stackIn(region);
   new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props });
   return stack;
@@ -45,12 +45,12 @@ const FEATURES: Record<string, unknown> = {
 };
 
 test('in a known region, a function uses only supported features', () => {
-  const found = Object.keys(FEATURES).map((region) => [region, features(made({}, region))]);
+  const found = Object.keys(FEATURES).map((region) => [region, features(createStack({}, region))]);
   assert.deepEqual(Object.fromEntries(found), FEATURES);
 });
 
 test('in an unknown region, conditions decide at deployment', () => {
-  const stack = made({});
+  const stack = createStack({});
   const traces = { 'Fn::If': ['RedeliverLacksXRay', 'PassThrough', 'Active'] };
   assert.deepEqual(features(stack), [ALLOWED_LOOP, traces, true]);
   const { Conditions } = Template.fromStack(stack).toJSON();
@@ -71,14 +71,14 @@ test("a user's own function gets its region's recursive-loop setting, also from 
     const own = userFunction(stack, 'Own', { architecture: lambda.Architecture.ARM_64, timeout: Duration.seconds(60) });
     new Redeliver(stack, 'Retries', { target: Target.ownFunction(own), bundles });
     new AsyncRetry(stack, 'Async', { functions: [own], bundles });
-    assert.deepEqual(plain(resources(Template.fromStack(stack), 'AWS::Lambda::Function')['Own']?.Properties['RecursiveLoop']), loop, region);
+    assert.deepEqual(makeReadable(resources(Template.fromStack(stack), 'AWS::Lambda::Function')['Own']?.Properties['RecursiveLoop']), loop, region);
   }
 });
 
 test('a prop that the region does not support', () => {
   const refused = (props: Partial<RedeliverProps>, region?: string): string => {
     try {
-      made(props, region);
+      createStack(props, region);
       return '';
     } catch (error) {
       return (error as Error).message;

@@ -92,7 +92,7 @@ test('a file for `redeliver simulate --policy` is accepted as a policy', () => {
 });
 
 describe('errors use the names of the props', () => {
-  function refused(props: Partial<RedeliverProps>): string[] {
+  function collectProblems(props: Partial<RedeliverProps>): string[] {
     try {
       stackWith(() => ({ ...HTTP, ...props }));
       return [];
@@ -124,12 +124,12 @@ describe('errors use the names of the props', () => {
     [RetryPolicy.fromJson({ max_age_seconds: 1.5 }), 'policy/max_age_seconds must be integer.'],
   ];
   for (const [policy, sentence] of cases) {
-    test(sentence, () => assert.deepEqual(refused({ policy }), [sentence]));
+    test(sentence, () => assert.deepEqual(collectProblems({ policy }), [sentence]));
   }
 
   test('a member that the strategy does not support', () => {
     const policy = RetryPolicy.of({ maxRedrives: 5, maxAttempts: 981, backoff: Backoff.fixed(seconds(1), { jitter: Jitter.NONE }), maxAge: Duration.days(1) });
-    const sentences = refused({ policy, strategy: Strategy.VISIBILITY }).map((sentence) => sentence.split(' ')[0]);
+    const sentences = collectProblems({ policy, strategy: Strategy.VISIBILITY }).map((sentence) => sentence.split(' ')[0]);
     assert.deepEqual(sentences, ['policy.maxAttempts', 'policy.maxRedrives']);
   });
 

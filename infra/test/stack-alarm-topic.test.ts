@@ -8,7 +8,7 @@ import { describe, test } from 'node:test';
 
 import { AsyncRetry, Redeliver, type RedeliverProps } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
-import { plain, resources } from './stack-exact';
+import { makeReadable, resources } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -16,7 +16,7 @@ const bundles = fakeBundles();
 const ENV = { account: '111122223333', region: 'eu-west-1' };
 
 /** Creates two `Redeliver` constructs and an `AsyncRetry` with one topic; `later` runs after they are added. */
-function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopic) => void = () => {}): Template {
+function createAlarmTemplate(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopic) => void = () => {}): Template {
   const stack = new Stack(new App(), 'Test');
   const ticketTopic = topicOf(stack);
   new Redeliver(stack, 'Retries', { ...HTTP, bundles, ticketTopic });
@@ -28,7 +28,7 @@ function alarmed(topicOf: (stack: Stack) => sns.ITopic, later: (topic: sns.ITopi
 
 /** Returns the statements of all policies of a type. */
 function statements(template: Template, type: string, document: string): unknown[] {
-  return Object.values(resources(template, type)).flatMap(({ Properties }) => plain(Properties[document]).Statement);
+  return Object.values(resources(template, type)).flatMap(({ Properties }) => makeReadable(Properties[document]).Statement);
 }
 
 const topicPolicies = (template: Template): unknown[] => statements(template, 'AWS::SNS::TopicPolicy', 'PolicyDocument');
@@ -55,11 +55,11 @@ const tls = {
 
 describe("an alarm topic's policy", () => {
   test("an unencrypted topic keeps SNS's default policy, which admits more than alarms", () => {
-    assert.deepEqual(topicPolicies(alarmed((stack) => new sns.Topic(stack, 'Topic'))), []);
+    assert.deepEqual(topicPolicies(createAlarmTemplate((stack) => new sns.Topic(stack, 'Topic'))), []);
   });
 
   test('its own policy admits alarms, once', () => {
-    const template = alarmed((stack) => new sns.Topic(stack, 'Topic', { enforceSSL: true }));
+    const template = createAlarmTemplate((stack) => new sns.Topic(stack, 'Topic', { enforceSSL: true }));
     assert.deepEqual(topicPolicies(template), [tls, alarmsOf('{AWS::AccountId}', '1')]);
   });
 
@@ -70,7 +70,7 @@ describe("an alarm topic's policy", () => {
       actions: ['sns:Publish'],
       resources: ['*'],
     });
-    const template = alarmed(
+    const template = createAlarmTemplate(
       (stack) => new sns.Topic(stack, 'Topic'),
       (topic) => topic.addToResourcePolicy(publisher),
     );
@@ -82,7 +82,7 @@ describe("an alarm topic's policy", () => {
 
   test("an imported topic's policy is unchanged", () => {
     const arn = 'arn:aws:sns:eu-west-1:111122223333:alarms';
-    assert.deepEqual(topicPolicies(alarmed((stack) => sns.Topic.fromTopicArn(stack, 'Topic', arn))), []);
+    assert.deepEqual(topicPolicies(createAlarmTemplate((stack) => sns.Topic.fromTopicArn(stack, 'Topic', arn))), []);
   });
 
   test("a topic in another account admits this account's alarms, which SNS's default policy does not", () => {
@@ -106,19 +106,19 @@ describe('an encrypted alarm topic', () => {
   const keyPolicies = (template: Template): unknown[] => statements(template, 'AWS::KMS::Key', 'KeyPolicy');
 
   test('its key admits alarms, once; otherwise each notification would fail', () => {
-    const template = alarmed(keyed((stack) => new kms.Key(stack, 'Key')));
+    const template = createAlarmTemplate(keyed((stack) => new kms.Key(stack, 'Key')));
     assert.deepEqual(keyPolicies(template), [owner, forAlarms]);
     assert.deepEqual(topicPolicies(template), []);
   });
 
   test('also through an alias of the key', () => {
-    const template = alarmed(keyed((stack) => new kms.Key(stack, 'Key').addAlias('alarms')));
+    const template = createAlarmTemplate(keyed((stack) => new kms.Key(stack, 'Key').addAlias('alarms')));
     assert.deepEqual(keyPolicies(template), [owner, forAlarms]);
   });
 
   test("an imported key's policy is unchanged", () => {
     const arn = 'arn:aws:kms:eu-west-1:111122223333:key/0191f3a2-7b1c-7d3e-8f00-000000000001';
-    assert.deepEqual(keyPolicies(alarmed(keyed((stack) => kms.Key.fromKeyArn(stack, 'Key', arn)))), []);
+    assert.deepEqual(keyPolicies(createAlarmTemplate(keyed((stack) => kms.Key.fromKeyArn(stack, 'Key', arn)))), []);
   });
 
   test("an AWS managed key is refused, since it admits no alarm and cannot be changed", () => {
@@ -127,7 +127,7 @@ describe('an encrypted alarm topic', () => {
       'encrypt it with a customer managed key.';
     const aws = keyed((stack) => kms.Alias.fromAliasName(stack, 'Key', 'alias/aws/sns'));
     const refused = (error: unknown): boolean => error instanceof RedeliverPropsError && error.message === sentence;
-    assert.throws(() => alarmed(aws), refused);
+    assert.throws(() => createAlarmTemplate(aws), refused);
     const stack = new Stack(new App(), 'Async');
     const functions = [userFunction(stack, 'Report')];
     assert.throws(() => new AsyncRetry(stack, 'Retries', { functions, bundles, ticketTopic: aws(stack) }), refused);
@@ -148,11 +148,11 @@ describe('notifications', () => {
    * Returns the alarms by the end of their names, each with the topics that it notifies when it fires and when it
    * clears, and the warnings.
    */
-  function notified(props: (topic: (id: string) => sns.ITopic) => Partial<RedeliverProps>): { alarms: Record<string, string>; warnings: unknown[] } {
+  function collectNotifications(props: (topic: (id: string) => sns.ITopic) => Partial<RedeliverProps>): { alarms: Record<string, string>; warnings: unknown[] } {
     const stack = new Stack(new App(), 'Test');
     new Redeliver(stack, 'Retries', { ...HTTP, bundles, ...props((id) => new sns.Topic(stack, id)) });
     const alarms = Object.values(resources(Template.fromStack(stack), 'AWS::CloudWatch::Alarm')).map(({ Properties }) => {
-      const [off = [], over = []] = [Properties['AlarmActions'], Properties['OKActions']].map(plain);
+      const [off = [], over = []] = [Properties['AlarmActions'], Properties['OKActions']].map(makeReadable);
       return [Properties['AlarmName'].replace('redeliver-prod-', ''), `${off.join()}, ${over.join()}`];
     });
     return { alarms: Object.fromEntries(alarms), warnings: Annotations.fromStack(stack).findWarning('*', Match.anyValue()).map(({ entry }) => entry.data) };
@@ -172,16 +172,16 @@ describe('notifications', () => {
     `${some} of 24 alarms have no action: set ticketTopic (the app's alarmTopicArn), or acknowledge this if something else watches them. [ack: @redeliver/cdk:alarmsNotifyNobody]`;
 
   test('urgent alarms page, all others open a ticket', () => {
-    const both = notified((topic) => ({ pageTopic: topic('Pager'), ticketTopic: topic('Desk') }));
+    const both = collectNotifications((topic) => ({ pageTopic: topic('Pager'), ticketTopic: topic('Desk') }));
     assert.deepEqual(both, { alarms: who('{Pager}, {Pager}', '{Desk}, {Desk}'), warnings: [] });
   });
 
   test('a single topic gets all alarms', () => {
-    assert.deepEqual(notified((topic) => ({ ticketTopic: topic('Desk') })), { alarms: who('{Desk}, {Desk}', '{Desk}, {Desk}'), warnings: [] });
+    assert.deepEqual(collectNotifications((topic) => ({ ticketTopic: topic('Desk') })), { alarms: who('{Desk}, {Desk}', '{Desk}, {Desk}'), warnings: [] });
   });
 
   test('without a topic the synth warns', () => {
-    assert.deepEqual(notified(() => ({})), { alarms: who(', ', ', '), warnings: [silent(24)] });
+    assert.deepEqual(collectNotifications(() => ({})), { alarms: who(', ', ', '), warnings: [silent(24)] });
   });
 
   test('an acknowledged warning is silent', () => {
@@ -192,16 +192,16 @@ describe('notifications', () => {
   });
 
   test('with only a pager topic the synth lists the alarms without a topic', () => {
-    assert.deepEqual(notified((topic) => ({ pageTopic: topic('Pager') })), { alarms: who('{Pager}, {Pager}', ', '), warnings: [silent(8)] });
+    assert.deepEqual(collectNotifications((topic) => ({ pageTopic: topic('Pager') })), { alarms: who('{Pager}, {Pager}', ', '), warnings: [silent(8)] });
   });
 
   test("notifications of an alarm's end can be disabled", () => {
-    const off = notified((topic) => ({ ticketTopic: topic('Desk'), okActions: false }));
+    const off = collectNotifications((topic) => ({ ticketTopic: topic('Desk'), okActions: false }));
     assert.deepEqual(off, { alarms: who('{Desk}, ', '{Desk}, '), warnings: [] });
   });
 
   test('without alarms the synth does not warn', () => {
     const alarmSettings = Object.fromEntries([...PAGES, ...TICKETS].map((name) => [name, { enabled: false }]));
-    assert.deepEqual(notified(() => ({ alarmSettings })), { alarms: {}, warnings: [] });
+    assert.deepEqual(collectNotifications(() => ({ alarmSettings })), { alarms: {}, warnings: [] });
   });
 });

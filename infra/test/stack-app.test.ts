@@ -9,7 +9,7 @@ import { describe, test } from 'node:test';
 import { RedeliverPropsError } from '../lib/props-error';
 import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
-import { fakeBundles, named, temporaryDirectory } from './stack-support';
+import { fakeBundles, namedResource, temporaryDirectory } from './stack-support';
 
 const TARGET = { target: 'https://orders.example.com/hook' };
 
@@ -18,7 +18,7 @@ function appTemplate(context: Record<string, string>, directory = '.'): Template
   return Template.fromStack(new RedeliverStack(app, directory));
 }
 
-function refused(context: Record<string, string>): string {
+function rejectionMessage(context: Record<string, string>): string {
   try {
     appTemplate(context);
   } catch (error) {
@@ -29,7 +29,7 @@ function refused(context: Record<string, string>): string {
 }
 
 function variable(template: Template, name: string, variable: string): unknown {
-  return named(template, 'AWS::Lambda::Function', 'FunctionName', name).Properties['Environment'].Variables[variable];
+  return namedResource(template, 'AWS::Lambda::Function', 'FunctionName', name).Properties['Environment'].Variables[variable];
 }
 
 describe('the app', () => {
@@ -54,7 +54,7 @@ describe('the app', () => {
     assert.equal(variable(template, 'orders-test-failed-message-processor', 'RETRY_POLICY'), '{"max_attempts":2}');
     assert.equal(variable(template, 'orders-test-message-processor', 'DATA_SCHEMA_PATH'), 'data.schema.json');
     assert.match(String(variable(template, 'orders-test-message-processor', 'TARGET_HEADERS_SECRET_ARN')), /headers-AbCdEf$/);
-    assert.equal(named(template, 'AWS::SQS::Queue', 'QueueName', 'orders-test-final-dlq').DeletionPolicy, 'Delete');
+    assert.equal(namedResource(template, 'AWS::SQS::Queue', 'QueueName', 'orders-test-final-dlq').DeletionPolicy, 'Delete');
     template.allResourcesProperties('AWS::CloudWatch::Alarm', { AlarmActions: ['arn:aws:sns:eu-west-1:111122223333:alarms'] });
   });
 
@@ -88,28 +88,28 @@ describe('the app', () => {
     const template = appTemplate({ headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:hook-AbCdEf' });
     assert.equal(variable(template, 'redeliver-prod-message-processor', 'TARGET'), undefined);
     assert.match(String(variable(template, 'redeliver-prod-message-processor', 'TARGET_HEADERS_SECRET_ARN')), /hook-AbCdEf$/);
-    assert.match(refused({ headersSecretArn: 'hook' }), /^headersSecretArn is "hook", which is not a secret's complete ARN; /);
+    assert.match(rejectionMessage({ headersSecretArn: 'hook' }), /^headersSecretArn is "hook", which is not a secret's complete ARN; /);
   });
 
   test('an error is one sentence', () => {
     const secret = { headersSecretArn: 'arn:aws:secretsmanager:eu-west-1:111122223333:secret:headers-AbCdEf' };
     const lambda = { target: 'arn:aws:lambda:eu-west-1:111122223333:function:orders' };
     assert.equal(
-      refused({}),
+      rejectionMessage({}),
       'target is missing: add --context target=https://…, --context target=arn:aws:lambda:REGION:ACCOUNT:function:NAME, ' +
         'or --context headersSecretArn=… of a secret with the URL.',
     );
     assert.equal(
-      refused({ target: 'arn:aws:sqs:eu-west-1:111122223333:orders' }),
+      rejectionMessage({ target: 'arn:aws:sqs:eu-west-1:111122223333:orders' }),
       'target is "arn:aws:sqs:eu-west-1:111122223333:orders", which is not a Lambda function\'s ARN; use one, or an https:// URL.',
     );
-    assert.equal(refused({ ...lambda, ...secret }), 'headersSecretArn needs a URL as target; remove it: a Lambda function gets no headers.');
-    assert.equal(refused({ ...TARGET, architecture: 'x86' }), 'architecture is "x86"; use arm64 or x86-64.');
-    assert.equal(refused({ ...TARGET, strategy: 'hide' }), 'strategy is "hide"; use delayed-resend, direct-resend, visibility or ordered.');
-    assert.equal(refused({ ...TARGET, longDelays: 'yes' }), 'longDelays is "yes"; use true or false.');
-    assert.equal(refused({ ...TARGET, removalPolicy: 'keep' }), 'removalPolicy is "keep"; use retain or destroy.');
-    assert.match(refused({ ...TARGET, policy: 'nowhere.json' }), /^policy cannot be read from .*nowhere\.json: ENOENT.*; name a JSON file\.$/);
-    assert.match(refused({ ...TARGET, prefix: '1' }), /^prefix and stage make the name "1-prod"/);
+    assert.equal(rejectionMessage({ ...lambda, ...secret }), 'headersSecretArn needs a URL as target; remove it: a Lambda function gets no headers.');
+    assert.equal(rejectionMessage({ ...TARGET, architecture: 'x86' }), 'architecture is "x86"; use arm64 or x86-64.');
+    assert.equal(rejectionMessage({ ...TARGET, strategy: 'hide' }), 'strategy is "hide"; use delayed-resend, direct-resend, visibility or ordered.');
+    assert.equal(rejectionMessage({ ...TARGET, longDelays: 'yes' }), 'longDelays is "yes"; use true or false.');
+    assert.equal(rejectionMessage({ ...TARGET, removalPolicy: 'keep' }), 'removalPolicy is "keep"; use retain or destroy.');
+    assert.match(rejectionMessage({ ...TARGET, policy: 'nowhere.json' }), /^policy cannot be read from .*nowhere\.json: ENOENT.*; name a JSON file\.$/);
+    assert.match(rejectionMessage({ ...TARGET, prefix: '1' }), /^prefix and stage make the name "1-prod"/);
   });
 
   test('all errors are reported together, wherever they are checked', () => {
@@ -125,14 +125,14 @@ describe('the app', () => {
       dataSchema: 'nowhere.json',
       colour: 'red',
     };
-    assert.deepEqual(refused(wrong).split('\n').map((sentence) => sentence.split(' ')[0]), [
+    assert.deepEqual(rejectionMessage(wrong).split('\n').map((sentence) => sentence.split(' ')[0]), [
       'colour', 'target', 'policy', 'strategy', 'architecture', 'alarmTopicArn', 'prefix', 'dataSchema', 'existingSourceQueue.queueArn',
     ]);
-    assert.deepEqual(refused({ architecture: 'x86' }).split('\n').map((sentence) => sentence.split(' ')[0]), ['target', 'architecture']);
+    assert.deepEqual(rejectionMessage({ architecture: 'x86' }).split('\n').map((sentence) => sentence.split(' ')[0]), ['target', 'architecture']);
   });
 
   test('a misspelt value is refused, not replaced by the default', () => {
-    assert.match(refused({ ...TARGET, polcy: 'strict.json' }), /^polcy is not a context value; the values are target, headersSecretArn, policy, /);
+    assert.match(rejectionMessage({ ...TARGET, polcy: 'strict.json' }), /^polcy is not a context value; the values are target, headersSecretArn, policy, /);
   });
 
   test('the command prints the sentence without a stack trace, and deploys nothing', () => {

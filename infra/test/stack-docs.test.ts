@@ -24,7 +24,7 @@ function alarms(template: Template): string[] {
 }
 
 /** Returns the quoted names in the first column of a page's tables with the heading `alarm`; `…` matches anything. */
-function explained(markdown: string): string[] {
+function explainedAlarms(markdown: string): string[] {
   const tables = [...markdown.matchAll(/^\| alarm \|.*\n((?:\|.*\n)*)/gm)].map(([, rows = '']) => rows);
   return tables.flatMap((rows) => rows.split('\n').flatMap((row) => [...(row.split('|')[1] ?? '').matchAll(/`([^`]+)`/g)].map(([, name = '']) => name)));
 }
@@ -35,7 +35,7 @@ const all = new Set([blocking, ...VARIANT_NAMES.map((name) => Template.fromStack
 
 for (const name of ['on-call.md', 'operate/alarms.md']) {
   test(`${name} explains every possible alarm and no other`, () => {
-    const entries = explained(page(name));
+    const entries = explainedAlarms(page(name));
     const explains = (entry: string, alarm: string): boolean => (entry.startsWith('…') ? alarm.endsWith(entry.slice(1)) : alarm === entry);
     assert.deepEqual([...all].filter((alarm) => !entries.some((entry) => explains(entry, alarm))), []);
     assert.deepEqual(entries.filter((entry) => ![...all].some((alarm) => explains(entry, alarm))), []);

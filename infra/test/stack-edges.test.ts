@@ -15,7 +15,7 @@ import { fakeBundles, HTTP, temporaryDirectory } from './stack-support';
 
 const bundles = fakeBundles();
 
-/** Returns the error that a user sees: our sentences, any other error, or that there is none. */
+/** Returns the error that a user sees: our sentences, or any other error; `(accepted)` if there is none. */
 function collectProblems(make: () => unknown): string[] {
   try {
     make();
@@ -38,7 +38,7 @@ function app(context: Record<string, string>, directory = '.'): RedeliverStack {
 }
 
 /** Asserts that there is one sentence, which starts with the name of the prop. */
-function oneSentenceOn(name: string, sentences: string[]): void {
+function assertOneSentence(name: string, sentences: string[]): void {
   assert.deepEqual(
     [sentences.length, sentences.every((sentence) => sentence.startsWith(name) && sentence.endsWith('.'))],
     [1, true],
@@ -56,17 +56,17 @@ describe('values that the functions refuse at startup are refused at synth', () 
   }
 
   test('a URL with a fragment', () => {
-    oneSentenceOn('target.url ', construct({ target: Target.http('https://orders.example.com/#hook') }));
+    assertOneSentence('target.url ', construct({ target: Target.http('https://orders.example.com/#hook') }));
   });
 
   test("a Lambda function's ARN without an account of twelve digits", () => {
-    oneSentenceOn('target ', collectProblems(() => app({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
+    assertOneSentence('target ', collectProblems(() => app({ target: 'arn:aws:lambda:eu-west-1:1234:function:orders' })));
   });
 
   test('a policy file that contains null, which is not the default policy', () => {
     const directory = temporaryDirectory();
     writeFileSync(join(directory, 'policy.json'), 'null');
-    oneSentenceOn('policy', collectProblems(() => app({ policy: 'policy.json' }, directory)));
+    assertOneSentence('policy', collectProblems(() => app({ policy: 'policy.json' }, directory)));
   });
 });
 
@@ -79,7 +79,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
     ['sourceRetention', { sourceRetention: Duration.millis(90_000_500) }],
   ];
   for (const [name, props] of durations) {
-    test(`${name} with a fraction of a second`, () => oneSentenceOn(`${name} `, construct(props)));
+    test(`${name} with a fraction of a second`, () => assertOneSentence(`${name} `, construct(props)));
   }
 
   const outside: [string, Partial<RedeliverProps>][] = [
@@ -89,7 +89,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
     ['policy/max_attempts', { policy: RetryPolicy.fromJson({ max_attempts: NaN }) }],
   ];
   for (const [name, props] of outside) {
-    test(`${name} out of its range, without errors that only follow from it`, () => oneSentenceOn(`${name} `, construct(props)));
+    test(`${name} out of its range, without errors that only follow from it`, () => assertOneSentence(`${name} `, construct(props)));
   }
 
   const arns: [string, string][] = [
@@ -99,7 +99,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
     ['alarmTopicArn', 'arn:aws:sqs:eu-west-1:111122223333:orders'],
   ];
   for (const [name, value] of arns) {
-    test(`--context ${name}=${value}`, () => oneSentenceOn(`${name} `, collectProblems(() => app({ [name]: value }))));
+    test(`--context ${name}=${value}`, () => assertOneSentence(`${name} `, collectProblems(() => app({ [name]: value }))));
   }
 
   const elsewhere: [string, string][] = [
@@ -109,7 +109,7 @@ describe('an invalid value is reported in one sentence with the remedy', () => {
   for (const [what, queueArn] of elsewhere) {
     test(`an existing queue of another ${what}, if the stack's is known`, () => {
       const env = { account: '111122223333', region: 'eu-west-1' };
-      oneSentenceOn('existingSourceQueue.queueArn ', construct({ existingSourceQueue: SourceQueue.fromArn(queueArn) }, env));
+      assertOneSentence('existingSourceQueue.queueArn ', construct({ existingSourceQueue: SourceQueue.fromArn(queueArn) }, env));
     });
   }
 });

@@ -5,37 +5,37 @@ import type { Resource } from './stack-support';
 const HASH = /[0-9A-F]{8}$/;
 
 /** Makes a part of a template readable: references are logical ids, without `Retries` and the hash. */
-export function plain(value: any): any {
+export function makeReadable(value: any): any {
   if (Array.isArray(value)) {
-    return value.map(plain);
+    return value.map(makeReadable);
   }
   if (typeof value !== 'object' || value === null) {
     return value;
   }
   if (typeof value.Ref === 'string') {
-    return `{${short(value.Ref)}}`;
+    return `{${shortId(value.Ref)}}`;
   }
   if (value['Fn::GetAtt'] !== undefined) {
     const [id, attribute] = value['Fn::GetAtt'];
-    return `{${short(id)}.${attribute}}`;
+    return `{${shortId(id)}.${attribute}}`;
   }
   if (value['Fn::Join'] !== undefined) {
     const [separator, parts] = value['Fn::Join'];
-    return plain(parts).join(separator);
+    return makeReadable(parts).join(separator);
   }
-  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, plain(member)]));
+  return Object.fromEntries(Object.entries(value).map(([name, member]) => [name, makeReadable(member)]));
 }
 
 /** The `RecursiveLoop` of each function in a stack with an unknown region. */
 export const ALLOWED_LOOP = { 'Fn::If': ['RedeliverLacksLoopDetection', '{AWS::NoValue}', 'Allow'] };
 
-export function short(logicalId: string): string {
+export function shortId(logicalId: string): string {
   return logicalId.replace(HASH, '').replace(/^Retries/, '');
 }
 
 /** Returns all resources of a type, by their short logical ids. */
 export function resources(template: Template, type: string): Record<string, Resource> {
-  return Object.fromEntries(Object.entries(template.findResources(type)).map(([id, found]) => [short(id), found as Resource]));
+  return Object.fromEntries(Object.entries(template.findResources(type)).map(([id, found]) => [shortId(id), found as Resource]));
 }
 
 /** Returns all statements for a role, from any policy: `EFFECT ACTION on RESOURCE [if CONDITION]`. */
@@ -46,7 +46,7 @@ export function grants(template: Template, role: string): string[] {
   }
   const { ManagedPolicyArns: managed = [], Policies: inline = [] } = found.Properties;
   const attached = ['AWS::IAM::Policy', 'AWS::IAM::ManagedPolicy'].flatMap((type) =>
-    Object.values(resources(template, type)).filter(({ Properties }) => plain(Properties['Roles'] ?? []).includes(`{${role}}`)),
+    Object.values(resources(template, type)).filter(({ Properties }) => makeReadable(Properties['Roles'] ?? []).includes(`{${role}}`)),
   );
   const documents = [...inline.map((policy: any) => policy.PolicyDocument), ...attached.map(({ Properties }) => Properties['PolicyDocument'])];
   const statements = documents.flatMap((document) => document.Statement).flatMap(triples);
@@ -54,7 +54,7 @@ export function grants(template: Template, role: string): string[] {
 }
 
 function triples(statement: any): string[] {
-  const { Effect, Action, NotAction, Resource: on, NotResource, Condition } = plain(statement);
+  const { Effect, Action, NotAction, Resource: on, NotResource, Condition } = makeReadable(statement);
   if (NotAction !== undefined || NotResource !== undefined) {
     throw new Error(`a statement by exclusion: ${JSON.stringify(statement)}`);
   }

@@ -8,16 +8,16 @@ import { describe, test } from 'node:test';
 import { Redeliver, type RedeliverProps, SourceQueue, Strategy } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { cdkJson } from './fakes';
-import { fakeBundles, HTTP, named, type Resource, templateWith } from './stack-support';
+import { fakeBundles, HTTP, namedResource, type Resource, templateWith } from './stack-support';
 
 const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const BUNDLES = fakeBundles();
 
-function ofAnother(props: Partial<RedeliverProps> = {}): Template {
+function templateWithQueueElsewhere(props: Partial<RedeliverProps> = {}): Template {
   return templateWith(() => ({ ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromArn(ARN), ...props }));
 }
 
-function only(template: Template, type: string): [string, Resource] {
+function onlyResource(template: Template, type: string): [string, Resource] {
   const found = Object.entries(template.findResources(type));
   assert.equal(found.length, 1, type);
   return found[0] as [string, Resource];
@@ -32,11 +32,11 @@ function steps(template: Template): { check: Resource; set: Resource; ids: Recor
 }
 
 describe('a source queue owned by another stack', () => {
-  const template = ofAnother();
+  const template = templateWithQueueElsewhere();
 
   test('replaces the new queue as the only source of the intermediate DLQ', () => {
     template.resourceCountIs('AWS::SQS::Queue', 3);
-    const dlq = named(template, 'AWS::SQS::Queue', 'QueueName', 'redeliver-prod-intermediate-dlq');
+    const dlq = namedResource(template, 'AWS::SQS::Queue', 'QueueName', 'redeliver-prod-intermediate-dlq');
     assert.deepEqual(dlq.Properties['RedriveAllowPolicy'], { redrivePermission: 'byQueue', sourceQueueArns: [ARN] });
     template.hasResourceProperties('AWS::Lambda::EventSourceMapping', { EventSourceArn: ARN });
   });
@@ -75,14 +75,14 @@ describe('a source queue owned by another stack', () => {
   });
 
   test('a change makes a new check and an update; a rollback deletes the check and reverts the update', () => {
-    const [before, after] = [1, 2].map((maxReceiveCount) => steps(ofAnother({ maxReceiveCount })).ids);
+    const [before, after] = [1, 2].map((maxReceiveCount) => steps(templateWithQueueElsewhere({ maxReceiveCount })).ids);
     assert.notEqual(before?.['check'], after?.['check']);
     assert.equal(before?.['set'], after?.['set']);
   });
 
   test('another queue gets another setter, so the old one can still remove its redrive policy', () => {
     const ids = (queueArn: string): string[] => {
-      const other = ofAnother({ existingSourceQueue: SourceQueue.fromArn(queueArn) });
+      const other = templateWithQueueElsewhere({ existingSourceQueue: SourceQueue.fromArn(queueArn) });
       const [role] = Object.keys(other.findResources('AWS::IAM::Role')).filter((id) => id.includes('SourceQueueAttributes'));
       return [steps(other).ids['set'] ?? '', role ?? ''];
     };
@@ -100,13 +100,13 @@ describe('a source queue owned by another stack', () => {
   });
 
   test("the setter is not retried after CloudFormation's timeout", () => {
-    const [id, { Properties }] = only(template, 'AWS::Lambda::EventInvokeConfig');
+    const [id, { Properties }] = onlyResource(template, 'AWS::Lambda::EventInvokeConfig');
     assert.ok((steps(template).check as unknown as Record<string, string[]>)['DependsOn']?.includes(id), 'which is so from the first time on');
     assert.deepEqual([Properties['MaximumRetryAttempts'], Properties['MaximumEventAgeInSeconds']], [0, 180]);
   });
 
   test('the attributes to set follow from the props', () => {
-    const { set } = steps(ofAnother({ sourceVisibilityTimeout: Duration.seconds(720), sourceRetention: Duration.days(5), maxReceiveCount: 3 }));
+    const { set } = steps(templateWithQueueElsewhere({ sourceVisibilityTimeout: Duration.seconds(720), sourceRetention: Duration.days(5), maxReceiveCount: 3 }));
     assert.deepEqual([set.Properties['VisibilityTimeout'], set.Properties['MessageRetentionPeriod']], ['720', '432000']);
     assert.match(JSON.stringify(set.Properties['RedrivePolicy']), /maxReceiveCount\\":3/);
   });
@@ -116,7 +116,7 @@ describe('a source queue owned by another stack', () => {
     const orders = new sqs.Queue(new Stack(app, 'Orders'), 'Orders');
     const stack = new Stack(app, 'Test');
     new Redeliver(stack, 'Retries', { ...HTTP, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(orders) });
-    assert.deepEqual(Object.keys(only(Template.fromStack(Stack.of(orders)), 'AWS::SQS::Queue')[1].Properties ?? {}), []);
+    assert.deepEqual(Object.keys(onlyResource(Template.fromStack(Stack.of(orders)), 'AWS::SQS::Queue')[1].Properties ?? {}), []);
     assert.equal(steps(Template.fromStack(stack)).set.Properties['MaximumMessageSize'], '1048576');
   });
 });
@@ -161,7 +161,7 @@ describe("a queue of the same stack gets its attributes in the stack's template"
     const own = { visibilityTimeout: Duration.seconds(900), retentionPeriod: Duration.days(3) };
     const template = withQueue(own, { strategy: Strategy.VISIBILITY });
     assert.deepEqual([orders(template)['VisibilityTimeout'], orders(template)['MessageRetentionPeriod']], [900, 259_200]);
-    const processor = named(template, 'AWS::Lambda::Function', 'FunctionName', 'redeliver-prod-message-processor');
+    const processor = namedResource(template, 'AWS::Lambda::Function', 'FunctionName', 'redeliver-prod-message-processor');
     const { VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS } = processor.Properties['Environment'].Variables;
     assert.deepEqual([VISIBILITY_TIMEOUT_SECONDS, RETENTION_SECONDS], ['900', '259200']);
   });
@@ -212,14 +212,14 @@ describe("a queue of the same stack gets its attributes in the stack's template"
   });
 
   test("the name of one of redeliver's own queues", () => {
-    assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' }))), [
+    assert.deepEqual(collectQueueProblems((stack) => SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { queueName: 'redeliver-prod-final-dlq' }))), [
       "existingSourceQueue (Test/Orders) is named redeliver-prod-final-dlq, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
     ]);
   });
 });
 
 /** Returns the problems with a source queue in a stack with a known account and region. */
-function refusedWith(queue: (stack: Stack) => SourceQueue): string[] {
+function collectQueueProblems(queue: (stack: Stack) => SourceQueue): string[] {
   const stack = new Stack(new App({ context: cdkJson().context }), 'Test', { env: { account: '111122223333', region: 'eu-west-1' } });
   const existingSourceQueue = queue(stack);
   try {
@@ -242,7 +242,7 @@ describe("two orchestrators cannot share a source queue, since each would receiv
       first(stack, SourceQueue.fromQueue(orders));
       return SourceQueue.fromQueue(orders);
     };
-    assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Test/Orders)'));
+    assert.deepEqual(collectQueueProblems(queue), taken('existingSourceQueue (Test/Orders)'));
   });
 
   test('a queue of another stack of the app', () => {
@@ -251,11 +251,11 @@ describe("two orchestrators cannot share a source queue, since each would receiv
       first(stack, SourceQueue.fromQueue(orders));
       return SourceQueue.fromQueue(orders);
     };
-    assert.deepEqual(refusedWith(queue), taken('existingSourceQueue (Orders/Orders)'));
+    assert.deepEqual(collectQueueProblems(queue), taken('existingSourceQueue (Orders/Orders)'));
   });
 
   test('the queue that the other created', () => {
-    assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(first(stack).sourceQueue)), taken('existingSourceQueue (Test/First/SourceQueue)'));
+    assert.deepEqual(collectQueueProblems((stack) => SourceQueue.fromQueue(first(stack).sourceQueue)), taken('existingSourceQueue (Test/First/SourceQueue)'));
   });
 
   test('a queue that both reference by ARN', () => {
@@ -263,7 +263,7 @@ describe("two orchestrators cannot share a source queue, since each would receiv
       first(stack, SourceQueue.fromArn(ARN));
       return SourceQueue.fromArn(ARN);
     };
-    assert.deepEqual(refusedWith(queue), taken('existingSourceQueue.queueArn'));
+    assert.deepEqual(collectQueueProblems(queue), taken('existingSourceQueue.queueArn'));
   });
 
   test('queues of the same name in two regions are accepted', () => {
@@ -286,13 +286,13 @@ describe('a queue construct of another account or region is refused like its ARN
     test(`of a stack in ${env.account} in ${env.region}`, () => {
       const queue = (stack: Stack): SourceQueue =>
         SourceQueue.fromQueue(new sqs.Queue(new Stack(stack.node.root as App, 'Far', { env }), 'Orders', { queueName: 'orders' }));
-      assert.deepEqual(refusedWith(queue), [`existingSourceQueue (Far/Orders) ${sentence}`]);
+      assert.deepEqual(collectQueueProblems(queue), [`existingSourceQueue (Far/Orders) ${sentence}`]);
     });
 
     test(`imported, of ${env.account} in ${env.region}`, () => {
       const arn = `arn:aws:sqs:${env.region}:${env.account}:orders`;
-      assert.deepEqual(refusedWith((stack) => SourceQueue.fromQueue(sqs.Queue.fromQueueArn(stack, 'Orders', arn))), [`existingSourceQueue (Test/Orders) ${sentence}`]);
-      assert.deepEqual(refusedWith(() => SourceQueue.fromArn(arn)), [`existingSourceQueue.queueArn ${sentence}`]);
+      assert.deepEqual(collectQueueProblems((stack) => SourceQueue.fromQueue(sqs.Queue.fromQueueArn(stack, 'Orders', arn))), [`existingSourceQueue (Test/Orders) ${sentence}`]);
+      assert.deepEqual(collectQueueProblems(() => SourceQueue.fromArn(arn)), [`existingSourceQueue.queueArn ${sentence}`]);
     });
   }
 });

@@ -11,21 +11,21 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { Envelope, LogDetail, LogLevel, Redeliver, type RedeliverProps, RetryPolicy, SourceQueue, Target } from '../lib/index';
-import { ALLOWED_LOOP, plain, resources } from './stack-exact';
-import { fakeBundles, HTTP, named, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support';
+import { ALLOWED_LOOP, makeReadable, resources } from './stack-exact';
+import { fakeBundles, HTTP, namedResource, type Resource, stackWith, temporaryDirectory, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const NAMES = ['message-processor', 'failed-message-processor', 'final-dlq-annotator'] as const;
 
 function functionNamed(template: Template, name: (typeof NAMES)[number]): Resource {
-  return named(template, 'AWS::Lambda::Function', 'FunctionName', `redeliver-prod-${name}`);
+  return namedResource(template, 'AWS::Lambda::Function', 'FunctionName', `redeliver-prod-${name}`);
 }
 
 function variables(template: Template, name: (typeof NAMES)[number]): Record<string, unknown> {
   return functionNamed(template, name).Properties['Environment'].Variables;
 }
 
-/** Permissions of a function's role, `action on resource`, with resources by the start of their logical ids. */
+/** Returns a function role's permissions as `action on resource`, with the start of each resource's logical id. */
 function permissions(template: Template, id: string): string[] {
   const policies = Object.entries(template.findResources('AWS::IAM::Policy'));
   const own = policies.filter(([logicalId]) => logicalId.startsWith(`Retries${id}Role`));
@@ -43,13 +43,13 @@ function permissions(template: Template, id: string): string[] {
     .sort();
 }
 
-function consumes(queue: string): string[] {
+function consumePermissions(queue: string): string[] {
   return ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'].map(
     (action) => `sqs:${action} on ${queue}`,
   );
 }
 
-function always(id: string): string[] {
+function commonPermissions(id: string): string[] {
   return [
     `logs:CreateLogStream on Retries${id}Logs`,
     `logs:PutLogEvents on Retries${id}Logs`,
@@ -59,7 +59,7 @@ function always(id: string): string[] {
 }
 
 /** Writes a user's schema to a new file, and returns the file's path. */
-function schemaOf(text: string): string {
+function writeSchema(text: string): string {
   const schema = join(temporaryDirectory(), 'order.schema.json');
   writeFileSync(schema, text);
   return schema;
@@ -96,7 +96,7 @@ describe('functions', () => {
           Properties['Timeout'],
           Properties['LoggingConfig'].LogFormat,
           Properties['TracingConfig'].Mode,
-          plain(Properties['RecursiveLoop']),
+          makeReadable(Properties['RecursiveLoop']),
           Properties['ReservedConcurrentExecutions'],
           Properties['VpcConfig'],
         ],
@@ -114,8 +114,8 @@ describe('functions', () => {
     assert.deepEqual(
       permissions(template, 'MessageProcessor'),
       [
-        ...always('MessageProcessor'),
-        ...consumes('RetriesSourceQueue'),
+        ...commonPermissions('MessageProcessor'),
+        ...consumePermissions('RetriesSourceQueue'),
         'sqs:SendMessage on RetriesAnnotationQueue',
         'sqs:SendMessage on RetriesIntermediateDlq',
         'sqs:SendMessage on RetriesSourceQueue',
@@ -124,15 +124,15 @@ describe('functions', () => {
     assert.deepEqual(
       permissions(template, 'FailedMessageProcessor'),
       [
-        ...always('FailedMessageProcessor'),
-        ...consumes('RetriesIntermediateDlq'),
+        ...commonPermissions('FailedMessageProcessor'),
+        ...consumePermissions('RetriesIntermediateDlq'),
         'sqs:SendMessage on RetriesAnnotationQueue',
         'sqs:SendMessage on RetriesSourceQueue',
       ].sort(),
     );
     assert.deepEqual(
       permissions(template, 'FinalDlqAnnotator'),
-      [...always('FinalDlqAnnotator'), ...consumes('RetriesAnnotationQueue'), 'sqs:SendMessage on RetriesFinalDlq'].sort(),
+      [...commonPermissions('FinalDlqAnnotator'), ...consumePermissions('RetriesAnnotationQueue'), 'sqs:SendMessage on RetriesFinalDlq'].sort(),
     );
     for (const role of Object.values(template.findResources('AWS::IAM::Role'))) {
       assert.equal(role['Properties'].ManagedPolicyArns, undefined);
@@ -311,7 +311,7 @@ describe('functions', () => {
   test("each function's variables are encrypted with the given key, a user's own function's with its own", () => {
     const keys = (props: (stack: Stack) => RedeliverProps): unknown[] => {
       const template = templateWith((stack) => ({ ...props(stack), environmentEncryptionKey: new kms.Key(stack, 'Variables') }));
-      return Object.values(resources(template, 'AWS::Lambda::Function')).map(({ Properties }) => plain(Properties['KmsKeyArn']));
+      return Object.values(resources(template, 'AWS::Lambda::Function')).map(({ Properties }) => makeReadable(Properties['KmsKeyArn']));
     };
     const existingSourceQueue = SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:orders');
     assert.deepEqual(keys(() => ({ ...HTTP, existingSourceQueue })), Array(4).fill('{Variables.Arn}'));
@@ -347,7 +347,7 @@ describe('functions', () => {
   });
 
   test('both functions that read messages accept messages without an envelope', () => {
-    const props = { envelope: Envelope.OPTIONAL, messageIdAttribute: 'order.id', messageIdPointer: '/detail/id', bodySchema: schemaOf('{"type":"object"}') } as const;
+    const props = { envelope: Envelope.OPTIONAL, messageIdAttribute: 'order.id', messageIdPointer: '/detail/id', bodySchema: writeSchema('{"type":"object"}') } as const;
     const { stack } = stackWith(() => ({ ...HTTP, ...props }));
     const names = ['ENVELOPE', 'MESSAGE_ID_ATTRIBUTE', 'MESSAGE_ID_POINTER', 'BODY_SCHEMA_PATH', 'DATA_SCHEMA_PATH'];
     const functions = Object.values((stack.node.root as App).synth().getStackByName('Test').template.Resources as Record<string, any>)
@@ -393,8 +393,8 @@ describe('functions', () => {
   });
 
   test('two constructs of one stack each have their own schema', () => {
-    const { stack } = stackWith(() => ({ ...HTTP, dataSchema: schemaOf('{"required":["order"]}') }));
-    new Redeliver(stack, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', dataSchema: schemaOf('{"required":["mail"]}') });
+    const { stack } = stackWith(() => ({ ...HTTP, dataSchema: writeSchema('{"required":["order"]}') }));
+    new Redeliver(stack, 'Second', { ...HTTP, bundles: fakeBundles(), stage: 'test', dataSchema: writeSchema('{"required":["mail"]}') });
     const validating = Object.entries(packages(stack)).filter(([name]) => !name.endsWith('annotator'));
     assert.deepEqual(Object.fromEntries(validating), {
       'redeliver-prod-message-processor': ['bootstrap', 'data.schema.json: {"required":["order"]}'],
@@ -408,7 +408,7 @@ describe('functions', () => {
     const bundle = join(fakeBundles(), 'message-processor');
     const bundles = fakeBundles();
     [bundle, join(bundles, 'failed-message-processor')].forEach((each) => writeFileSync(join(each, 'model.bin'), 'model'));
-    const { stack } = stackWith(() => ({ target: Target.handler(bundle), bundles, dataSchema: schemaOf('{}') }));
+    const { stack } = stackWith(() => ({ target: Target.handler(bundle), bundles, dataSchema: writeSchema('{}') }));
     const { 'redeliver-prod-message-processor': handler, 'redeliver-prod-failed-message-processor': ours } = packages(stack);
     assert.deepEqual(handler, ['bootstrap', 'data.schema.json: {}', 'model.bin']);
     assert.deepEqual(ours, ['bootstrap', 'data.schema.json: {}']);

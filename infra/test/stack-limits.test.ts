@@ -25,7 +25,7 @@ function sentences(make: () => unknown): string[] {
   }
 }
 
-function refused(props: Partial<RedeliverProps>): string[] {
+function collectProblems(props: Partial<RedeliverProps>): string[] {
   return sentences(() => stackWith(() => ({ ...HTTP, bundles: BUNDLES, ...props })));
 }
 
@@ -127,21 +127,21 @@ describe('the last valid value is accepted, and the first invalid one is refused
   for (const [what, right, wrong] of cases) {
     test(what, () => {
       for (const props of right) {
-        assert.deepEqual(refused(props), [], JSON.stringify(props));
+        assert.deepEqual(collectProblems(props), [], JSON.stringify(props));
       }
       for (const [props, sentence] of wrong) {
-        assert.deepEqual(refused(props), [sentence]);
+        assert.deepEqual(collectProblems(props), [sentence]);
       }
     });
   }
 
   test('retries whose delays alone exceed the retention', () => {
     const policy = { max_attempts: 10, backoff: { kind: 'fixed', delay_seconds: 900 } };
-    const sentences = refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: seconds(8999) });
+    const sentences = collectProblems({ policy: RetryPolicy.fromJson(policy), sourceRetention: seconds(8999) });
     assert.equal(sentences.length, 1);
     assert.match(sentences[0] ?? '', /^policy allows 10 retries over .* at worst, more than 80 % of the time that the source queue keeps a message/);
-    assert.deepEqual(refused({ policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.days(1) }), []);
-    assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ ...policy, max_age_seconds: 7000 }), sourceRetention: seconds(8999) }), []);
+    assert.deepEqual(collectProblems({ policy: RetryPolicy.fromJson(policy), sourceRetention: Duration.days(1) }), []);
+    assert.deepEqual(collectProblems({ policy: RetryPolicy.fromJson({ ...policy, max_age_seconds: 7000 }), sourceRetention: seconds(8999) }), []);
   });
 
   test('a delay in any member', () => {
@@ -153,8 +153,8 @@ describe('the last valid value is accepted, and the first invalid one is refused
       ['delays_seconds/1', (delay) => ({ kind: 'schedule', delays_seconds: [0, delay, 0] })],
     ];
     for (const [pointer, backoff] of backoffs) {
-      assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ backoff: backoff(900) }) }), [], pointer);
-      assert.deepEqual(refused({ policy: RetryPolicy.fromJson({ backoff: backoff(901) }) }), [
+      assert.deepEqual(collectProblems({ policy: RetryPolicy.fromJson({ backoff: backoff(900) }) }), [], pointer);
+      assert.deepEqual(collectProblems({ policy: RetryPolicy.fromJson({ backoff: backoff(901) }) }), [
         `policy/backoff/${pointer} is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true.`,
       ]);
     }
@@ -183,7 +183,7 @@ test('every invalid example is refused at the expected place with its remedy', (
   const expected: Record<string, { pointer: string }> = JSON.parse(readFileSync(join(invalid, 'expected.json'), 'utf8'));
   const policies = Object.entries(expected).filter(([name]) => name.startsWith('retry-policy-'));
   const sentences = policies.map(([name, { pointer }]) => {
-    const [sentence = '', ...more] = refused({ policy: RetryPolicy.fromFile(join(invalid, `${name}.json`)) });
+    const [sentence = '', ...more] = collectProblems({ policy: RetryPolicy.fromFile(join(invalid, `${name}.json`)) });
     assert.deepEqual([sentence.startsWith(`policy${pointer} `), more], [true, []], `${name}: ${sentence}`);
     return [name.replace('retry-policy-', ''), sentence];
   });
@@ -204,7 +204,7 @@ test('every invalid example is refused at the expected place with its remedy', (
 });
 
 test('several invalid props are reported together', () => {
-  const sentences = refused({
+  const sentences = collectProblems({
     prefix: '1',
     policy: RetryPolicy.fromJson({ max_attempts: -1 }),
     dataSchema: '/nowhere.json',

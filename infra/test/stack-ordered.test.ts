@@ -10,7 +10,7 @@ import { describe, test } from 'node:test';
 
 import { AlarmPreset, OnGiveUp, Producer, type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
-import { grants, plain, resources } from './stack-exact';
+import { grants, makeReadable, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -20,12 +20,12 @@ const ARN = 'arn:aws:sqs:eu-west-1:111122223333:orders.fifo';
 const hour = 3600;
 const day = 24 * hour;
 
-function made(props: Partial<RedeliverProps> = {}): Template {
+function createTemplate(props: Partial<RedeliverProps> = {}): Template {
   return templateWith(() => ({ ...ORDERED, bundles: BUNDLES, ...props }));
 }
 
 function variables(template: Template, id = 'MessageProcessor'): Record<string, unknown> {
-  return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+  return makeReadable(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
 /** Returns the properties of each alarm, by the end of its name. */
@@ -35,15 +35,15 @@ function alarms(template: Template): Record<string, Record<string, any>> {
 }
 
 function queues(template: Template): Record<string, any> {
-  return Object.fromEntries(Object.entries(resources(template, 'AWS::SQS::Queue')).map(([id, { Properties }]) => [id, plain(Properties)]));
+  return Object.fromEntries(Object.entries(resources(template, 'AWS::SQS::Queue')).map(([id, { Properties }]) => [id, makeReadable(Properties)]));
 }
 
-function take(queue: string): string[] {
+function receivePermissions(queue: string): string[] {
   const actions = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return actions.map((action) => `Allow sqs:${action} on ${queue}`);
 }
 
-function own(id: string): string[] {
+function ownPermissions(id: string): string[] {
   return [
     `Allow logs:CreateLogStream on {${id}Logs.Arn}`,
     `Allow logs:PutLogEvents on {${id}Logs.Arn}`,
@@ -53,9 +53,9 @@ function own(id: string): string[] {
 }
 
 /** Returns the problems with invalid props, one sentence each. */
-function refused(props: Partial<RedeliverProps>): string[] {
+function collectProblems(props: Partial<RedeliverProps>): string[] {
   try {
-    made(props);
+    createTemplate(props);
     return [];
   } catch (error) {
     assert.ok(error instanceof RedeliverPropsError, String(error));
@@ -66,7 +66,7 @@ function refused(props: Partial<RedeliverProps>): string[] {
 const policy = (document: Record<string, unknown>): Partial<RedeliverProps> => ({ policy: RetryPolicy.fromJson(document) });
 
 describe('strategy ordered', () => {
-  const template = made();
+  const template = createTemplate();
 
   test('the source queue and its DLQ are FIFO queues, the dead-letter queues are not', () => {
     const fifo = { FifoQueue: true, DeduplicationScope: 'messageGroup', FifoThroughputLimit: 'perMessageGroupId' };
@@ -97,7 +97,7 @@ describe('strategy ordered', () => {
   });
 
   test("the annotator also reads the source queue's DLQ, and no mapping of a FIFO queue has a batching window", () => {
-    const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => plain(Properties));
+    const mappings = Object.values(resources(template, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => makeReadable(Properties));
     const mapping = (queue: string, reader: string, BatchSize: number, MaximumConcurrency: number): object => ({
       EventSourceArn: `{${queue}.Arn}`,
       FunctionName: `{${reader}}`,
@@ -136,7 +136,7 @@ describe('strategy ordered', () => {
       TARGET_TIMEOUT_SECONDS: '30',
     };
     assert.deepEqual(variables(template), settings);
-    const larger = made({ batchSize: 10, timeout: Duration.seconds(305), sourceRetention: Duration.days(4), longDelays: true });
+    const larger = createTemplate({ batchSize: 10, timeout: Duration.seconds(305), sourceRetention: Duration.days(4), longDelays: true });
     assert.deepEqual(variables(larger), {
       ...settings,
       BATCH_SIZE: '10',
@@ -144,7 +144,7 @@ describe('strategy ordered', () => {
       RETENTION_SECONDS: '345600',
       RETRY_POLICY: '{"long_delays":true}',
     });
-    const mapped = Object.values(resources(larger, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => [plain(Properties['EventSourceArn']), Properties['BatchSize']]);
+    const mapped = Object.values(resources(larger, 'AWS::Lambda::EventSourceMapping')).map(({ Properties }) => [makeReadable(Properties['EventSourceArn']), Properties['BatchSize']]);
     assert.equal(Object.fromEntries(mapped)['{SourceQueue.Arn}'], 10);
   });
 
@@ -160,14 +160,14 @@ describe('strategy ordered', () => {
   test('roles and queue policies are exact', () => {
     const keyed = templateWith((stack) => ({ ...ORDERED, bundles: BUNDLES, encryptionKey: new kms.Key(stack, 'Key') }));
     const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
-    const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), 'Allow sqs:SendMessage on {AnnotationQueue.Arn}'];
-    const annotator = [...own('FinalDlqAnnotator'), ...take('{AnnotationQueue.Arn}'), ...take('{SourceDlq.Arn}'), 'Allow sqs:SendMessage on {FinalDlq.Arn}'];
+    const processor = [...ownPermissions('MessageProcessor'), ...receivePermissions('{SourceQueue.Arn}'), 'Allow sqs:SendMessage on {AnnotationQueue.Arn}'];
+    const annotator = [...ownPermissions('FinalDlqAnnotator'), ...receivePermissions('{AnnotationQueue.Arn}'), ...receivePermissions('{SourceDlq.Arn}'), 'Allow sqs:SendMessage on {FinalDlq.Arn}'];
     for (const [found, more] of [[template, []], [keyed, key]] as const) {
       assert.deepEqual(grants(found, 'MessageProcessorRole'), [...processor, ...more].sort());
       assert.deepEqual(grants(found, 'FinalDlqAnnotatorRole'), [...annotator, ...more].sort());
     }
     assert.deepEqual(Object.values(queues(keyed)).map(({ KmsMasterKeyId }) => KmsMasterKeyId), Array.from({ length: 4 }, () => '{Key.Arn}'));
-    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => makeReadable(Properties));
     const senders = policies.map(({ Queues, PolicyDocument }) => [
       Queues[0],
       PolicyDocument.Statement.filter(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend').map(({ Condition }: any) => Condition?.ArnNotEquals['aws:PrincipalArn'] ?? 'none'),
@@ -202,7 +202,7 @@ describe('strategy ordered', () => {
     });
     const metric = (name: string): string => {
       const { MetricName, Dimensions, Statistic } = alarms(template)[name] ?? assert.fail(name);
-      return `${Statistic} ${MetricName} of ${plain(Dimensions[0].Value)}`;
+      return `${Statistic} ${MetricName} of ${makeReadable(Dimensions[0].Value)}`;
     };
     assert.deepEqual(['source-queue-in-flight', 'source-queue-backlog', 'source-dlq-arrivals', 'source-dlq-waits-too-long'].map(metric), [
       'Maximum ApproximateNumberOfMessagesNotVisible of {SourceQueue.QueueName}',
@@ -211,11 +211,11 @@ describe('strategy ordered', () => {
       'Maximum ApproximateAgeOfOldestMessage of {SourceDlq.QueueName}',
     ]);
     assert.match(alarms(template)['target-down']?.['AlarmDescription'], /A held message is not given up, and the rest of its group waits behind it/);
-    assert.equal('target-down' in alarms(made(policy({ circuit_breaker: false }))), false);
+    assert.equal('target-down' in alarms(createTemplate(policy({ circuit_breaker: false }))), false);
   });
 
   test("the wait alarm fires an hour after the policy's longest retry time", () => {
-    const waits = (document: Record<string, unknown>): number => alarms(made(policy(document)))['source-queue-waits-too-long']?.['Threshold'];
+    const waits = (document: Record<string, unknown>): number => alarms(createTemplate(policy(document)))['source-queue-waits-too-long']?.['Threshold'];
     assert.equal(waits({ max_attempts: 2, backoff: { kind: 'fixed', delay_seconds: 100, jitter: 'none' } }), hour + 2 * 100 + 3 * 60);
     assert.equal(waits({ preset: 'durable_transient' }), hour + 5 + 10 + 3 * 60, 'a preset takes the place of the default retries');
     assert.equal(waits({ max_attempts: 0 }), hour + 60);
@@ -224,14 +224,14 @@ describe('strategy ordered', () => {
   });
 
   test('the essential alarms cover all messages that could wait unnoticed', () => {
-    assert.deepEqual(Object.keys(alarms(made({ alarmPreset: AlarmPreset.ESSENTIAL }))).sort(), [
+    assert.deepEqual(Object.keys(alarms(createTemplate({ alarmPreset: AlarmPreset.ESSENTIAL }))).sort(), [
       'annotation-queue-waits-too-long', 'final-dlq-about-to-expire', 'final-dlq-annotator-errors', 'final-dlq-not-empty', 'held-too-long', 'message-processor-errors',
       'source-dlq-waits-too-long', 'source-queue-backlog', 'source-queue-in-flight', 'source-queue-waits-too-long', 'target-down',
     ]);
   });
 
   test("the dashboard shows hidden messages and the source queue's DLQ", () => {
-    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const body = makeReadable(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     const titles = JSON.parse(body).widgets.map(({ properties }: any) => properties.title);
     assert.ok(titles.includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
     assert.ok(titles.includes('Outages of the target') && !titles.includes('Failures by kind'));
@@ -242,7 +242,7 @@ describe('strategy ordered', () => {
   test('the outputs include its DLQ', () => {
     const { stack, redeliver } = stackWith(() => ({ ...ORDERED, bundles: BUNDLES }));
     redeliver.addOutputs();
-    const outputs = Object.entries(Template.fromStack(stack).findOutputs('*')).map(([name, { Value }]) => [name, plain(Value)]);
+    const outputs = Object.entries(Template.fromStack(stack).findOutputs('*')).map(([name, { Value }]) => [name, makeReadable(Value)]);
     assert.deepEqual(Object.fromEntries(outputs), {
       SourceQueueUrl: '{SourceQueue}',
       SourceDlqUrl: '{SourceDlq}',
@@ -254,8 +254,8 @@ describe('strategy ordered', () => {
   });
 
   test('producers outside the app can send', () => {
-    const template = made({ producers: [Producer.principal('444455556666'), Producer.topic('arn:aws:sns:eu-west-1:111122223333:orders.fifo')] });
-    const [found] = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).filter(({ Properties }) => plain(Properties['Queues'])[0] === '{SourceQueue}');
+    const template = createTemplate({ producers: [Producer.principal('444455556666'), Producer.topic('arn:aws:sns:eu-west-1:111122223333:orders.fifo')] });
+    const [found] = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).filter(({ Properties }) => makeReadable(Properties['Queues'])[0] === '{SourceQueue}');
     const sends = found?.Properties['PolicyDocument'].Statement.filter(({ Action }: any) => Action === 'sqs:SendMessage');
     assert.equal(sends.length, 2);
   });
@@ -263,7 +263,7 @@ describe('strategy ordered', () => {
 
 describe('blocked groups', () => {
   const props = { policy: RetryPolicy.of({ onGiveUp: OnGiveUp.BLOCK }) };
-  const template = made(props);
+  const template = createTemplate(props);
 
   test("have a notice queue with the retention of SQS's longest visibility timeout", () => {
     const { BlockedQueue, ...others } = queues(template);
@@ -275,46 +275,46 @@ describe('blocked groups', () => {
       SqsManagedSseEnabled: true,
       VisibilityTimeout: others['AnnotationQueue'].VisibilityTimeout,
     });
-    assert.equal('BlockedQueue' in queues(made()), false);
+    assert.equal('BlockedQueue' in queues(createTemplate()), false);
     const { stack, redeliver } = stackWith(() => ({ ...ORDERED, ...props, bundles: BUNDLES }));
     redeliver.addOutputs();
-    assert.equal(plain(Template.fromStack(stack).findOutputs('BlockedQueueUrl')['BlockedQueueUrl']?.['Value']), '{BlockedQueue}');
+    assert.equal(makeReadable(Template.fromStack(stack).findOutputs('BlockedQueueUrl')['BlockedQueueUrl']?.['Value']), '{BlockedQueue}');
   });
 
   test("can be announced only by the message-processor, which has the queue's URL", () => {
     const { BLOCKED_QUEUE_URL, RETRY_POLICY } = variables(template);
     assert.deepEqual([BLOCKED_QUEUE_URL, RETRY_POLICY], ['{BlockedQueue}', '{"on_give_up":"block"}']);
     assert.ok(grants(template, 'MessageProcessorRole').includes('Allow sqs:SendMessage on {BlockedQueue.Arn}'));
-    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => makeReadable(Properties));
     const ofNotices = policies.find(({ Queues }) => Queues[0] === '{BlockedQueue}')?.PolicyDocument.Statement;
     const denied = ofNotices.find(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend');
     assert.deepEqual(denied.Condition.ArnNotEquals['aws:PrincipalArn'], ['{MessageProcessorRole.Arn}']);
   });
 
   test('have an essential alarm', () => {
-    const alarm = alarms(made({ ...props, alarmPreset: AlarmPreset.ESSENTIAL }))['blocked-groups'];
+    const alarm = alarms(createTemplate({ ...props, alarmPreset: AlarmPreset.ESSENTIAL }))['blocked-groups'];
     const { MetricName, Threshold, Dimensions } = alarm ?? assert.fail();
-    assert.deepEqual([MetricName, Threshold, plain(Dimensions[0].Value)], ['ApproximateNumberOfMessagesVisible', 0, '{BlockedQueue.QueueName}']);
+    assert.deepEqual([MetricName, Threshold, makeReadable(Dimensions[0].Value)], ['ApproximateNumberOfMessagesVisible', 0, '{BlockedQueue.QueueName}']);
     assert.match(alarm?.['AlarmDescription'], /`redeliver unblock` lists them/);
   });
 
   test('are refused with other strategies', () => {
     const problem = 'policy.onGiveUp is block, which only the strategy ordered supports; remove it.';
     for (const strategy of [Strategy.DELAYED_RESEND, Strategy.DIRECT_RESEND, Strategy.VISIBILITY]) {
-      assert.ok(refused({ ...props, strategy }).some((line) => line.includes(problem)), strategy);
+      assert.ok(collectProblems({ ...props, strategy }).some((line) => line.includes(problem)), strategy);
     }
-    assert.deepEqual(refused({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.of({ onGiveUp: OnGiveUp.CONTINUE }) }), []);
-    const inTens = refused({ ...props, batchSize: 10 });
+    assert.deepEqual(collectProblems({ strategy: Strategy.VISIBILITY, policy: RetryPolicy.of({ onGiveUp: OnGiveUp.CONTINUE }) }), []);
+    const inTens = collectProblems({ ...props, batchSize: 10 });
     assert.ok(inTens.some((line) => line.includes('policy.onGiveUp is block, but batchSize is 10; leave batchSize out')), inTens.join());
   });
 });
 
 describe('an existing FIFO queue', () => {
   test('of another stack moves its messages to the new DLQ', () => {
-    const template = made({ existingSourceQueue: SourceQueue.fromArn(ARN) });
+    const template = createTemplate({ existingSourceQueue: SourceQueue.fromArn(ARN) });
     assert.deepEqual(Object.keys(queues(template)).sort(), ['AnnotationQueue', 'FinalDlq', 'SourceDlq']);
     assert.deepEqual(queues(template)['SourceDlq'].RedriveAllowPolicy, { redrivePermission: 'byQueue', sourceQueueArns: [ARN] });
-    const set = Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain(Properties));
+    const set = Object.values(resources(template, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => makeReadable(Properties));
     assert.deepEqual(
       set.map(({ RedrivePolicy, MessageRetentionPeriod }) => [RedrivePolicy, MessageRetentionPeriod]),
       Array.from({ length: 2 }, () => ['{"deadLetterTargetArn":"{SourceDlq.Arn}","maxReceiveCount":1000}', '1209600']),
@@ -354,7 +354,7 @@ describe('an existing FIFO queue', () => {
 
   test('is refused if it is a standard queue', () => {
     const sentence = 'a standard queue, which keeps no order; use a FIFO queue with strategy ordered, or another strategy.';
-    assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(ARN.replace('.fifo', '')) }), [`existingSourceQueue.queueArn names ${sentence}`]);
+    assert.deepEqual(collectProblems({ existingSourceQueue: SourceQueue.fromArn(ARN.replace('.fifo', '')) }), [`existingSourceQueue.queueArn names ${sentence}`]);
     assert.throws(
       () => templateWith((stack) => ({ ...ORDERED, bundles: BUNDLES, existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders')) })),
       { message: `existingSourceQueue (Test/Orders) is ${sentence}` },
@@ -362,7 +362,7 @@ describe('an existing FIFO queue', () => {
   });
 
   test("is refused if it is redeliver's own source DLQ", () => {
-    assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source-dlq.fifo') }), [
+    assert.deepEqual(collectProblems({ existingSourceQueue: SourceQueue.fromArn('arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-source-dlq.fifo') }), [
       "existingSourceQueue.queueArn is named redeliver-prod-source-dlq.fifo, which is the name of one of redeliver's own queues; change it, or change prefix or stage.",
     ]);
   });
@@ -435,7 +435,7 @@ describe('an invalid combination is reported in one sentence', () => {
     ],
   ];
   for (const [name, props, sentences] of cases) {
-    test(name, () => assert.deepEqual(refused(props), sentences));
+    test(name, () => assert.deepEqual(collectProblems(props), sentences));
   }
 });
 

@@ -8,7 +8,7 @@ import { AsyncRetry, Redeliver } from '../lib/index';
 import { RedeliverPropsError } from '../lib/props-error';
 import { RedeliverStack } from '../lib/stack';
 import { cdkJson } from './fakes';
-import { plain } from './stack-exact';
+import { makeReadable } from './stack-exact';
 import { fakeBundles, HTTP } from './stack-support';
 import { userFunction } from './stack-variants';
 
@@ -41,12 +41,12 @@ function namesIn(template: Template, { account, region }: Place): string[] {
     const scope = NAMES[Type];
     assert.ok(scope, `a test must know where names of ${Type} are unique`);
     const name = scope.property === undefined ? undefined : Properties[scope.property];
-    return name === undefined ? [] : [`${scope.in === 'region' ? `${region} ` : ''}${Type} ${plain(name)}`];
+    return name === undefined ? [] : [`${scope.in === 'region' ? `${region} ` : ''}${Type} ${makeReadable(name)}`];
   });
   return names.map((name) => name.replaceAll('{AWS::Region}', region).replaceAll('{AWS::AccountId}', account));
 }
 
-function nothingTwice(names: string[]): void {
+function assertUnique(names: string[]): void {
   assert.deepEqual(names.filter((name, index) => names.indexOf(name) !== index), []);
 }
 
@@ -60,7 +60,7 @@ describe('names do not collide in one account', () => {
   const [here, there] = ['eu-west-1', 'us-east-1'].map((region) => ({ account: '111122223333', region })) as [Place, Place];
 
   test('one template in two regions', () => {
-    nothingTwice([...namesIn(appTemplate(), here), ...namesIn(appTemplate(), there)]);
+    assertUnique([...namesIn(appTemplate(), here), ...namesIn(appTemplate(), there)]);
   });
 
   test('stacks of two regions in one app', () => {
@@ -71,11 +71,11 @@ describe('names do not collide in one account', () => {
       new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles });
       return { stack, env };
     });
-    nothingTwice(stacks.flatMap(({ stack, env }) => namesIn(Template.fromStack(stack), env)));
+    assertUnique(stacks.flatMap(({ stack, env }) => namesIn(Template.fromStack(stack), env)));
   });
 
   test('two stages', () => {
-    nothingTwice([{ stage: 'prod' }, { stage: 'test' }].flatMap((context) => namesIn(appTemplate(context), here)));
+    assertUnique([{ stage: 'prod' }, { stage: 'test' }].flatMap((context) => namesIn(appTemplate(context), here)));
   });
 
   test('two orchestrators and an AsyncRetry in one stack', () => {
@@ -84,7 +84,7 @@ describe('names do not collide in one account', () => {
     new Redeliver(stack, 'Mails', { ...HTTP, bundles, prefix: 'mails' });
     new AsyncRetry(stack, 'Async', { functions: [userFunction(stack, 'Report')], bundles });
     const names = namesIn(Template.fromStack(stack), here);
-    nothingTwice(names);
+    assertUnique(names);
     assert.deepEqual(
       names.filter((name) => name.startsWith('AWS::')),
       ['orders', 'mails'].map((prefix) => `AWS::CloudWatch::Dashboard ${prefix}-prod-eu-west-1`),

@@ -6,13 +6,13 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { SourceQueue, Strategy } from '../lib/index';
-import { plain } from './stack-exact';
-import { HTTP, named, type Resource, templateWith } from './stack-support';
+import { makeReadable } from './stack-exact';
+import { HTTP, namedResource, type Resource, templateWith } from './stack-support';
 
 const SUFFIXES = ['source', 'intermediate-dlq', 'annotation', 'final-dlq'] as const;
 
 function queue(template: Template, suffix: (typeof SUFFIXES)[number]): Resource {
-  return named(template, 'AWS::SQS::Queue', 'QueueName', `redeliver-prod-${suffix}`);
+  return namedResource(template, 'AWS::SQS::Queue', 'QueueName', `redeliver-prod-${suffix}`);
 }
 
 /** Returns the statements of one queue's policy. */
@@ -145,7 +145,7 @@ describe('queues', () => {
     assert.deepEqual(names.sort(), SUFFIXES.map((suffix) => `orders-test-${suffix}`).sort());
     for (const type of ['AWS::CloudWatch::Alarm', 'AWS::Lambda::Function', 'AWS::CloudWatch::Dashboard']) {
       for (const { Properties } of Object.values(other.findResources(type)) as Resource[]) {
-        const name = plain(Properties['AlarmName'] ?? Properties['FunctionName'] ?? Properties['DashboardName']);
+        const name = makeReadable(Properties['AlarmName'] ?? Properties['FunctionName'] ?? Properties['DashboardName']);
         assert.ok(name.startsWith('orders-test'), name);
       }
     }

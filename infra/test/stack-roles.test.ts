@@ -9,7 +9,7 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { Redeliver, type RedeliverProps, SigV4, SourceQueue, Target } from '../lib/index';
-import { grants, plain, resources } from './stack-exact';
+import { grants, makeReadable, resources } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
 
 const ACCOUNT = 'eu-west-1:111122223333';
@@ -29,13 +29,13 @@ function allow(actions: string[], ...on: string[]): string[] {
 /**
  * Returns the statements that let Lambda attach a function to a VPC but deny the function's code the same permissions.
  */
-function ofVpc(name: string): string[] {
+function vpcStatements(name: string): string[] {
   const itself = `arn:{AWS::Partition}:lambda:{AWS::Region}:{AWS::AccountId}:function:redeliver-prod-${name}`;
   return [...allow(NETWORK, '*'), ...NETWORK.map((action) => `Deny ${action} on * if {"ArnEquals":{"lambda:SourceFunctionArn":"${itself}"}}`)];
 }
 
 /** Returns the permissions of every function: to write its log, send traces, receive from its queue, and send. */
-function usual(id: string, from: string, ...to: string[]): string[] {
+function usualPermissions(id: string, from: string, ...to: string[]): string[] {
   const take = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return [
     ...allow(['logs:CreateLogStream', 'logs:PutLogEvents'], `{${id}Logs.Arn}`),
@@ -48,8 +48,8 @@ function usual(id: string, from: string, ...to: string[]): string[] {
 const useKey = ['kms:Decrypt', 'kms:GenerateDataKey'];
 const inner = ['{AnnotationQueue.Arn}', '{IntermediateDlq.Arn}'];
 const innerRoles = {
-  FailedMessageProcessor: usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{SourceQueue.Arn}'),
-  FinalDlqAnnotator: usual('FinalDlqAnnotator', '{AnnotationQueue.Arn}', '{FinalDlq.Arn}'),
+  FailedMessageProcessor: usualPermissions('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{SourceQueue.Arn}'),
+  FinalDlqAnnotator: usualPermissions('FinalDlqAnnotator', '{AnnotationQueue.Arn}', '{FinalDlq.Arn}'),
 };
 
 interface Case {
@@ -67,7 +67,7 @@ const CASES: Case[] = [
     expected: {
       ...innerRoles,
       MessageProcessor: [
-        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
+        ...usualPermissions('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
         ...allow(['secretsmanager:DescribeSecret', 'secretsmanager:GetSecretValue'], SECRET),
       ],
     },
@@ -92,13 +92,13 @@ const CASES: Case[] = [
     }),
     expected: {
       MessageProcessor: [
-        ...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
+        ...usualPermissions('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'),
         ...allow(useKey, '{Key.Arn}'),
         ...allow(['lambda:InvokeFunction'], TARGET),
-        ...ofVpc('message-processor'),
+        ...vpcStatements('message-processor'),
       ],
-      FailedMessageProcessor: [...innerRoles.FailedMessageProcessor, ...allow(useKey, '{Key.Arn}'), ...ofVpc('failed-message-processor')],
-      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}'), ...ofVpc('final-dlq-annotator')],
+      FailedMessageProcessor: [...innerRoles.FailedMessageProcessor, ...allow(useKey, '{Key.Arn}'), ...vpcStatements('failed-message-processor')],
+      FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, '{Key.Arn}'), ...vpcStatements('final-dlq-annotator')],
     },
   },
   {
@@ -108,9 +108,9 @@ const CASES: Case[] = [
       existingSourceQueue: SourceQueue.fromArn(EXISTING, { encryptionKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) }),
     }),
     expected: {
-      MessageProcessor: [...usual('MessageProcessor', EXISTING, ...inner, EXISTING), ...allow(useKey, QUEUE_KEY)],
+      MessageProcessor: [...usualPermissions('MessageProcessor', EXISTING, ...inner, EXISTING), ...allow(useKey, QUEUE_KEY)],
       FailedMessageProcessor: [
-        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
+        ...usualPermissions('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', EXISTING),
         ...allow(useKey, QUEUE_KEY),
       ],
       FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
@@ -128,9 +128,9 @@ const CASES: Case[] = [
       existingSourceQueue: SourceQueue.fromQueue(new sqs.Queue(stack, 'Orders', { encryptionMasterKey: kms.Key.fromKeyArn(stack, 'QueueKey', QUEUE_KEY) })),
     }),
     expected: {
-      MessageProcessor: [...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'), ...allow(useKey, QUEUE_KEY)],
+      MessageProcessor: [...usualPermissions('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'), ...allow(useKey, QUEUE_KEY)],
       FailedMessageProcessor: [
-        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
+        ...usualPermissions('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
         ...allow(useKey, QUEUE_KEY),
       ],
       FinalDlqAnnotator: [...innerRoles.FinalDlqAnnotator, ...allow(useKey, QUEUE_KEY)],
@@ -145,12 +145,12 @@ const CASES: Case[] = [
     }),
     expected: {
       MessageProcessor: [
-        ...usual('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'),
+        ...usualPermissions('MessageProcessor', '{Orders.Arn}', ...inner, '{Orders.Arn}'),
         ...allow(useKey, '{Key.Arn}'),
         ...allow(useKey, QUEUE_KEY),
       ],
       FailedMessageProcessor: [
-        ...usual('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
+        ...usualPermissions('FailedMessageProcessor', '{IntermediateDlq.Arn}', '{AnnotationQueue.Arn}', '{Orders.Arn}'),
         ...allow(useKey, '{Key.Arn}'),
         ...allow(useKey, QUEUE_KEY),
       ],
@@ -184,7 +184,7 @@ describe('a role that signs calls can make these calls and no others', () => {
   for (const [name, { sigV4, service, rights }] of Object.entries(SIGNED)) {
     test(name, () => {
       const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { sigV4 }) }));
-      const expected = [...usual('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'), ...rights];
+      const expected = [...usualPermissions('MessageProcessor', '{SourceQueue.Arn}', ...inner, '{SourceQueue.Arn}'), ...rights];
       assert.deepEqual(grants(template, 'MessageProcessorRole'), expected.sort());
       template.hasResourceProperties('AWS::Lambda::Function', { Environment: { Variables: { TARGET_SIGV4: service } } });
     });
@@ -192,7 +192,7 @@ describe('a role that signs calls can make these calls and no others', () => {
 });
 
 /** Creates a stack without feature flags. The construct is named `Retries`, which short ids omit. */
-function bare(props: (stack: Stack) => RedeliverProps): Template {
+function createBareTemplate(props: (stack: Stack) => RedeliverProps): Template {
   // No context, as in an app without feature flags.
   const stack = new Stack(new App(), 'Test');
   new Redeliver(stack, 'Retries', { bundles: fakeBundles(), ...props(stack) });
@@ -202,7 +202,7 @@ function bare(props: (stack: Stack) => RedeliverProps): Template {
 describe("a role has exactly its function's permissions", () => {
   for (const { name, props, expected } of CASES) {
     test(name, () => {
-      for (const template of [templateWith(props), bare(props)]) {
+      for (const template of [templateWith(props), createBareTemplate(props)]) {
         const roles = Object.keys(resources(template, 'AWS::IAM::Role'));
         assert.deepEqual(roles.sort(), Object.keys(expected).map((id) => `${id}Role`).sort());
         for (const [id, permissions] of Object.entries(expected)) {
@@ -220,11 +220,11 @@ describe("a role has exactly its function's permissions", () => {
       const functions = Object.values(resources(template, 'AWS::Lambda::Function'));
       const isInVpc = functions.some(({ Properties }) => 'VpcConfig' in Properties);
       for (const role of Object.values(resources(template, 'AWS::IAM::Role'))) {
-        assert.deepEqual(plain(role.Properties['AssumeRolePolicyDocument'].Statement), [isInVpc ? trust : ofAccount]);
+        assert.deepEqual(makeReadable(role.Properties['AssumeRolePolicyDocument'].Statement), [isInVpc ? trust : ofAccount]);
       }
       const policies = Object.keys(template.findResources('AWS::IAM::Policy'));
       for (const [id, { Properties, ...found }] of Object.entries(resources(template, 'AWS::Lambda::Function'))) {
-        assert.equal(plain(Properties['Role']), `{${id}Role.Arn}`);
+        assert.equal(makeReadable(Properties['Role']), `{${id}Role.Arn}`);
         const policy = policies.find((policy) => policy.startsWith(`Retries${id}RoleDefaultPolicy`));
         assert.ok((found as { DependsOn?: string[] }).DependsOn?.includes(policy ?? 'none'), id);
       }

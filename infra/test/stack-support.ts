@@ -44,7 +44,7 @@ export interface Resource {
 }
 
 /** Returns the only resource with this type and name. */
-export function named(template: Template, type: string, property: string, name: string): Resource {
+export function namedResource(template: Template, type: string, property: string, name: string): Resource {
   const found = Object.values(template.findResources(type, { Properties: { [property]: name } }));
   if (found.length !== 1) {
     throw new Error(`${found.length} resources of type ${type} with ${property} ${name}`);

@@ -5,14 +5,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 
 import { Redeliver, Target } from '../lib/index';
-import { plain, referencesOf, resources } from './stack-exact';
+import { makeReadable, referencesOf, resources } from './stack-exact';
 import { fakeBundles } from './stack-support';
 import { userFunction } from './stack-variants';
 
 const bundles = fakeBundles();
 const HERE = { account: '111122223333', region: 'eu-west-1' };
 
-interface Watched {
+interface WatchedTarget {
   /** The function's name and the alarm's condition; `undefined`: no alarm. */
   readonly alarm: readonly [unknown, string | undefined] | undefined;
   readonly conditions: Record<string, unknown>;
@@ -21,7 +21,7 @@ interface Watched {
   readonly said: string[];
 }
 
-function watched(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE): Watched {
+function watchTarget(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE): WatchedTarget {
   const stack = new Stack(new App(), 'Test', env === undefined ? {} : { env });
   const made = new Redeliver(stack, 'Retries', { bundles, target: Target.lambdaFunction(target(stack)) });
   const template = Template.fromStack(stack);
@@ -31,9 +31,9 @@ function watched(target: (stack: Stack) => lambda.IFunction, env?: typeof HERE):
   const alarms = Object.keys(Resources).filter((id) => Resources[id].Type === 'AWS::CloudWatch::Alarm');
   assert.equal(made.alarms.length, alarms.length);
   return {
-    alarm: found && [plain(found.Properties.Dimensions[0].Value), found.Condition],
+    alarm: found && [makeReadable(found.Properties.Dimensions[0].Value), found.Condition],
     // Ignore the conditions on the region's features.
-    conditions: plain(Object.fromEntries(Object.entries(Conditions).filter(([name]) => !name.startsWith('RedeliverLacks')))),
+    conditions: makeReadable(Object.fromEntries(Object.entries(Conditions).filter(([name]) => !name.startsWith('RedeliverLacks')))),
     onDashboard: referencesOf(dashboard).some((id) => id.includes('targetloopstopped')),
     said: Annotations.fromStack(stack).findInfo('*', Match.anyValue()).map(({ entry }) => String(entry.data)),
   };
@@ -46,16 +46,16 @@ describe('the recursive-loop alarm of a Lambda target', () => {
 
   test("exists in the stack's account and region", () => {
     const always = { alarm: ['orders', undefined], conditions: {}, onDashboard: true, said: [] };
-    assert.deepEqual(watched(imported(own), HERE), always);
-    assert.deepEqual(watched((stack) => userFunction(stack, 'Target'), HERE), { ...always, alarm: ['{Target}', undefined] });
-    assert.deepEqual(watched((stack) => userFunction(stack, 'Target')), { ...always, alarm: ['{Target}', undefined] });
+    assert.deepEqual(watchTarget(imported(own), HERE), always);
+    assert.deepEqual(watchTarget((stack) => userFunction(stack, 'Target'), HERE), { ...always, alarm: ['{Target}', undefined] });
+    assert.deepEqual(watchTarget((stack) => userFunction(stack, 'Target')), { ...always, alarm: ['{Target}', undefined] });
   });
 
   test('is absent if the target allows loops, since Lambda then emits no such metric', () => {
     const allowed = (stack: Stack): lambda.IFunction => userFunction(stack, 'Target', { recursiveLoop: lambda.RecursiveLoop.ALLOW });
-    assert.deepEqual(watched(allowed, HERE), { alarm: undefined, conditions: {}, onDashboard: false, said: [] });
+    assert.deepEqual(watchTarget(allowed, HERE), { alarm: undefined, conditions: {}, onDashboard: false, said: [] });
     const terminated = (stack: Stack): lambda.IFunction => userFunction(stack, 'Target', { recursiveLoop: lambda.RecursiveLoop.TERMINATE });
-    assert.deepEqual(watched(terminated, HERE).alarm, ['{Target}', undefined]);
+    assert.deepEqual(watchTarget(terminated, HERE).alarm, ['{Target}', undefined]);
   });
 
   const elsewhere: [string, string][] = [
@@ -64,7 +64,7 @@ describe('the recursive-loop alarm of a Lambda target', () => {
   ];
   for (const [what, arn] of elsewhere) {
     test(`is absent for another ${what}, where a function of the same name may be a different one`, () => {
-      assert.deepEqual(watched(imported(arn), HERE), {
+      assert.deepEqual(watchTarget(imported(arn), HERE), {
         alarm: undefined,
         conditions: {},
         onDashboard: false,
@@ -79,7 +79,7 @@ describe('the recursive-loop alarm of a Lambda target', () => {
   test("depends on a condition if the stack's place is known only at deployment", () => {
     for (const arn of [own, ...elsewhere.map(([, arn]) => arn)]) {
       const [, , , region, account] = arn.split(':');
-      const { alarm, conditions, ...rest } = watched(imported(arn));
+      const { alarm, conditions, ...rest } = watchTarget(imported(arn));
       const [condition = ''] = Object.keys(conditions);
       assert.deepEqual([alarm, rest], [['orders', condition], { onDashboard: false, said: [] }]);
       assert.deepEqual(conditions, {
@@ -91,7 +91,7 @@ describe('the recursive-loop alarm of a Lambda target', () => {
   });
 
   test('exists for a function known only at deployment', () => {
-    const { alarm, conditions } = watched((stack) => lambda.Function.fromFunctionArn(stack, 'Target', Fn.importValue('orders')));
+    const { alarm, conditions } = watchTarget((stack) => lambda.Function.fromFunctionArn(stack, 'Target', Fn.importValue('orders')));
     assert.deepEqual([alarm?.[1], conditions], [undefined, {}]);
   });
 });

@@ -130,7 +130,7 @@ const VARIANTS: Record<string, (stack: Stack) => RedeliverProps> = {
 
 function ownFunction(stack: Stack): lambda.Function {
   const own = userFunction(stack, 'Orders', { timeout: Duration.seconds(60), architecture: lambda.Architecture.ARM_64 });
-  acknowledgeOfUser(own, 'Redeliver');
+  acknowledgeUserFindings(own, 'Redeliver');
   return own;
 }
 
@@ -156,7 +156,7 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
     const functions = [userFunction(stack, 'Report'), userFunction(stack, 'Invoice')];
     const ticketTopic = sns.Topic.fromTopicArn(stack, 'Topic', 'arn:aws:sns:eu-west-1:111122223333:alarms');
     const encryptionKey = new kms.Key(stack, 'Key', { enableKeyRotation: true });
-    functions.forEach((own) => acknowledgeOfUser(own, 'AsyncRetry'));
+    functions.forEach((own) => acknowledgeUserFindings(own, 'AsyncRetry'));
     new AsyncRetry(stack, 'Retries', { functions, bundles, encryptionKey, ticketTopic });
     return { app, stack };
   }
@@ -169,7 +169,7 @@ export function variant(name: string, bundles: string): { app: App; stack: Stack
 }
 
 /** Acknowledges the cdk-nag findings on the user's own function. */
-function acknowledgeOfUser(target: lambda.Function, by: string): void {
+function acknowledgeUserFindings(target: lambda.Function, by: string): void {
   const reason = `A user's function, as the CDK makes it: it is there to be changed by ${by}.`;
   Validations.of(target).acknowledge({ id: 'AwsSolutions-L1', reason });
   const basic = 'arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole';

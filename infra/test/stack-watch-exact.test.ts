@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { Notify, SourceQueue, Strategy, Target } from '../lib/index';
-import { plain, resources } from './stack-exact';
+import { makeReadable, resources } from './stack-exact';
 import { HTTP, templateWith } from './stack-support';
 
 const EXISTING = 'arn:aws:sqs:eu-west-1:111122223333:orders';
@@ -37,7 +37,7 @@ type Widgets = readonly { readonly properties: any }[];
 
 function widgetsOf(of: Template): Widgets {
   const { Dashboard } = resources(of, 'AWS::CloudWatch::Dashboard');
-  return JSON.parse(plain(Dashboard?.Properties['DashboardBody'])).widgets;
+  return JSON.parse(makeReadable(Dashboard?.Properties['DashboardBody'])).widgets;
 }
 
 const widgets = widgetsOf(template);
@@ -78,7 +78,7 @@ describe('alarms', () => {
     const invalid = 'FILL(notFormat, 0) + FILL(notSchema, 0)';
     assert.equal(expression.Expression, `IF((FILL(called, 0) + FILL(held, 0) + FILL(died, 0)) > (${invalid}), 0, ${invalid})`);
     const described = metrics.map(({ Id, ReturnData, MetricStat: { Metric, Period, Stat } }) => [
-      Id, ReturnData, Period, `${Stat} ${Metric.MetricName} of ${Metric.Dimensions.map(({ Value }: any) => plain(Value)).join(' ')}`,
+      Id, ReturnData, Period, `${Stat} ${Metric.MetricName} of ${Metric.Dimensions.map(({ Value }: any) => makeReadable(Value)).join(' ')}`,
     ]);
     assert.deepEqual(described, [
       ['called', false, 300, 'SampleCount MessageAgeSeconds of {MessageProcessor}'],
@@ -201,7 +201,7 @@ describe('all watched metrics exist', () => {
         .map(({ Properties }) => Properties)
         .flatMap((properties) => [properties, ...(properties['Metrics'] ?? []).map(({ MetricStat }: any) => MetricStat?.Metric ?? {})])
         .filter(({ Namespace }) => Namespace === 'Redeliver')
-        .map(({ MetricName, Dimensions }) => `${MetricName} of ${plain(Dimensions.find(({ Name }: any) => Name === 'Function').Value)}`)
+        .map(({ MetricName, Dimensions }) => `${MetricName} of ${makeReadable(Dimensions.find(({ Name }: any) => Name === 'Function').Value)}`)
         .concat(widgetsOf(of).flatMap(({ properties }) => (properties.metrics ?? []).map(line)).flatMap((described) => described.match(/(?<=^(?:\w+ = )?Redeliver )\w+ of \S+(?=:)/) ?? [])),
     );
     assert.ok(asked.size >= 12, [...asked].join(', '));

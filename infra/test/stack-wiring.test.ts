@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { describe, test } from 'node:test';
 
 import { type LambdaTargetOptions, Redeliver, Target } from '../lib/index';
-import { plain, referencesOf, resources } from './stack-exact';
+import { makeReadable, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, temporaryDirectory, templateWith } from './stack-support';
 import { userFunction, variant, VARIANT_NAMES } from './stack-variants';
 
@@ -19,12 +19,12 @@ const QUEUES = resources(template, 'AWS::SQS::Queue');
 
 /** Returns all environment variables of a function. */
 function variables(of: Template, id: string): Record<string, unknown> {
-  return plain(resources(of, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+  return makeReadable(resources(of, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
 describe('queues', () => {
   test('a failing message moves to the next queue of the design', () => {
-    const next = Object.entries(QUEUES).map(([id, { Properties }]) => [id, plain(Properties['RedrivePolicy'])]);
+    const next = Object.entries(QUEUES).map(([id, { Properties }]) => [id, makeReadable(Properties['RedrivePolicy'])]);
     assert.deepEqual(Object.fromEntries(next), {
       SourceQueue: { deadLetterTargetArn: '{IntermediateDlq.Arn}', maxReceiveCount: 1 },
       IntermediateDlq: { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 100 },
@@ -35,7 +35,7 @@ describe('queues', () => {
 
   test('the previous queue is allowed by its future ARN, or SQS would refuse the redrive policy', () => {
     const arn = (name: string): string => `arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-prod-${name}`;
-    const allowed = Object.entries(QUEUES).map(([id, { Properties }]) => [id, plain(Properties['RedriveAllowPolicy'])]);
+    const allowed = Object.entries(QUEUES).map(([id, { Properties }]) => [id, makeReadable(Properties['RedriveAllowPolicy'])]);
     assert.deepEqual(Object.fromEntries(allowed), {
       SourceQueue: { redrivePermission: 'denyAll' },
       IntermediateDlq: { redrivePermission: 'byQueue', sourceQueueArns: [arn('source')] },
@@ -57,7 +57,7 @@ describe('queues', () => {
       const byOthers = { ...denied, Sid: 'OnlyTheFunctionsSend', Action: 'sqs:SendMessage', Condition: { ArnNotEquals: { 'aws:PrincipalArn': roles } } };
       return [`{${queue}}`, roles.length === 0 ? [inTheClear] : [inTheClear, byOthers]];
     });
-    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+    const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => makeReadable(Properties));
     const found = policies.map(({ Queues, PolicyDocument }) => [...Queues, PolicyDocument.Statement]);
     assert.deepEqual(found.sort(), expected.sort());
   });
@@ -165,7 +165,7 @@ describe('functions', () => {
   });
 
   test('each has its own log group, which outlives the stack', () => {
-    const logs = Object.entries(resources(template, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, plain(Properties['LoggingConfig'])]);
+    const logs = Object.entries(resources(template, 'AWS::Lambda::Function')).map(([id, { Properties }]) => [id, makeReadable(Properties['LoggingConfig'])]);
     assert.deepEqual(Object.fromEntries(logs), {
       MessageProcessor: { LogFormat: 'JSON', LogGroup: '{MessageProcessorLogs}' },
       FailedMessageProcessor: { LogFormat: 'JSON', LogGroup: '{FailedMessageProcessorLogs}' },

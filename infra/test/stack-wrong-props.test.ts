@@ -16,7 +16,7 @@ import { userFunction } from './stack-variants';
 const EXAMPLES = join(__dirname, '../../schemas/examples/');
 
 /** Returns the problems with invalid props, one sentence each. */
-function refused(props: Partial<RedeliverProps>): string[] {
+function collectProblems(props: Partial<RedeliverProps>): string[] {
   try {
     stackWith(() => ({ ...HTTP, ...props }));
   } catch (error) {
@@ -144,47 +144,47 @@ describe('an invalid prop fails the synth with one sentence', () => {
     ['a name with an invalid character', { prefix: 'my_orders' }, 'prefix and stage make the name "my_orders-prod", which must start with a letter and be at most 39 letters, digits and hyphens; shorten or change them.'],
   ];
   for (const [name, props, sentence] of cases) {
-    test(name, () => assert.deepEqual(refused(props), [sentence]));
+    test(name, () => assert.deepEqual(collectProblems(props), [sentence]));
   }
 
   test('an excerpt at its limits is accepted', () => {
     const errorExcerpt = Array.from({ length: 8 }, (_, index) => `/${index}${'x'.repeat(126)}`);
-    assert.deepEqual(refused(http({ url: 'https://example.com', errorExcerpt })), []);
+    assert.deepEqual(collectProblems(http({ url: 'https://example.com', errorExcerpt })), []);
   });
 
   test('all errors are reported together', () => {
     const wrong = { ...policy({ max_attempts: -1 }), batchSize: 0, ...http({ url: 'x' }) };
-    assert.equal(refused(wrong).length, 3);
+    assert.equal(collectProblems(wrong).length, 3);
   });
 
   test('http:// is accepted for this machine and where it is allowed', () => {
     for (const target of [{ url: 'http://127.0.0.1:8000/' }, { url: 'http://localhost/' }, { url: 'http://10.0.0.1/', allowHttp: true }]) {
-      assert.deepEqual(refused(http(target)), []);
+      assert.deepEqual(collectProblems(http(target)), []);
     }
   });
 
   test('retries that exceed the retention are accepted if confirmed', () => {
     const long = { max_attempts: 1000 };
-    assert.deepEqual(refused({ ...policy({ ...long, max_age_seconds: 480_000 }) }), []);
-    assert.deepEqual(refused({ ...policy({ max_attempts: 900 }), sourceRetention: Duration.days(13) }), []);
+    assert.deepEqual(collectProblems({ ...policy({ ...long, max_age_seconds: 480_000 }) }), []);
+    assert.deepEqual(collectProblems({ ...policy({ max_attempts: 900 }), sourceRetention: Duration.days(13) }), []);
   });
 });
 
 describe('bundles', () => {
   test('a missing bundle is reported with the command that builds it', () => {
     const bundles = temporaryDirectory();
-    assert.deepEqual(refused({ bundles }), [
+    assert.deepEqual(collectProblems({ bundles }), [
       `${bundles}/message-processor/bootstrap is missing; build it with \`cargo xtask bundle\`.`,
     ]);
   });
 
   test('a bundle for another architecture is refused', () => {
     const bundles = fakeBundles(lambda.Architecture.X86_64);
-    assert.deepEqual(refused({ bundles }), [
+    assert.deepEqual(collectProblems({ bundles }), [
       `${bundles}/message-processor/bootstrap is built for x86_64, but the functions run on arm64; build it with ` +
         '`cargo xtask bundle`, or set the architecture to match.',
     ]);
-    assert.deepEqual(refused({ bundles, architecture: lambda.Architecture.X86_64 }), []);
+    assert.deepEqual(collectProblems({ bundles, architecture: lambda.Architecture.X86_64 }), []);
   });
 
   for (const mode of [0o644, 0o700, 0o744, 0o711]) {
@@ -192,11 +192,11 @@ describe('bundles', () => {
       const bundles = fakeBundles();
       const bootstrap = join(bundles, 'message-processor', 'bootstrap');
       chmodSync(bootstrap, mode);
-      assert.deepEqual(refused({ bundles }), [
+      assert.deepEqual(collectProblems({ bundles }), [
         `${bootstrap} has mode ${mode.toString(8)}, so Lambda cannot start it; run \`chmod 755 ${bootstrap}\`.`,
       ]);
       chmodSync(bootstrap, 0o555);
-      assert.deepEqual(refused({ bundles }), []);
+      assert.deepEqual(collectProblems({ bundles }), []);
     });
   }
 
@@ -222,7 +222,7 @@ describe('bundles', () => {
     ] as const),
   ] as const) {
     test(`messages without an envelope: ${JSON.stringify(props).slice(0, 80)}`, () => {
-      assert.deepEqual(refused(props as Partial<RedeliverProps>), sentences);
+      assert.deepEqual(collectProblems(props as Partial<RedeliverProps>), sentences);
     });
   }
 
@@ -236,7 +236,7 @@ describe('bundles', () => {
   });
 
   test("a handler's bundle is checked in the same way", () => {
-    const own = (bundle: string): string[] => refused({ target: Target.handler(bundle) });
+    const own = (bundle: string): string[] => collectProblems({ target: Target.handler(bundle) });
     const empty = temporaryDirectory();
     assert.deepEqual(own(empty), [`${empty}/bootstrap is missing; build it with \`cargo xtask bundle\`.`]);
     const other = join(fakeBundles(lambda.Architecture.X86_64), 'message-processor');
@@ -251,7 +251,7 @@ describe('bundles', () => {
     const bundles = temporaryDirectory();
     mkdirSync(join(bundles, 'message-processor'));
     writeFileSync(join(bundles, 'message-processor', 'bootstrap'), '#!/bin/sh');
-    assert.match(refused({ bundles })[0] ?? '', /is built for no Lambda architecture/);
+    assert.match(collectProblems({ bundles })[0] ?? '', /is built for no Lambda architecture/);
   });
 });
 
@@ -312,7 +312,7 @@ describe('a key that the functions cannot use', () => {
 describe("redeliver's inner queues are refused as a source queue, since messages would loop forever", () => {
   for (const name of ['intermediate-dlq', 'annotation', 'final-dlq']) {
     test(name, () => {
-      assert.deepEqual(refused({ existingSourceQueue: SourceQueue.fromArn(`arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}`) }), [
+      assert.deepEqual(collectProblems({ existingSourceQueue: SourceQueue.fromArn(`arn:aws:sqs:eu-west-1:111122223333:redeliver-prod-${name}`) }), [
         `existingSourceQueue.queueArn is named redeliver-prod-${name}, which is the name of one of redeliver's own queues; change it, or change prefix or stage.`,
       ]);
     });
@@ -327,8 +327,8 @@ describe('environment variables that Lambda would refuse', () => {
 
   test('are refused from the first byte above the limit, counted as JSON like Lambda', () => {
     const room = 4096 - known.length;
-    assert.deepEqual(refused(http({ url: url(room) })), []);
-    assert.deepEqual(refused(http({ url: url(room + 1) })), [
+    assert.deepEqual(collectProblems(http({ url: url(room) })), []);
+    assert.deepEqual(collectProblems(http({ url: url(room + 1) })), [
       'the environment variables of redeliver-prod-message-processor have at least 4097 bytes as JSON, but Lambda allows 4096; shorten ' +
         `TARGET, which has ${room + 3}.`,
     ]);
@@ -337,14 +337,14 @@ describe('environment variables that Lambda would refuse', () => {
   test('a policy of many short words is longer in the variable than in the file', () => {
     const words = Array.from({ length: 500 }, (_, n) => `${n + 100}`);
     assert.equal(JSON.stringify({ retryable: words }).length, 3015);
-    assert.deepEqual(refused(policy({ retryable: words })), [
+    assert.deepEqual(collectProblems(policy({ retryable: words })), [
       "policy has 4019 bytes as an environment variable, more than the 3072 that fit into a function's environment; shorten its lists.",
     ]);
   });
 
   test('a policy and a URL that are too long together', () => {
     const words = Array.from({ length: 29 }, (_, n) => `${n}`.padEnd(96, 'x'));
-    const [sentence] = refused({ ...http({ url: url(1000) }), ...policy({ retryable: words, immediate: { max_attempts: 1, delay_ms: 1 } }) });
+    const [sentence] = collectProblems({ ...http({ url: url(1000) }), ...policy({ retryable: words, immediate: { max_attempts: 1, delay_ms: 1 } }) });
     assert.equal(
       sentence,
       'the environment variables of redeliver-prod-message-processor have at least 4182 bytes as JSON, but Lambda allows 4096; shorten ' +
@@ -377,7 +377,7 @@ describe('the policy is checked as the functions check it', () => {
     const invalid = examples('invalid/');
     assert.ok(invalid.length >= 7);
     for (const [name, document] of invalid) {
-      assert.equal(refused(policy(document)).length, 1, name);
+      assert.equal(collectProblems(policy(document)).length, 1, name);
     }
   });
 
@@ -386,7 +386,7 @@ describe('the policy is checked as the functions check it', () => {
     assert.ok(valid.length >= 6);
     for (const [name, document] of valid) {
       // Some last longer than any retention, and are valid only with a limit.
-      assert.deepEqual(refused(policy({ max_age_seconds: 86_400, ...(document as object) })), [], name);
+      assert.deepEqual(collectProblems(policy({ max_age_seconds: 86_400, ...(document as object) })), [], name);
     }
   });
 
@@ -410,7 +410,7 @@ describe('the data schema', () => {
   const schema = (text: string): string[] => {
     const path = join(temporaryDirectory(), 'data.json');
     writeFileSync(path, text);
-    return refused({ dataSchema: path }).map((sentence) => sentence.replace(path, 'FILE'));
+    return collectProblems({ dataSchema: path }).map((sentence) => sentence.replace(path, 'FILE'));
   };
 
   test('a schema that the functions cannot use is refused', () => {
@@ -418,7 +418,7 @@ describe('the data schema', () => {
     assert.match(schema('{"type":"strnig"}')[0] ?? '', /schema is invalid/);
     assert.match(schema('{"$ref":"https://example.com/x.json"}')[0] ?? '', /can't resolve reference/);
     assert.match(schema('[]')[0] ?? '', /a JSON Schema is an object/);
-    assert.match(refused({ dataSchema: '/nowhere.json' })[0] ?? '', /no such file/);
+    assert.match(collectProblems({ dataSchema: '/nowhere.json' })[0] ?? '', /no such file/);
   });
 
   test('a pattern that the functions cannot use is refused with its place and an alternative', () => {

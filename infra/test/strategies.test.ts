@@ -9,14 +9,14 @@ import { describe, test } from 'node:test';
 import { type RedeliverProps, RetryPolicy, SourceQueue, Strategy, Target } from '../lib/index';
 import { DELAY_SECONDS_MAX } from '../lib/policy';
 import { RedeliverPropsError } from '../lib/props-error';
-import { grants, plain, referencesOf, resources } from './stack-exact';
+import { grants, makeReadable, referencesOf, resources } from './stack-exact';
 import { fakeBundles, HTTP, stackWith, templateWith } from './stack-support';
 
 const ORDERS = 'arn:aws:sqs:eu-west-1:111122223333:orders';
 const hour = 3600;
 
 function variables(template: Template, id: string): Record<string, unknown> {
-  return plain(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
+  return makeReadable(resources(template, 'AWS::Lambda::Function')[id]?.Properties['Environment'].Variables);
 }
 
 /** Returns the threshold of each alarm, by name. */
@@ -26,18 +26,18 @@ function alarms(template: Template): Record<string, number> {
 }
 
 function senders(template: Template, queue: string): string[] {
-  const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => plain(Properties));
+  const policies = Object.values(resources(template, 'AWS::SQS::QueuePolicy')).map(({ Properties }) => makeReadable(Properties));
   const [policy] = policies.filter(({ Queues }) => Queues[0] === `{${queue}}`);
   const [denial] = policy.PolicyDocument.Statement.filter(({ Sid }: any) => Sid === 'OnlyTheFunctionsSend');
   return denial.Condition.ArnNotEquals['aws:PrincipalArn'];
 }
 
-function take(queue: string): string[] {
+function receivePermissions(queue: string): string[] {
   const actions = ['ChangeMessageVisibility', 'DeleteMessage', 'GetQueueAttributes', 'GetQueueUrl', 'ReceiveMessage'];
   return actions.map((action) => `Allow sqs:${action} on ${queue}`);
 }
 
-function own(id: string): string[] {
+function ownPermissions(id: string): string[] {
   return [
     `Allow logs:CreateLogStream on {${id}Logs.Arn}`,
     `Allow logs:PutLogEvents on {${id}Logs.Arn}`,
@@ -46,13 +46,13 @@ function own(id: string): string[] {
   ];
 }
 
-function send(...queues: string[]): string[] {
+function sendPermissions(...queues: string[]): string[] {
   return queues.map((queue) => `Allow sqs:SendMessage on ${queue}`);
 }
 
 function titles(template: Template): string[] {
   const { Dashboard } = resources(template, 'AWS::CloudWatch::Dashboard');
-  return JSON.parse(plain(Dashboard?.Properties['DashboardBody'])).widgets.map(({ properties }: any) => properties.title);
+  return JSON.parse(makeReadable(Dashboard?.Properties['DashboardBody'])).widgets.map(({ properties }: any) => properties.title);
 }
 
 /** Asserts that every reference names a resource, a parameter or a pseudo parameter. */
@@ -77,11 +77,11 @@ describe('strategy visibility', () => {
   });
 
   test('SQS moves a message ten receives after the last retry', () => {
-    const redrive = (of: Template): unknown => plain(resources(of, 'AWS::SQS::Queue')['SourceQueue']?.Properties['RedrivePolicy']);
+    const redrive = (of: Template): unknown => makeReadable(resources(of, 'AWS::SQS::Queue')['SourceQueue']?.Properties['RedrivePolicy']);
     assert.deepEqual(redrive(template), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 15 });
     const more = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, policy: RetryPolicy.fromJson({ preset: 'durable_critical' }) }));
     assert.deepEqual(redrive(more), { deadLetterTargetArn: '{AnnotationQueue.Arn}', maxReceiveCount: 19 });
-    const allowed = plain(resources(template, 'AWS::SQS::Queue')['AnnotationQueue']?.Properties['RedriveAllowPolicy']);
+    const allowed = makeReadable(resources(template, 'AWS::SQS::Queue')['AnnotationQueue']?.Properties['RedriveAllowPolicy']);
     assert.deepEqual(allowed, {
       redrivePermission: 'byQueue',
       sourceQueueArns: ['arn:{AWS::Partition}:sqs:{AWS::Region}:{AWS::AccountId}:redeliver-prod-source'],
@@ -123,14 +123,14 @@ describe('strategy visibility', () => {
   test('roles and queue policies are exact', () => {
     const keyed = templateWith((stack) => ({ ...HTTP, strategy: Strategy.VISIBILITY, encryptionKey: new kms.Key(stack, 'Key') }));
     const key = ['Allow kms:Decrypt on {Key.Arn}', 'Allow kms:GenerateDataKey on {Key.Arn}'];
-    const processor = [...own('MessageProcessor'), ...take('{SourceQueue.Arn}'), ...send('{AnnotationQueue.Arn}')];
-    const annotator = [...own('FinalDlqAnnotator'), ...take('{AnnotationQueue.Arn}'), ...send('{FinalDlq.Arn}')];
+    const processor = [...ownPermissions('MessageProcessor'), ...receivePermissions('{SourceQueue.Arn}'), ...sendPermissions('{AnnotationQueue.Arn}')];
+    const annotator = [...ownPermissions('FinalDlqAnnotator'), ...receivePermissions('{AnnotationQueue.Arn}'), ...sendPermissions('{FinalDlq.Arn}')];
     assert.deepEqual(Object.keys(resources(template, 'AWS::IAM::Role')).sort(), ['FinalDlqAnnotatorRole', 'MessageProcessorRole']);
     assert.deepEqual(grants(template, 'MessageProcessorRole'), [...processor].sort());
     assert.deepEqual(grants(template, 'FinalDlqAnnotatorRole'), [...annotator].sort());
     assert.deepEqual(grants(keyed, 'MessageProcessorRole'), [...processor, ...key].sort());
     assert.deepEqual(grants(keyed, 'FinalDlqAnnotatorRole'), [...annotator, ...key].sort());
-    const keys = Object.entries(resources(keyed, 'AWS::SQS::Queue')).map(([id, { Properties }]) => [id, plain(Properties['KmsMasterKeyId'])]);
+    const keys = Object.entries(resources(keyed, 'AWS::SQS::Queue')).map(([id, { Properties }]) => [id, makeReadable(Properties['KmsMasterKeyId'])]);
     assert.deepEqual(Object.fromEntries(keys), { SourceQueue: '{Key.Arn}', AnnotationQueue: '{Key.Arn}', FinalDlq: '{Key.Arn}' });
     assert.deepEqual(senders(template, 'AnnotationQueue'), ['{MessageProcessorRole.Arn}']);
     assert.deepEqual(senders(template, 'FinalDlq'), ['{FinalDlqAnnotatorRole.Arn}']);
@@ -173,19 +173,19 @@ describe('strategy visibility', () => {
   test('the dashboard shows hidden messages instead of hand-offs, and no absent function', () => {
     assert.ok(titles(template).includes('Received and not deleted: hidden until their retry, or worked on (at most 120,000)'));
     assert.ok(!titles(template).includes('Failures by kind'));
-    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const body = makeReadable(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     const asked = [...body.matchAll(/"Redeliver","(\w+)","Function","\{(\w+)\}"/g)].map(([, metric, by]) => `${metric} of ${by}`);
     assert.ok(asked.includes('RetriesScheduled of MessageProcessor') && !asked.some((one) => one.startsWith('HandedOff')), asked.join());
   });
 
   test('an existing source queue must move messages to the annotation queue', () => {
     const existing = templateWith(() => ({ ...HTTP, strategy: Strategy.VISIBILITY, existingSourceQueue: SourceQueue.fromArn(ORDERS) }));
-    const policies = Object.values(resources(existing, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => plain(Properties['RedrivePolicy']));
+    const policies = Object.values(resources(existing, 'Custom::RedeliverSourceQueue')).map(({ Properties }) => makeReadable(Properties['RedrivePolicy']));
     const policy = '{"deadLetterTargetArn":"{AnnotationQueue.Arn}","maxReceiveCount":15}';
     assert.deepEqual(policies, [policy, policy]);
     const allowed = resources(existing, 'AWS::SQS::Queue')['AnnotationQueue']?.Properties['RedriveAllowPolicy'];
     assert.deepEqual(allowed, { redrivePermission: 'byQueue', sourceQueueArns: [ORDERS] });
-    const processor = [...own('MessageProcessor'), ...take(ORDERS), ...send('{AnnotationQueue.Arn}')];
+    const processor = [...ownPermissions('MessageProcessor'), ...receivePermissions(ORDERS), ...sendPermissions('{AnnotationQueue.Arn}')];
     assert.deepEqual(grants(existing, 'MessageProcessorRole'), processor.sort());
     assertNothingDangles(existing);
   });
@@ -205,8 +205,8 @@ describe('long delays', () => {
   const template = templateWith(() => ({ ...HTTP, longDelays: true, policy: RetryPolicy.fromJson(long) }));
 
   test('only with long delays can the failed-message-processor send to its own queue', () => {
-    const usual = [...own('FailedMessageProcessor'), ...take('{IntermediateDlq.Arn}'), ...send('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
-    assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, ...send('{IntermediateDlq.Arn}')].sort());
+    const usual = [...ownPermissions('FailedMessageProcessor'), ...receivePermissions('{IntermediateDlq.Arn}'), ...sendPermissions('{AnnotationQueue.Arn}', '{SourceQueue.Arn}')];
+    assert.deepEqual(grants(template, 'FailedMessageProcessorRole'), [...usual, ...sendPermissions('{IntermediateDlq.Arn}')].sort());
     assert.deepEqual(senders(template, 'IntermediateDlq'), ['{MessageProcessorRole.Arn}', '{FailedMessageProcessorRole.Arn}']);
     const short = templateWith(() => ({ ...HTTP, longDelays: false }));
     assert.deepEqual(grants(short, 'FailedMessageProcessorRole'), usual.sort());
@@ -258,7 +258,7 @@ describe('long delays', () => {
   });
 
   test('the dashboard shows hops', () => {
-    const body = plain(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+    const body = makeReadable(resources(template, 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     assert.ok(body.includes('"Redeliver","Hops","Function","{FailedMessageProcessor}"'));
     assert.ok(body.includes('"ApproximateNumberOfMessagesDelayed","QueueName","{IntermediateDlq.QueueName}"'));
   });
@@ -300,7 +300,7 @@ describe('the circuit breaker', () => {
 
   test("is on the dashboard if enabled, and held messages do not count as producers'", () => {
     const body = (props: Partial<RedeliverProps>): string =>
-      plain(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
+      makeReadable(resources(templateWith(() => ({ ...HTTP, ...props })), 'AWS::CloudWatch::Dashboard')['Dashboard']?.Properties['DashboardBody']);
     const [on, none] = [body({}), body({ policy: RetryPolicy.fromJson(off) })];
     assert.ok(on.includes('"Outages of the target"') && on.includes('FILL(sent, 0) - FILL(retries, 0) - FILL(held, 0)'));
     assert.ok(!none.includes('"Outages of the target"') && none.includes('"FILL(sent, 0) - FILL(retries, 0)"'));
@@ -331,7 +331,7 @@ test('each deciding function gets the complete policy', () => {
 });
 
 describe('an invalid combination is reported in one sentence', () => {
-  function refused(props: Partial<RedeliverProps>): string[] {
+  function collectProblems(props: Partial<RedeliverProps>): string[] {
     try {
       stackWith(() => ({ ...HTTP, ...props }));
       return [];
@@ -404,7 +404,7 @@ describe('an invalid combination is reported in one sentence', () => {
     ],
   ];
   for (const [name, props, sentences] of cases) {
-    test(name, () => assert.deepEqual(refused(props), sentences));
+    test(name, () => assert.deepEqual(collectProblems(props), sentences));
   }
 
   test('an error unrelated to the strategy is reported with any strategy', () => {
@@ -424,17 +424,17 @@ describe('an invalid combination is reported in one sentence', () => {
       { maxBatchingWindow: Duration.seconds(301) },
     ];
     for (const props of wrong) {
-      const usual = refused(props);
+      const usual = collectProblems(props);
       assert.equal(usual.length, 1, JSON.stringify(props));
-      assert.deepEqual(refused({ ...props, ...hiding }), usual);
-      assert.deepEqual(refused({ ...props, ...direct }), usual);
+      assert.deepEqual(collectProblems({ ...props, ...hiding }), usual);
+      assert.deepEqual(collectProblems({ ...props, ...direct }), usual);
     }
   });
 
   test('the warning states the cost of a refused invocation', () => {
-    const [usual = ''] = refused({ reservedConcurrency: 9 });
+    const [usual = ''] = collectProblems({ reservedConcurrency: 9 });
     assert.match(usual, /and each throttled message spends one of maxRedrives\.$/);
-    assert.deepEqual(refused({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of maxRedrives', 'an attempt')]);
-    assert.deepEqual(refused({ reservedConcurrency: 9, ...direct }), [usual]);
+    assert.deepEqual(collectProblems({ reservedConcurrency: 9, ...hiding }), [usual.replace('one of maxRedrives', 'an attempt')]);
+    assert.deepEqual(collectProblems({ reservedConcurrency: 9, ...direct }), [usual]);
   });
 });

@@ -12,8 +12,8 @@ import { OPTION_NAMES, type OptionName, PARAMETERS, RULES } from '../template/pa
 import { orderedTemplate, orderedTemplateFile, PARAMETERS as ORDERED_PARAMETERS } from '../template/ordered';
 import { ownFunctionTemplateFile, PARAMETERS as OWN_FUNCTION_PARAMETERS } from '../template/own-function';
 import { templateFile, type Variant, variantTemplate } from '../template/template';
-import { holds, resolved } from './cloudformation';
-import { plain } from './stack-exact';
+import { holds, resolveSection } from './cloudformation';
+import { makeReadable } from './stack-exact';
 import { fakeBundles, HTTP, templateWith } from './stack-support';
 
 const FROM = { architecture: lambda.Architecture.ARM_64, bundles: fakeBundles() };
@@ -71,8 +71,8 @@ test("for each choice of parameters the template equals the construct's output",
     const parameters = withDefaults(given);
     assert.deepEqual(refusals(given), []);
     const named = JSON.stringify([variant, options]);
-    assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, made.Conditions, parameters), named);
-    assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
+    assert.deepEqual(resolveSection(Resources, Conditions, parameters), resolveSection(made.Resources, made.Conditions, parameters), named);
+    assert.deepEqual(resolveSection(Outputs, Conditions, parameters), made.Outputs, named);
   }
   assert.equal(different.size, 8 + OPTION_NAMES.length + 1, 'each is another one');
 });
@@ -87,8 +87,8 @@ test("for each choice of parameters the ordered template equals the construct's 
       different.add(JSON.stringify(made));
       const parameters = withDefaults(Object.assign({ Tracing: 'false', ...TARGETS[target] }, ...options.map((name) => GIVEN[name])), ORDERED_PARAMETERS);
       const named = JSON.stringify([target, options]);
-      assert.deepEqual(resolved(Resources, Conditions, parameters), resolved(made.Resources, made.Conditions, parameters), named);
-      assert.deepEqual(resolved(Outputs, Conditions, parameters), made.Outputs, named);
+      assert.deepEqual(resolveSection(Resources, Conditions, parameters), resolveSection(made.Resources, made.Conditions, parameters), named);
+      assert.deepEqual(resolveSection(Outputs, Conditions, parameters), made.Outputs, named);
     }
   }
   assert.equal(different.size, 4 + OPTION_NAMES.length + 1, 'each is another one');
@@ -102,7 +102,7 @@ test("the ordered template has its queues, two functions and the parameters' res
   assert.deepEqual(ofType('AWS::Lambda::Function').map(({ Code }) => Code).sort(), ZIPS.filter((zip) => !zip.includes('failed')).sort());
   const { STRATEGY, BATCH_SIZE, RETRY_POLICY } = ofType('AWS::Lambda::Function').find(({ Handler }) => Handler === 'message-processor').Environment.Variables;
   assert.deepEqual([STRATEGY, BATCH_SIZE, RETRY_POLICY], ['ordered', '1', { Ref: 'Policy' }]);
-  const limits = ofType('AWS::Lambda::EventSourceMapping').map(({ EventSourceArn, ScalingConfig }) => [plain(EventSourceArn), ScalingConfig.MaximumConcurrency]);
+  const limits = ofType('AWS::Lambda::EventSourceMapping').map(({ EventSourceArn, ScalingConfig }) => [makeReadable(EventSourceArn), ScalingConfig.MaximumConcurrency]);
   assert.deepEqual(Object.fromEntries(limits), {
     '{RedeliverSourceQueue.Arn}': { Ref: 'MaxConcurrency' },
     '{RedeliverAnnotationQueue.Arn}': { Ref: 'InnerConcurrency' },
@@ -146,9 +146,9 @@ test('with every option set, each part follows its parameter', () => {
 
 test('an archive, notices and both add only what they need', () => {
   const { Conditions, Resources } = parse(FILE, { version: '1.1' });
-  const plainly = resolved(Resources, Conditions, withDefaults({ ...TARGETS.url })) as Record<string, any>;
+  const plainly = resolveSection(Resources, Conditions, withDefaults({ ...TARGETS.url })) as Record<string, any>;
   const added = (given: Record<string, string>): unknown => {
-    const made = resolved(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as Record<string, any>;
+    const made = resolveSection(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as Record<string, any>;
     const [annotator, role] = ['AWS::Lambda::Function', 'AWS::IAM::Policy'].map((type) =>
       Object.keys(made).find((id) => made[id].Type === type && id.includes('FinalDlqAnnotator')) ?? assert.fail(type),
     ) as [string, string];
@@ -156,7 +156,7 @@ test('an archive, notices and both add only what they need', () => {
     return {
       resources: Object.keys(made).filter((id) => !(id in plainly)).map((id) => made[id].Type),
       variables: Object.entries(made[annotator].Properties.Environment.Variables).slice(1),
-      rights: plain(statements.filter(({ Action }) => !/^(sqs|logs|xray):/.test([Action].flat()[0]))),
+      rights: makeReadable(statements.filter(({ Action }) => !/^(sqs|logs|xray):/.test([Action].flat()[0]))),
       onDashboard: JSON.stringify(made).match(/"Fn::GetAtt":\["\w*Alarm\w*(?=","Arn")/g)?.length,
     };
   };
@@ -329,14 +329,14 @@ test('ArchivePrefix and ArchiveOmit require a bucket', () => {
 
 test("a topic's key requires a topic", () => {
   const { url } = TARGETS;
-  const topic = 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no right on its key.';
+  const topic = 'Give the topic of NotifyKeyArn as NotifyArn, or remove NotifyKeyArn: an event bus needs no permission on its key.';
   assert.deepEqual(refusals({ ...url, ...GIVEN.HasNotifyKey }), [topic]);
   assert.deepEqual(refusals({ ...url, ...GIVEN.HasNotices, ...GIVEN.HasNotifyKey }), []);
 });
 
 test('each log group has the given retention and key, and each function the given key for its variables', () => {
   const { Conditions, Resources } = parse(FILE, { version: '1.1' });
-  const made = (given: Record<string, string>): any[] => Object.values(resolved(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as JsonObject);
+  const made = (given: Record<string, string>): any[] => Object.values(resolveSection(Resources, Conditions, withDefaults({ ...TARGETS.url, ...given })) as JsonObject);
   const ofType = (type: string, given: Record<string, string>): any[] => made(given).filter(({ Type }) => Type === type).map(({ Properties }) => Properties);
   const groups = (given: Record<string, string>): unknown[] => ofType('AWS::Logs::LogGroup', given).map(({ RetentionInDays, KmsKeyId }) => [RetentionInDays, KmsKeyId]);
   const retention = { Ref: 'LogRetentionDays' };
@@ -454,10 +454,10 @@ test('a merged template keeps one of two templates under either value of the con
   const conditions = { Is: { 'Fn::Equals': [{ Ref: 'Parameter' }, 'yes'] } };
   for (let round = 0; round < 2000; round += 1) {
     const base = value(numbers, 3);
-    const [on, off] = [changed(base, numbers), changed(base, numbers)].map(entity);
+    const [on, off] = [changeValue(base, numbers), changeValue(base, numbers)].map(entity);
     const merged = mergeTemplates('Is', only(on ?? {}), only(off ?? {})).Resources;
-    assert.deepEqual(resolved(merged, conditions, { Parameter: 'yes' }), resolved(on ?? {}, {}, {}));
-    assert.deepEqual(resolved(merged, conditions, { Parameter: 'no' }), resolved(off ?? {}, {}, {}));
+    assert.deepEqual(resolveSection(merged, conditions, { Parameter: 'yes' }), resolveSection(on ?? {}, {}, {}));
+    assert.deepEqual(resolveSection(merged, conditions, { Parameter: 'no' }), resolveSection(off ?? {}, {}, {}));
   }
 });
 
@@ -531,17 +531,17 @@ function value(numbers: (below: number) => number, depth: number): Json {
 }
 
 /** Returns the value with random changes. */
-function changed(from: Json, numbers: (below: number) => number): Json {
+function changeValue(from: Json, numbers: (below: number) => number): Json {
   if (numbers(8) === 0) {
     return value(numbers, 1);
   }
   if (Array.isArray(from)) {
-    const kept = from.flatMap((element: Json) => (numbers(6) === 0 ? [] : [changed(element, numbers)]));
+    const kept = from.flatMap((element: Json) => (numbers(6) === 0 ? [] : [changeValue(element, numbers)]));
     return numbers(4) === 0 ? [...kept, value(numbers, 1)] : kept;
   }
   if (typeof from === 'object' && from !== null && !('Ref' in from)) {
     const kept = Object.entries(from).flatMap(([name, member]) =>
-      numbers(8) === 0 ? [] : [[name, changed(member, numbers)]],
+      numbers(8) === 0 ? [] : [[name, changeValue(member, numbers)]],
     );
     return Object.fromEntries(kept);
   }

@@ -107,7 +107,7 @@ function stackWith({ strategy, policy }: Pick<StrategyVector, 'strategy' | 'poli
 }
 
 /** Returns the pointers of all violations that the strategy reports. */
-function refusedBy(vector: StrategyVector): string[] {
+function strategyViolations(vector: StrategyVector): string[] {
   try {
     stackWith(vector);
     return [];
@@ -130,7 +130,7 @@ describe('a data schema is accepted if the functions can use its patterns', () =
 
 describe('policies that a strategy accepts or refuses', () => {
   for (const vector of STRATEGY_POLICIES) {
-    test(vector.name, () => assert.deepEqual(refusedBy(vector), vector.refused));
+    test(vector.name, () => assert.deepEqual(strategyViolations(vector), vector.refused));
   }
 });
 

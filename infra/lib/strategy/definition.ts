@@ -27,13 +27,13 @@ export interface StrategyDefinition {
   /** The longest retention of the source queue. */
   readonly maxRetention: Limit;
   /**
-   * Returns the highest age of a message, in seconds, that its retries and an outage can explain. 0 if SQS would delete
-   * the message earlier, so that the alarm must fire earlier.
+   * Returns the highest age of a message, in seconds, that its retries and an outage can explain, or 0 if SQS would
+   * delete the message earlier, so that the alarm must fire earlier.
    */
   expectedAgeSecondsMax(plan: Plan): number;
   /** A sentence for an alarm: the cost of held messages during an outage, and the recommended action. */
   readonly holdAdvice: string;
-  /** The cost of a delivery without an answer, such as a crash or a throttle. */
+  /** The cost of a delivery that gets no response, for example because of a crash or a throttle. */
   readonly unansweredCost: string;
   /** Variables of the message-processor with common names, which a user's function must leave to this strategy. */
   readonly reservedVariables: readonly string[];
@@ -59,7 +59,7 @@ export interface Limit {
  * Returns the longest retention of a source queue whose messages keep their age when SQS moves them to this inner
  * queue.
  */
-export function lessThanInner(title: string): Limit {
+export function innerRetentionLimit(title: string): Limit {
   return {
     seconds: INNER_RETENTION.toSeconds() - 1,
     why: `: less than the 14 days of the ${title}, where a moved message keeps its age`,

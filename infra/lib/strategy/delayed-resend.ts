@@ -1,12 +1,12 @@
 import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 
-import { redeliverMetric, redeliverMetricBy } from '../metrics';
+import { redeliverMetric, redeliverMetricByDimension } from '../metrics';
 import { deliverySeconds, type Plan, RETENTION_SHARE } from '../plan';
 import { DELAY_SECONDS_MAX, worstCaseHoldSeconds, worstCaseRedriveSeconds, worstCaseSpanSeconds } from '../policy';
 import { wholeNumberProblems } from '../range';
-import { lessThanInner, type StrategyDefinition } from './definition';
+import { innerRetentionLimit, type StrategyDefinition } from './definition';
 import { blockProblems } from './policy-problems';
-import { createResending, type Resend } from './resend';
+import { createResendLoop, type Resend } from './resend';
 
 const { SUM } = cloudwatch.Stats;
 
@@ -28,7 +28,7 @@ export const delayedResend: StrategyDefinition = {
     seconds: DELAY_SECONDS_MAX / RETENTION_SHARE,
     why: `a re-sent message may be delayed there for ${DELAY_SECONDS_MAX} s`,
   },
-  maxRetention: lessThanInner('intermediate DLQ'),
+  maxRetention: innerRetentionLimit('intermediate DLQ'),
   expectedAgeSecondsMax,
   holdAdvice: 'Held messages spend no attempt, and are processed within 15 minutes of its return: leave them alone.',
   unansweredCost: 'one of max_redrives',
@@ -37,7 +37,7 @@ export const delayedResend: StrategyDefinition = {
   rangeProblems: ({ maxReceiveCount }) =>
     wholeNumberProblems('maxReceiveCount', maxReceiveCount, 1, 10, 'each receive may call the target, and the policy does not count these calls'),
   planProblems: () => [],
-  create: (scope, props, plan) => createResending(scope, props, plan, DELAYED),
+  create: (scope, props, plan) => createResendLoop(scope, props, plan, DELAYED),
 };
 
 const DELAYED: Resend = {
@@ -49,7 +49,7 @@ const DELAYED: Resend = {
       title: 'Failures by kind',
       stacked: true,
       left: [
-        redeliverMetricBy('FailureKind', 'HandedOff', messageProcessor),
+        redeliverMetricByDimension('FailureKind', 'HandedOff', messageProcessor),
         redeliverMetric('ArrivedByRedrive', failedMessageProcessor, SUM, 'moved by SQS (crash, timeout, throttle)'),
       ],
     },

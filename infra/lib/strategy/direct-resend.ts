@@ -3,7 +3,7 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import { redeliverMetric } from '../metrics';
 import type { StrategyDefinition } from './definition';
 import { delayedResend } from './delayed-resend';
-import { createResending, type Resend } from './resend';
+import { createResendLoop, type Resend } from './resend';
 
 const { SUM } = cloudwatch.Stats;
 
@@ -13,7 +13,7 @@ const { SUM } = cloudwatch.Stats;
  */
 export const directResend: StrategyDefinition = {
   ...delayedResend,
-  create: (scope, props, plan) => createResending(scope, props, plan, DIRECT),
+  create: (scope, props, plan) => createResendLoop(scope, props, plan, DIRECT),
 };
 
 const DIRECT: Resend = {

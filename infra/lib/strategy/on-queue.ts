@@ -35,7 +35,7 @@ export function onQueueProblems({ strategy, fullPolicy: policy, sourceVisibility
 }
 
 /** Returns the settings of a message-processor that hides failed messages on its queue. */
-export function hidingProcessor(plan: Plan, source: sqs.IQueue, annotation: sqs.Queue): Omit<ProcessorSettings, 'description'> {
+export function hidingProcessorSettings(plan: Plan, source: sqs.IQueue, annotation: sqs.Queue): Omit<ProcessorSettings, 'description'> {
   return {
     source,
     sendsTo: [annotation],
@@ -52,7 +52,7 @@ export function hidingProcessor(plan: Plan, source: sqs.IQueue, annotation: sqs.
 }
 
 /** Returns the alarm on the number of messages in flight. `advice` is the recommended action, as a sentence. */
-export function inFlight(source: sqs.IQueue, advice: string): Alarm {
+export function inFlightAlarm(source: sqs.IQueue, advice: string): Alarm {
   return {
     name: 'source-queue-in-flight',
     severity: 'page',

@@ -4,7 +4,7 @@ import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import * as sqs from 'aws-cdk-lib/aws-sqs';
 import type { Construct } from 'constructs';
 
-import { type Alarm, heldTooLong, WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
+import { type Alarm, heldTooLongAlarm, WAITING_SECONDS_MAX, waitsTooLongAlarm } from '../alarm';
 import { createAnnotator } from '../annotator';
 import { eventSource, INNER_BATCH } from '../function';
 import { createMessageProcessor } from '../message-processor';
@@ -16,7 +16,7 @@ import { createDeadLetterQueues, denyOtherSenders, FIFO_PROPS, INNER_MAX_RECEIVE
 import { allowSource, createSourceQueue } from '../source-queue';
 import { isFifoTopic, watchSubscriptions } from '../topic-subscriptions';
 import type { Loop, StrategyDefinition } from './definition';
-import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, QUOTA_SHARE, RECEIVES_MAX } from './on-queue';
+import { hidingProcessorSettings, inFlightAlarm, onQueueGraphs, onQueueProblems, QUOTA_SHARE, RECEIVES_MAX } from './on-queue';
 
 /** Receives that are not retries: the first receive, and those due to crashes, throttles and holds. */
 const SPARE_RECEIVES = 20;
@@ -28,7 +28,7 @@ const LOOK_AHEAD = 120_000;
 /** Concurrent invocations for the source queue's DLQ, which is usually empty: the minimum that a mapping accepts. */
 const SOURCE_DLQ_CONCURRENCY = 2;
 
-/** The variable that determines how attempts are counted: a receive is always a call only in batches of one. */
+/** The variable that determines how attempts are counted: only in batches of one is every receive also a call. */
 const BATCH_SIZE = 'BATCH_SIZE';
 
 /**
@@ -134,7 +134,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     messageProcessor,
     finalDlqAnnotator,
     schedulers: [messageProcessor],
-    alarms: [...orderedAlarms(plan, queues), ...(plan.hasCircuitBreaker ? [heldTooLong(messageProcessor)] : [])],
+    alarms: [...orderedAlarms(plan, queues), ...(plan.hasCircuitBreaker ? [heldTooLongAlarm(messageProcessor)] : [])],
     graphs: onQueueGraphs(source),
   };
 }
@@ -178,7 +178,7 @@ function createBlockedQueue(scope: Construct, plan: Plan): sqs.Queue {
 
 function createProcessor(scope: Construct, props: NormalizedProps, plan: Plan, queues: OrderedQueues): lambda.Function {
   const { source, blockedQueue, annotation } = queues;
-  const processor = hidingProcessor(plan, source, annotation);
+  const processor = hidingProcessorSettings(plan, source, annotation);
   return createMessageProcessor(scope, props, plan, {
     ...processor,
     description:
@@ -199,20 +199,20 @@ const IN_FLIGHT_ADVICE =
 
 function orderedAlarms(plan: Plan, { source, sourceDlq, blockedQueue, annotation }: OrderedQueues): Alarm[] {
   return [
-    groupWaitsTooLong(plan, source),
-    waitsTooLong('source-dlq', sourceDlq, 'final-dlq-annotator'),
-    waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
-    inFlight(source, IN_FLIGHT_ADVICE),
-    backlog(source),
-    movedBySqs(sourceDlq),
-    ...(blockedQueue ? [blockedGroups(blockedQueue)] : []),
+    groupWaitsTooLongAlarm(plan, source),
+    waitsTooLongAlarm('source-dlq', sourceDlq, 'final-dlq-annotator'),
+    waitsTooLongAlarm('annotation-queue', annotation, 'final-dlq-annotator'),
+    inFlightAlarm(source, IN_FLIGHT_ADVICE),
+    backlogAlarm(source),
+    movedBySqsAlarm(sourceDlq),
+    ...(blockedQueue ? [blockedGroupsAlarm(blockedQueue)] : []),
   ];
 }
 
-function groupWaitsTooLong(plan: Plan, source: sqs.IQueue): Alarm {
+function groupWaitsTooLongAlarm(plan: Plan, source: sqs.IQueue): Alarm {
   const span = Math.ceil(worstCaseSpanSeconds(plan.fullPolicy, deliverySeconds(plan)));
   return {
-    ...waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + span),
+    ...waitsTooLongAlarm('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + span),
     description:
       `A message has waited for an hour more than the retries of a message may take (${span} s). This age includes its own retries and those of the ` +
       'messages before it in its group. Check if the target is down, or the message-processor does not run, fails or is too slow; if not, several ' +
@@ -224,7 +224,7 @@ function groupWaitsTooLong(plan: Plan, source: sqs.IQueue): Alarm {
  * Returns the alarm on the source queue's backlog. Messages that wait behind the first message of their group count as
  * visible.
  */
-function backlog(source: sqs.IQueue): Alarm {
+function backlogAlarm(source: sqs.IQueue): Alarm {
   return {
     name: 'source-queue-backlog',
     severity: 'page',
@@ -238,7 +238,7 @@ function backlog(source: sqs.IQueue): Alarm {
   };
 }
 
-function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
+function movedBySqsAlarm(sourceDlq: sqs.IQueue): Alarm {
   return {
     name: 'source-dlq-arrivals',
     severity: 'ticket',
@@ -252,7 +252,7 @@ function movedBySqs(sourceDlq: sqs.IQueue): Alarm {
   };
 }
 
-function blockedGroups(blockedQueue: sqs.Queue): Alarm {
+function blockedGroupsAlarm(blockedQueue: sqs.Queue): Alarm {
   return {
     name: 'blocked-groups',
     severity: 'page',

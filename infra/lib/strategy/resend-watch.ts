@@ -2,7 +2,7 @@ import * as cloudwatch from 'aws-cdk-lib/aws-cloudwatch';
 import type * as lambda from 'aws-cdk-lib/aws-lambda';
 import type * as sqs from 'aws-cdk-lib/aws-sqs';
 
-import { type Alarm, heldTooLong, waitsTooLong } from '../alarm';
+import { type Alarm, heldTooLongAlarm, waitsTooLongAlarm } from '../alarm';
 import { PERIOD, redeliverMetric, redeliverMetricSum } from '../metrics';
 import type { Plan } from '../plan';
 import type { DeadLetterQueues } from '../queues';
@@ -15,7 +15,7 @@ const { MAXIMUM, MINIMUM, SUM } = cloudwatch.Stats;
 const MESSAGES_PER_INVOCATION = 100;
 
 /** The queues and functions of a strategy that re-sends. */
-export interface Resending extends ResendQueues {
+export interface ResendResources extends ResendQueues {
   readonly messageProcessor: lambda.Function;
   readonly failedMessageProcessor: lambda.Function;
   readonly schedulers: readonly lambda.Function[];
@@ -28,14 +28,14 @@ export interface ResendQueues extends DeadLetterQueues {
 }
 
 /** Returns the alarms of strategies that re-send. */
-export function resendAlarms(plan: Plan, made: Resending): Alarm[] {
-  return [...waiting(plan, made), ...arrivals(plan, made), ...(plan.hasCircuitBreaker ? [heldTooLong(made.messageProcessor)] : [])];
+export function resendAlarms(plan: Plan, made: ResendResources): Alarm[] {
+  return [...queueAlarms(plan, made), ...arrivalAlarms(plan, made), ...(plan.hasCircuitBreaker ? [heldTooLongAlarm(made.messageProcessor)] : [])];
 }
 
 /** Returns the dashboard graphs of strategies that re-send, except the graph of failures. */
 export function resendGraphs(
   { policy, hasCircuitBreaker }: Plan,
-  { source, messageProcessor, schedulers }: Resending,
+  { source, messageProcessor, schedulers }: ResendResources,
 ): Pick<LoopGraphs, 'fromProducers' | 'hops'> {
   const sent = source.metricNumberOfMessagesSent({ period: PERIOD, statistic: SUM });
   return {
@@ -57,14 +57,14 @@ export function resendGraphs(
 /** Returns the alarms on messages that wait too long in one of the queues. */
 export function waitingAlarms({ source, intermediateDlq, annotation }: ResendQueues): Alarm[] {
   return [
-    waitsTooLong('source-queue', source, 'message-processor'),
+    waitsTooLongAlarm('source-queue', source, 'message-processor'),
     // Long delays do not raise the age of the oldest message, since each hop is a new message.
-    waitsTooLong('intermediate-dlq', intermediateDlq, 'failed-message-processor'),
-    waitsTooLong('annotation-queue', annotation, 'final-dlq-annotator'),
+    waitsTooLongAlarm('intermediate-dlq', intermediateDlq, 'failed-message-processor'),
+    waitsTooLongAlarm('annotation-queue', annotation, 'final-dlq-annotator'),
   ];
 }
 
-function waiting({ innerConcurrency }: Plan, made: Resending): Alarm[] {
+function queueAlarms({ innerConcurrency }: Plan, made: ResendResources): Alarm[] {
   return [
     ...waitingAlarms(made),
     {
@@ -83,7 +83,7 @@ function waiting({ innerConcurrency }: Plan, made: Resending): Alarm[] {
   ];
 }
 
-function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resending): Alarm[] {
+function arrivalAlarms({ maxReceiveCount }: Plan, { failedMessageProcessor }: ResendResources): Alarm[] {
   return [
     {
       name: 'moved-by-redrive',
@@ -98,7 +98,7 @@ function arrivals({ maxReceiveCount }: Plan, { failedMessageProcessor }: Resendi
       name: 'intermediate-dlq-keeps-failing',
       severity: 'ticket',
       description:
-        'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up. Check ' +
+        'A message failed at least three times in the intermediate DLQ itself: it can be neither sent again nor given up on. Check ' +
         "the failed-message-processor's log for not_confirmed.",
       metric: redeliverMetric('ReceiveCount', failedMessageProcessor, MAXIMUM),
       // A redrive does not reset the count, which therefore includes the source queue's receives.

@@ -13,7 +13,7 @@ import type { Plan } from '../plan';
 import { createDeadLetterQueues, denyOtherSenders, INNER_MAX_RECEIVE_COUNT, INNER_TIMEOUT, innerQueueProps, redriveFromInnerQueue } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
 import type { Loop, LoopGraphs } from './definition';
-import { resendAlarms, resendGraphs, type Resending, type ResendQueues } from './resend-watch';
+import { resendAlarms, resendGraphs, type ResendResources, type ResendQueues } from './resend-watch';
 
 /** Differences between the strategies that re-send failed messages to the source queue. */
 export interface Resend {
@@ -22,10 +22,10 @@ export interface Resend {
   /** Returns the functions that schedule retries. */
   schedulers(made: Processors): readonly lambda.Function[];
   /** Returns the graphs that only this strategy has. */
-  graphs(made: Resending): Pick<LoopGraphs, 'failed' | 'failures'>;
+  graphs(made: ResendResources): Pick<LoopGraphs, 'failed' | 'failures'>;
 }
 
-type Processors = Pick<Resending, 'messageProcessor' | 'failedMessageProcessor'>;
+type Processors = Pick<ResendResources, 'messageProcessor' | 'failedMessageProcessor'>;
 
 /** Creates four queues, each of which is the DLQ of the one before it. */
 export function createResendQueues(scope: Construct, props: NormalizedProps, plan: Plan): ResendQueues {
@@ -42,7 +42,7 @@ export function createResendQueues(scope: Construct, props: NormalizedProps, pla
 }
 
 /** Creates four queues and three functions. */
-export function createResending(scope: Construct, props: NormalizedProps, plan: Plan, resend: Resend): Loop {
+export function createResendLoop(scope: Construct, props: NormalizedProps, plan: Plan, resend: Resend): Loop {
   const { names, policy } = plan;
   const queues = createResendQueues(scope, props, plan);
   const { source, intermediateDlq, annotation, finalDlq } = queues;
@@ -87,7 +87,7 @@ function createFailedMessageProcessor(
   scope: Construct,
   props: NormalizedProps,
   plan: Plan,
-  { source, intermediateDlq, annotation }: Pick<Resending, 'source' | 'intermediateDlq' | 'annotation'>,
+  { source, intermediateDlq, annotation }: Pick<ResendResources, 'source' | 'intermediateDlq' | 'annotation'>,
 ): lambda.Function {
   const { policy } = plan;
   const failedMessageProcessor = createFunction(scope, 'FailedMessageProcessor', plan, {

@@ -1,6 +1,6 @@
 import type { Construct } from 'constructs';
 
-import { WAITING_SECONDS_MAX, waitsTooLong } from '../alarm';
+import { WAITING_SECONDS_MAX, waitsTooLongAlarm } from '../alarm';
 import { createAnnotator } from '../annotator';
 import { createMessageProcessor } from '../message-processor';
 import type { NormalizedProps } from '../normalized-props';
@@ -8,13 +8,13 @@ import type { Plan } from '../plan';
 import { maxAttempts, worstCaseDelaySeconds } from '../policy';
 import { createDeadLetterQueues, denyOtherSenders } from '../queues';
 import { allowSource, createSourceQueue } from '../source-queue';
-import { lessThanInner, type Loop, type StrategyDefinition } from './definition';
-import { hidingProcessor, inFlight, onQueueGraphs, onQueueProblems, RECEIVES_MAX } from './on-queue';
+import { innerRetentionLimit, type Loop, type StrategyDefinition } from './definition';
+import { hidingProcessorSettings, inFlightAlarm, onQueueGraphs, onQueueProblems, RECEIVES_MAX } from './on-queue';
 import { blockProblems } from './policy-problems';
 
 /**
- * Receives in addition to the retries, for throttles and for invocations that could not give the message up. After
- * these receives, SQS moves the message without a reason.
+ * Receives in addition to the retries, for throttles and for invocations that could not give up on the message.
+ * After these receives, SQS moves the message without recording a reason.
  */
 const SPARE_RECEIVES = 10;
 /**
@@ -32,7 +32,7 @@ export const visibility: StrategyDefinition = {
   // All retries share one retention period, after which SQS deletes the message.
   mayOutlastRetention: () => false,
   minRetention: { seconds: 60, why: 'the minimum of SQS' },
-  maxRetention: lessThanInner('annotation queue'),
+  maxRetention: innerRetentionLimit('annotation queue'),
   expectedAgeSecondsMax: () => 0,
   holdAdvice: 'Each receive of a held message still spends an attempt: if the outage lasts, pause until the target is back.',
   unansweredCost: 'an attempt',
@@ -79,7 +79,7 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
 
   const messageProcessor = createMessageProcessor(scope, props, plan, {
     description: 'Validates each message and calls the target; hides failures on the source queue until their retry.',
-    ...hidingProcessor(plan, source, dead.annotation),
+    ...hidingProcessorSettings(plan, source, dead.annotation),
   });
   const finalDlqAnnotator = createAnnotator(scope, plan, plan.names.finalDlqAnnotator, dead);
   denyOtherSenders(dead.annotation, [messageProcessor]);
@@ -95,9 +95,9 @@ function create(scope: Construct, props: NormalizedProps, plan: Plan): Loop {
     schedulers: [messageProcessor],
     alarms: [
       // The age reported by SQS includes the delays of the first retries.
-      waitsTooLong('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),
-      waitsTooLong('annotation-queue', dead.annotation, 'final-dlq-annotator'),
-      inFlight(source, 'Check the target; shorten the delays, or use strategy delayed-resend or direct-resend.'),
+      waitsTooLongAlarm('source-queue', source, 'message-processor', WAITING_SECONDS_MAX + worstCaseDelaySeconds(plan.policy, RECEIVES_IN_AGE)),
+      waitsTooLongAlarm('annotation-queue', dead.annotation, 'final-dlq-annotator'),
+      inFlightAlarm(source, 'Check the target; shorten the delays, or use strategy delayed-resend or direct-resend.'),
     ],
     graphs: onQueueGraphs(source),
   };
