@@ -1,5 +1,5 @@
 // Acts as a person who uses the console in a real browser: `node run.mjs LINK TASK JSON`. Each task is something that a
-// person wants to do; if it fails, the text of all open pages is printed. Otherwise, prints the findings as one JSON line.
+// person wants to do. Prints the findings as one JSON line or, if the task fails, the text of all open pages.
 import { spawn } from 'node:child_process';
 import { mkdirSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -44,7 +44,7 @@ async function open(options = {}) {
   return page;
 }
 
-/** Clicks and waits for the next page. The form first checks that the console is running, so the old page stays for a moment. */
+/** Clicks and waits for the next page. The form first checks that the console runs, so the old page stays a moment. */
 async function submits(page, button) {
   await Promise.all([page.waitForEvent('domcontentloaded'), button.click()]);
 }
@@ -145,7 +145,7 @@ async function looksAtTheFleet() {
   return { row: await row.innerText(), findings: await row.getByRole('listitem').allTextContents() };
 }
 
-/** Filters and opens a message with the keyboard alone; then opens the filter's address in another browser. */
+/** Filters messages and opens one with the keyboard alone; then opens the filter's address in another browser. */
 async function filtersByKeyboard() {
   const page = await open();
   const isFocused = (words) => page.evaluate((words) => document.activeElement?.textContent?.trim() === words, words);
@@ -408,7 +408,7 @@ async function goesOn() {
   const done = page.getByText('done', { exact: true });
   const goOn = page.getByRole('button', { name: 'Continue' });
   const endings = [];
-  // The messages held by the killed console become visible within two minutes; until then, the page asks to try again later.
+  // The messages held by the killed console become visible within two minutes; until then, the page says to try later.
   for (let times = 0; times < 12; times++) {
     await page.getByLabel(/^Messages per second/).fill('');
     await page.getByLabel(/^Watch the first 50/).fill('0');
@@ -524,7 +524,7 @@ async function onlyReads() {
   return { buttons: await page.getByRole('button').allTextContents() };
 }
 
-/** Visits a page that another user of this machine serves on another port, with the console's address from a screenshot. */
+/** Visits a page on another port, from another user of this machine who saw the console's address in a screenshot. */
 async function visitsAnotherPort() {
   const page = await open();
   const got = [];

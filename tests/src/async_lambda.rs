@@ -115,7 +115,7 @@ impl AsyncService {
         });
         let event: Value = serde_json::from_str(payload).expect("the payload is JSON");
         if (self.fails)(&event) {
-            let record = failed_now(function_arn, payload, self.event_number());
+            let record = recent_failure_record(function_arn, payload, self.event_number());
             let request = self.client.send_message().queue_url(&self.destination.url).message_body(record);
             request.send().await.expect("the destination accepts the record");
         }
@@ -151,7 +151,7 @@ fn epoch_millis() -> i64 {
 /// # Panics
 /// If the payload is not JSON.
 #[must_use]
-pub fn failed_now(function_arn: &str, payload: &str, number: usize) -> String {
+pub fn recent_failure_record(function_arn: &str, payload: &str, number: usize) -> String {
     let now = chrono::DateTime::from_timestamp_millis(epoch_millis()).expect("the current time is valid");
     let request_id = format!("{:08x}-0000-4000-8000-{number:012x}", now.timestamp_subsec_nanos());
     let timestamp = now.to_rfc3339_opts(chrono::SecondsFormat::Millis, true);

@@ -33,7 +33,7 @@ impl Canaries {
 
     /// Returns the canaries in a string: verbatim, truncated, in base64, in hexadecimal, or as a list of bytes.
     #[must_use]
-    pub fn found_in(&self, text: &str) -> Vec<&'static str> {
+    pub fn find_in(&self, text: &str) -> Vec<&'static str> {
         let lower = text.to_lowercase();
         let holds = |disguises: &[String]| {
             disguises
@@ -49,7 +49,7 @@ impl Canaries {
     /// If a line of `text` contains a canary; the message shows the line.
     pub fn assert_absent(&self, place: &str, text: &str) {
         for line in text.lines() {
-            let found = self.found_in(line);
+            let found = self.find_in(line);
             assert!(found.is_empty(), "{found:?} in {place}: {line}");
         }
     }
@@ -99,15 +99,15 @@ mod tests {
             STANDARD.encode(format!("{{\"a\":\"{CANARY}\"}}")),
             CANARY.bytes().map(|byte| format!("{byte:02X}")).collect(),
         ] {
-            assert_eq!(canaries.found_in(&text), [CANARY], "{text}");
+            assert_eq!(canaries.find_in(&text), [CANARY], "{text}");
         }
     }
 
     #[test]
     fn no_leak_is_found_in_clean_text() {
         let canaries = Canaries::new([CANARY]);
-        assert!(canaries.found_in("").is_empty());
-        assert!(canaries.found_in(&STANDARD.encode("Wq7body")).is_empty());
+        assert!(canaries.find_in("").is_empty());
+        assert!(canaries.find_in(&STANDARD.encode("Wq7body")).is_empty());
         canaries.assert_absent("a log", "{\"event\":\"processed\"}\nWq7body");
     }
 }

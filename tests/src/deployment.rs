@@ -30,9 +30,9 @@ pub struct Cdk {
 
 /// A failed CDK command, with its output.
 #[derive(Debug)]
-pub struct CdkFailed(pub String);
+pub struct CdkFailure(pub String);
 
-impl fmt::Display for CdkFailed {
+impl fmt::Display for CdkFailure {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(&self.0)
     }
@@ -51,7 +51,7 @@ impl Cloud {
     ///
     /// # Panics
     /// If the emulator does not start.
-    pub async fn start() -> Result<Self, CdkFailed> {
+    pub async fn start() -> Result<Self, CdkFailure> {
         let cloud = Self::start_empty();
         cloud.cdk.run_cdk(&["bootstrap", &format!("aws://{ACCOUNT}/{REGION}"), "--app", ""], &[]).await?;
         Ok(cloud)
@@ -94,7 +94,7 @@ impl Cloud {
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
-    pub async fn deploy_stack(&self, context: &[String]) -> Result<Outputs, CdkFailed> {
+    pub async fn deploy_stack(&self, context: &[String]) -> Result<Outputs, CdkFailure> {
         self.cdk.deploy_app(&[], context).await
     }
 
@@ -105,8 +105,8 @@ impl Cloud {
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
-    pub async fn deploy_of(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailed> {
-        self.cdk.deploy_of(app, context).await
+    pub async fn deploy_app_stack(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailure> {
+        self.cdk.deploy_app_stack(app, context).await
     }
 
     /// Deploys the only stack of an app that has already been synthesized.
@@ -116,7 +116,7 @@ impl Cloud {
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
-    pub async fn deploy_assembly(&self, assembly: &Path) -> Result<Outputs, CdkFailed> {
+    pub async fn deploy_assembly(&self, assembly: &Path) -> Result<Outputs, CdkFailure> {
         self.cdk.deploy_app(&["--app", &assembly.display().to_string()], &[]).await
     }
 
@@ -124,7 +124,7 @@ impl Cloud {
     ///
     /// # Errors
     /// If `cdk destroy` fails; the error contains its output.
-    pub async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
+    pub async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailure> {
         self.cdk.destroy_assembly(assembly).await
     }
 
@@ -132,7 +132,7 @@ impl Cloud {
     ///
     /// # Errors
     /// If `cdk destroy` fails; the error contains its output.
-    pub async fn destroy_stack(&self) -> Result<(), CdkFailed> {
+    pub async fn destroy_stack(&self) -> Result<(), CdkFailure> {
         self.cdk.destroy_app().await
     }
 }
@@ -169,7 +169,7 @@ impl Cdk {
     ///
     /// # Panics
     /// If the CDK does not write its outputs.
-    pub async fn deploy_of(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailed> {
+    pub async fn deploy_app_stack(&self, app: &str, context: &[String]) -> Result<Outputs, CdkFailure> {
         self.deploy_app(&["--app", &app_command(app)], context).await
     }
 
@@ -177,15 +177,15 @@ impl Cdk {
     ///
     /// # Errors
     /// If `cdk synth` fails; the error contains its output.
-    pub async fn synthesize_template(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailed> {
+    pub async fn synthesize_template(&self, app: &str, context: &[String]) -> Result<PathBuf, CdkFailure> {
         self.run_cdk(&["synth", "--quiet", "--app", &app_command(app)], context).await?;
         let files =
             std::fs::read_dir(self.assembly_folder()).into_iter().flatten().flatten().map(|file| file.path());
         let mut templates = files.filter(|file| file.to_string_lossy().ends_with(".template.json"));
-        templates.next().ok_or_else(|| CdkFailed("cdk synth wrote no template".to_owned()))
+        templates.next().ok_or_else(|| CdkFailure("cdk synth wrote no template".to_owned()))
     }
 
-    async fn deploy_app(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailed> {
+    async fn deploy_app(&self, app: &[&str], context: &[String]) -> Result<Outputs, CdkFailure> {
         let outputs = self.directory.join("outputs.json");
         let file = outputs.display().to_string();
         let deploy = ["deploy", "--require-approval", "never", "--outputs-file", &file];
@@ -201,12 +201,12 @@ impl Cdk {
     ///
     /// # Errors
     /// If `cdk destroy` fails; the error contains its output.
-    pub async fn destroy_app(&self) -> Result<(), CdkFailed> {
+    pub async fn destroy_app(&self) -> Result<(), CdkFailure> {
         // Uses the assembly of the deployment, so the app need not run again.
         self.destroy_assembly(&self.assembly_folder()).await
     }
 
-    async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailed> {
+    async fn destroy_assembly(&self, assembly: &Path) -> Result<(), CdkFailure> {
         self.run_cdk(&["destroy", "--force", "--app", &assembly.display().to_string()], &[]).await.map(drop)
     }
 
@@ -214,7 +214,7 @@ impl Cdk {
         self.directory.join("cdk.out")
     }
 
-    async fn run_cdk(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailed> {
+    async fn run_cdk(&self, arguments: &[&str], context: &[String]) -> Result<String, CdkFailure> {
         let infra = workspace_root().join("infra");
         let mut command = Command::new("node");
         command.current_dir(&infra).arg(infra.join("node_modules/aws-cdk/bin/cdk")).args(arguments);
@@ -229,10 +229,10 @@ impl Cdk {
         command.env("CDK_DISABLE_VERSION_CHECK", "true").env("CDK_DISABLE_CLI_TELEMETRY", "true");
         // Ctrl-C must not stop the CDK before it has destroyed the stack.
         command.process_group(0).kill_on_drop(true).stdin(Stdio::null());
-        let output = command.output().await.map_err(|error| CdkFailed(format!("node: {error}")))?;
+        let output = command.output().await.map_err(|error| CdkFailure(format!("node: {error}")))?;
         let printed =
             [output.stdout, output.stderr].map(|bytes| String::from_utf8_lossy(&bytes).into_owned()).concat();
-        if output.status.success() { Ok(printed) } else { Err(CdkFailed(printed)) }
+        if output.status.success() { Ok(printed) } else { Err(CdkFailure(printed)) }
     }
 }
 

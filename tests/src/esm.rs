@@ -1,6 +1,7 @@
 //! An SQS event source mapping: receives messages, invokes the function, and deletes the processed messages.
 //!
-//! "Using Lambda with Amazon SQS" and "Handling errors for an SQS event source in Lambda" in the AWS Lambda Developer Guide.
+//! "Using Lambda with Amazon SQS" and "Handling errors for an SQS event source in Lambda" in the AWS Lambda Developer
+//! Guide.
 
 pub mod event;
 
@@ -171,36 +172,39 @@ mod tests {
 
     use super::*;
 
-    fn failed(response: Value) -> Vec<String> {
+    fn failed_ids(response: Value) -> Vec<String> {
         let records = ["a".to_owned(), "b".to_owned()];
         failed_records(&InvocationOutcome::Response(response), &records).into_iter().collect()
     }
 
     #[test]
     fn only_the_named_records_fail() {
-        assert_eq!(failed(json!({"batchItemFailures": [{"itemIdentifier": "b"}]})), ["b"]);
+        assert_eq!(failed_ids(json!({"batchItemFailures": [{"itemIdentifier": "b"}]})), ["b"]);
     }
 
     #[test]
-    fn null_and_empty_responses_are_a_success_of_the_whole_batch() {
+    fn null_and_empty_responses_mean_success_for_the_whole_batch() {
         for response in
             [json!(null), json!({}), json!({"batchItemFailures": null}), json!({"batchItemFailures": []})]
         {
-            assert!(failed(response.clone()).is_empty(), "{response}");
+            assert!(failed_ids(response.clone()).is_empty(), "{response}");
         }
     }
 
     #[test]
     fn an_unknown_empty_or_missing_identifier_fails_the_whole_batch() {
         for identifier in [json!("c"), json!(""), json!(null), json!(1)] {
-            assert_eq!(failed(json!({"batchItemFailures": [{"itemIdentifier": identifier}]})), ["a", "b"]);
+            assert_eq!(
+                failed_ids(json!({"batchItemFailures": [{"itemIdentifier": identifier}]})),
+                ["a", "b"]
+            );
         }
-        assert_eq!(failed(json!({"batchItemFailures": [{"wrong": "a"}]})), ["a", "b"]);
-        assert_eq!(failed(json!("text")), ["a", "b"]);
+        assert_eq!(failed_ids(json!({"batchItemFailures": [{"wrong": "a"}]})), ["a", "b"]);
+        assert_eq!(failed_ids(json!("text")), ["a", "b"]);
     }
 
     #[test]
-    fn an_error_and_a_death_fail_the_whole_batch() {
+    fn an_error_or_a_dead_process_fails_the_whole_batch() {
         for outcome in
             [InvocationOutcome::Error(json!({})), InvocationOutcome::Died, InvocationOutcome::TimedOut]
         {

@@ -24,7 +24,7 @@ pub fn hand_offs() -> Value {
 
 /// Returns an event with messages that are given up.
 #[must_use]
-pub fn verdict_attributes() -> Value {
+pub fn verdicts() -> Value {
     let mut failure = failure_document();
     failure["verdict"] = json!("RETRY_ATTEMPT_EXCEEDED");
     failure["stage"] = json!("failed-message-processor");
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_full_batch_has_ten_bodies_of_one_kibibyte() {
-        for event in [first_deliveries(), hand_offs(), verdict_attributes()] {
+        for event in [first_deliveries(), hand_offs(), verdicts()] {
             let records = event["Records"].as_array().unwrap();
             assert_eq!(records.len(), 10);
             assert!(records.iter().all(|record| record["body"].as_str().unwrap().len() == 1024));

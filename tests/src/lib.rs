@@ -2,7 +2,7 @@
 //!
 //! It runs the compiled programs as Lambda does ([`runtime_api`]) and feeds them as an event source mapping does
 //! ([`esm`]), from a third-party SQS emulator ([`ministack`]). It shares no code with the programs under test.
-//! Another emulator ([`moto`]) enforces the functions' rights, with the statements of a [`template`].
+//! Another emulator ([`moto`]) enforces the functions' permissions, with the statements of a [`template`].
 //! The requests to both emulators are checked against AWS's own service models (`tests/support/aws_models.py`).
 //! The harness can also deploy the stack to an emulator that runs the functions itself ([`deployment`]).
 //! The [`conformance`] suite is separate: rules that every implementation of the queue ports must follow.
@@ -17,7 +17,6 @@ pub mod fake_aws;
 pub mod figures;
 pub mod full_batch;
 pub mod http_target;
-mod judged;
 pub mod ministack;
 pub mod moto;
 pub mod otlp;
@@ -31,4 +30,5 @@ pub mod sqs_stub;
 pub mod strangers;
 pub mod template;
 pub mod topology;
+mod validated_requests;
 pub mod wire;

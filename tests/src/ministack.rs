@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use std::thread::sleep;
 use std::time::Duration;
 
-use crate::{judged, settings};
+use crate::{settings, validated_requests};
 
 /// Runs ministack until its standard input ends. The kernel closes that pipe however the test process ends, so even a
 /// killed test run leaves nothing behind.
@@ -18,11 +18,11 @@ const PROGRAM: &str = "
 import os, sys, threading
 import ministack.app as emulator
 sys.path.append(os.environ['SUPPORT'])
-from aws_models import judged_asgi
+from aws_models import validating_asgi
 threading.Thread(target=lambda: (sys.stdin.buffer.read(), os._exit(0)), daemon=True).start()
 if 'RUNTIMES' in os.environ:
     import ministack_wrappers
-emulator.app = judged_asgi(emulator.app)
+emulator.app = validating_asgi(emulator.app)
 sys.argv = ['ministack']
 emulator.main()
 ";
@@ -114,7 +114,7 @@ impl Ministack {
             .env("BIND_HOST", address.ip().to_string())
             .env("GATEWAY_PORT", address.port().to_string())
             .env("SUPPORT", settings::workspace_root().join("tests/support"))
-            .env(judged::VARIABLE, judged::judged_requests_file("ministack", address.port()))
+            .env(validated_requests::VARIABLE, validated_requests::output_file("ministack", address.port()))
             .env("IOT_MTLS_ENABLED", "0") // otherwise it binds the fixed port 8883
             .process_group(0) // only the harness stops ministack, not Ctrl-C
             .stdin(Stdio::piped())

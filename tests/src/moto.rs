@@ -18,7 +18,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::sqs::{REGION, client_name};
-use crate::{judged, settings};
+use crate::{settings, validated_requests};
 
 const START_POLLS: u32 = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -114,7 +114,7 @@ impl Moto {
             .args([address.ip().to_string(), address.port().to_string()])
             .env_clear()
             .env("INITIAL_NO_AUTH_ACTION_COUNT", "0")
-            .env(judged::VARIABLE, judged::judged_requests_file("moto", address.port()))
+            .env(validated_requests::VARIABLE, validated_requests::output_file("moto", address.port()))
             .process_group(0) // Ctrl-C must not stop it
             .stdin(Stdio::piped())
             .stdout(output)
@@ -263,12 +263,12 @@ impl MotoAccount {
     ///
     /// # Panics
     /// If the creation fails.
-    pub async fn event_bus(&self, name: &str) -> String {
+    pub async fn create_event_bus(&self, name: &str) -> String {
         let created = self.request_json("events", "AWSEvents.CreateEventBus", &json!({ "Name": name })).await;
         created["EventBusArn"].as_str().expect("a bus has an ARN").to_owned()
     }
 
-    /// Creates a user without rights and returns its access key. For a function's user, `path` names the function.
+    /// Creates a user without permissions and returns its access key. For a function's user, `path` names the function.
     ///
     /// # Panics
     /// If the creation fails.

@@ -104,7 +104,7 @@ impl LambdaFunction {
     ///
     /// # Panics
     /// Never: the function outlives its own channel.
-    pub async fn kill_in_mid_invocation(&self, delay: Duration) {
+    pub async fn kill_mid_invocation(&self, delay: Duration) {
         let mut in_flight = self.in_flight.subscribe();
         in_flight.wait_for(|in_flight| *in_flight).await.expect("the sender is a field of self");
         sleep(delay).await;

@@ -56,11 +56,11 @@ impl Language {
             Self::NodeBatch => {
                 node_program(&runtimes_folder(), "scripted.batchHandler").with_layer().with_batch_handler()
             }
-            Self::OsOnly => os_only(&tested_program("scripted-function")),
+            Self::OsOnly => os_only_program(&tested_program("scripted-function")),
             Self::Java => java_program("functions.Streaming").with_layer(),
             Self::JavaPojo => java_program("functions.Pojo::work").with_layer(),
             Self::JavaBatch => java_program("functions.Plain").with_layer().with_batch_handler(),
-            Self::Go => os_only(&built_functions("go").join("scripted")),
+            Self::Go => os_only_program(&built_functions("go").join("scripted")),
         }
     }
 
@@ -157,7 +157,7 @@ pub fn built_functions(language: &str) -> PathBuf {
 /// # Panics
 /// If the message-processor has not been built.
 #[must_use]
-pub fn os_only(program: &Path) -> LambdaProgram {
+pub fn os_only_program(program: &Path) -> LambdaProgram {
     let message_processor = ("MESSAGE_PROCESSOR", bundle_path("message-processor").display().to_string());
     let name = program.file_name().unwrap_or_default().to_string_lossy();
     let task = program.parent().unwrap_or(program);

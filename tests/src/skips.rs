@@ -19,7 +19,7 @@ pub fn skips_file() -> PathBuf {
 /// # Panics
 /// If `tests/known-skips.toml` does not list `name`: a skip is always visible.
 pub fn skip(name: &str) {
-    let known = read_known();
+    let known = read_skip_list();
     let skip = known.iter().find(|skip| skip.name == name);
     let Skip { name, reason } =
         skip.unwrap_or_else(|| panic!("`{name}` is skipped but tests/known-skips.toml does not list it"));
@@ -33,7 +33,7 @@ pub fn skip(name: &str) {
 /// Returns the names of all known skips.
 #[must_use]
 pub fn known_names() -> Vec<String> {
-    read_known().into_iter().map(|skip| skip.name).collect()
+    read_skip_list().into_iter().map(|skip| skip.name).collect()
 }
 
 #[derive(Deserialize)]
@@ -49,7 +49,7 @@ struct Skip {
     reason: String,
 }
 
-fn read_known() -> Vec<Skip> {
+fn read_skip_list() -> Vec<Skip> {
     let known: SkipList = toml::from_str(include_str!("../known-skips.toml"))
         .expect("tests/known-skips.toml has [[skip]] tables with a name and a reason");
     known.skip
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn every_known_skip_has_a_unique_name_and_a_reason() {
         let mut names = BTreeSet::new();
-        for skip in read_known() {
+        for skip in read_skip_list() {
             assert!(!skip.reason.trim().is_empty(), "{} has no reason", skip.name);
             assert!(names.insert(skip.name.clone()), "{} is listed twice", skip.name);
         }

@@ -6,7 +6,7 @@ use aws_sdk_sqs::Client;
 use aws_sdk_sqs::config::{AppName, BehaviorVersion, Config, Credentials, Region};
 use aws_sdk_sqs::types::QueueAttributeName;
 
-/// The region of all tests.
+/// The region used by all tests.
 pub const REGION: &str = "eu-west-1";
 
 /// Returns a client for an emulator, which accepts any credentials.

@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_has_the_checksums_that_a_client_computes() {
+    fn a_response_has_the_checksums_that_a_client_computes() {
         let entry = json!({ "Id": "0", "MessageBody": "hello", "MessageAttributes": {
             "Picture": { "DataType": "Binary.png", "BinaryValue": "AQI=" },
             "Failure": { "DataType": "String", "StringValue": "{}" },

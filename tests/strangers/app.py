@@ -1,4 +1,4 @@
-"""A user's app with the package from pip. It generates the same template as this repository's app from the same values."""
+"""A user's app with the package from pip. It generates the same template as this repository's app for equal values."""
 
 from aws_cdk import App, Duration, RemovalPolicy, Stack, Validations
 from aws_cdk.aws_lambda import Architecture

@@ -6,9 +6,9 @@ member names, required members, types, lengths, ranges, enums and patterns. Rule
 checked: the contents of JSON in strings, rules between members, and the limits of SQS, which tests/src/conformance
 covers.
 
-The emulators wrap their application in `judged_asgi` or `judged_wsgi`. Only requests from AWS's SDK for Rust are
+The emulators wrap their application in `validating_asgi` or `validating_wsgi`. Only requests from AWS's SDK for Rust are
 checked, not those of boto3, of the CDK, and of the tests' own clients, whose application name is `redeliver-tests`.
-Each request adds a line to the file named by the variable JUDGED_REQUESTS. `cargo xtask test` fails on a finding, and
+Each request adds a line to the file named by the variable VALIDATED_REQUESTS. `cargo xtask test` fails on a finding, and
 if no request of a service was checked. A line has the place and the violated rule, but never a value.
 """
 
@@ -28,7 +28,7 @@ import cbor2
 import regex
 from botocore.loaders import Loader
 
-JUDGED_REQUESTS = "JUDGED_REQUESTS"
+VALIDATED_REQUESTS = "VALIDATED_REQUESTS"
 OURS, TESTS_OWN = "aws-sdk-rust/", "app/redeliver-tests"
 # The SDK's names of services whose folder in botocore has another name.
 FOLDERS = {"eventbridge": "events"}
@@ -87,7 +87,7 @@ def model(service):
     return Loader(extra_search_paths=[folder]).load_service_model(FOLDERS.get(service, service), "service-2")
 
 
-def judge(request):
+def validate(request):
     """The service, the operation, and each finding (path in the request, and rule); None for others' requests."""
     service = request.service()
     if service is None:
@@ -366,23 +366,23 @@ class Record:
     """The file with the results for this emulator's requests."""
 
     def __init__(self):
-        self.file = open(os.environ[JUDGED_REQUESTS], "a", buffering=1)
+        self.file = open(os.environ[VALIDATED_REQUESTS], "a", buffering=1)
         self.lock = threading.Lock()
 
     def add(self, request):
         try:
-            judged = judge(request)
+            validated = validate(request)
         except Exception as error:  # the test continues, and the run fails at its end
-            judged = request.service() or "unknown", "unknown", [("", f"the judge failed: {error!r}")]
-        if judged is None:
+            validated = request.service() or "unknown", "unknown", [("", f"the validation failed: {error!r}")]
+        if validated is None:
             return
-        service, operation, findings = judged
+        service, operation, findings = validated
         findings = [{"path": path, "rule": rule} for path, rule in findings]
         with self.lock:
             self.file.write(json.dumps({"service": service, "operation": operation, "findings": findings}) + "\n")
 
 
-def judged_wsgi(application):
+def validating_wsgi(application):
     record = Record()
 
     def wrapped(environ, start_response):
@@ -397,7 +397,7 @@ def judged_wsgi(application):
     return wrapped
 
 
-def judged_asgi(application):
+def validating_asgi(application):
     record = Record()
 
     async def wrapped(scope, receive, send):

@@ -11,7 +11,7 @@ import boto3
 import cbor2
 from botocore.config import Config
 
-from aws_models import Request, judge
+from aws_models import Request, validate
 
 AGENT = "aws-sdk-rust/1.3.10 ua/2.1 api/{} os/linux lang/rust/1.94.1"
 QUEUE = "https://sqs.eu-west-1.amazonaws.com/111111111111/orders"
@@ -109,9 +109,9 @@ def publish(edit=lambda body: body, **parameters):
     return sent("sns", "publish", edit, **(request | parameters))
 
 
-class Judged(unittest.TestCase):
-    def assert_judged(self, request, service, operation, findings):
-        self.assertEqual(judge(request), (service, operation, findings))
+class RequestValidation(unittest.TestCase):
+    def assert_validated(self, request, service, operation, findings):
+        self.assertEqual(validate(request), (service, operation, findings))
 
     def test_requests_written_by_boto3_have_no_findings(self):
         for request, service, operation in [
@@ -132,75 +132,75 @@ class Judged(unittest.TestCase):
             (sent("secretsmanager", "get_secret_value", SecretId="headers"), "secretsmanager", "GetSecretValue"),
         ]:
             with self.subTest(service=service, operation=operation):
-                self.assert_judged(request, service, operation, [])
+                self.assert_validated(request, service, operation, [])
 
     def test_an_unknown_member_is_found_in_every_protocol(self):
         unknown = "unknown member"
         request = send_batch(edit=in_json(lambda body: body["Entries"][0].update(Delay=1)))
-        self.assert_judged(request, "sqs", "SendMessageBatch", [(".Entries[0].Delay", unknown)])
+        self.assert_validated(request, "sqs", "SendMessageBatch", [(".Entries[0].Delay", unknown)])
         request = subscribers(edit=in_cbor(lambda body: body.update(Color="red")))
-        self.assert_judged(request, "eventbridgev2", "ListSubscribers", [(".Color", unknown)])
+        self.assert_validated(request, "eventbridgev2", "ListSubscribers", [(".Color", unknown)])
         request = mapping(in_json(lambda body: body.update(Paused=True)))
-        self.assert_judged(request, "lambda", "UpdateEventSourceMapping", [(".Paused", unknown)])
+        self.assert_validated(request, "lambda", "UpdateEventSourceMapping", [(".Paused", unknown)])
         request = publish(lambda body: body + b"&Topic=x")
-        self.assert_judged(request, "sns", "Publish", [(".Topic", unknown)])
+        self.assert_validated(request, "sns", "Publish", [(".Topic", unknown)])
         request = put_object()
         request.query["acls"] = [""]
         request.headers["x-amz-color"] = "red"
         found = [("?acls", "unknown query parameter"), ("x-amz-color", "unknown header")]
-        self.assert_judged(request, "s3", "PutObject", found)
+        self.assert_validated(request, "s3", "PutObject", found)
 
     def test_a_missing_member_is_found(self):
         request = send_batch(edit=in_json(lambda body: body["Entries"][0].pop("MessageBody")))
-        self.assert_judged(request, "sqs", "SendMessageBatch", [(".Entries[0].MessageBody", "required")])
+        self.assert_validated(request, "sqs", "SendMessageBatch", [(".Entries[0].MessageBody", "required")])
         request = sent("eventbridgev2", "describe_subscriber")
-        self.assert_judged(request, "eventbridgev2", "DescribeSubscriber", [(".SubscriberArn", "required")])
+        self.assert_validated(request, "eventbridgev2", "DescribeSubscriber", [(".SubscriberArn", "required")])
 
     def test_a_wrong_type_is_found(self):
         request = send_batch({"DelaySeconds": "900"})
-        self.assert_judged(request, "sqs", "SendMessageBatch", [(".Entries[0].DelaySeconds", "str instead of integer")])
+        self.assert_validated(request, "sqs", "SendMessageBatch", [(".Entries[0].DelaySeconds", "str instead of integer")])
         request = send_batch({"DelaySeconds": True})
-        self.assert_judged(request, "sqs", "SendMessageBatch", [(".Entries[0].DelaySeconds", "bool instead of integer")])
+        self.assert_validated(request, "sqs", "SendMessageBatch", [(".Entries[0].DelaySeconds", "bool instead of integer")])
         request = mapping(in_json(lambda body: body.update(Enabled="false")))
-        self.assert_judged(request, "lambda", "UpdateEventSourceMapping", [(".Enabled", "str instead of boolean")])
+        self.assert_validated(request, "lambda", "UpdateEventSourceMapping", [(".Enabled", "str instead of boolean")])
         request = sent("lambda", "list_event_source_mappings", MaxItems="many")
-        self.assert_judged(request, "lambda", "ListEventSourceMappings", [(".MaxItems", "str instead of integer")])
+        self.assert_validated(request, "lambda", "ListEventSourceMappings", [(".MaxItems", "str instead of integer")])
 
     def test_lengths_and_ranges_are_enforced(self):
         request = sent("secretsmanager", "get_secret_value", SecretId="x" * 2049)
-        self.assert_judged(request, "secretsmanager", "GetSecretValue", [(".SecretId", "has length 2049, more than 2048")])
+        self.assert_validated(request, "secretsmanager", "GetSecretValue", [(".SecretId", "has length 2049, more than 2048")])
         request = mapping(ScalingConfig={"MaximumConcurrency": 1})
-        self.assert_judged(
+        self.assert_validated(
             request, "lambda", "UpdateEventSourceMapping", [(".ScalingConfig.MaximumConcurrency", "is 1, less than 2")]
         )
         request = sent("eventbridge", "put_events", Entries=[])
-        self.assert_judged(request, "eventbridge", "PutEvents", [(".Entries", "has length 0, less than 1")])
+        self.assert_validated(request, "eventbridge", "PutEvents", [(".Entries", "has length 0, less than 1")])
 
     def test_an_invalid_enum_value_is_found(self):
         request = invoke(InvocationType="Later")
-        self.assert_judged(request, "lambda", "Invoke", [(".InvocationType", "not in the enum InvocationType")])
+        self.assert_validated(request, "lambda", "Invoke", [(".InvocationType", "not in the enum InvocationType")])
         request = sent("sqs", "get_queue_attributes", QueueUrl=QUEUE, AttributeNames=["QueueArn", "Age"])
-        self.assert_judged(
+        self.assert_validated(
             request, "sqs", "GetQueueAttributes", [(".AttributeNames[1]", "not in the enum QueueAttributeName")]
         )
 
     def test_a_partial_match_of_a_pattern_is_found(self):
-        [(path, rule)] = judge(invoke(TenantId="a#b"))[2]
+        [(path, rule)] = validate(invoke(TenantId="a#b"))[2]
         self.assertEqual((path, rule.partition(" [")[0]), (".TenantId", "does not match the pattern"))
 
     def test_requests_outside_the_model_are_found(self):
         request = send_batch()
         request.headers["x-amz-target"] = "AmazonSQS.SendMessages"
-        self.assert_judged(request, "sqs", "unknown", [("", "unknown operation")])
+        self.assert_validated(request, "sqs", "unknown", [("", "unknown operation")])
         request = send_batch(edit=lambda body: body[:-1])
-        self.assert_judged(request, "sqs", "unknown", [("", "unreadable body: JSONDecodeError")])
+        self.assert_validated(request, "sqs", "unknown", [("", "unreadable body: JSONDecodeError")])
         request = invoke()
         request.path += "/later"
-        self.assert_judged(request, "lambda", "unknown", [("", "no operation matches the method and path")])
+        self.assert_validated(request, "lambda", "unknown", [("", "no operation matches the method and path")])
 
     def test_requests_of_other_clients_are_ignored(self):
         for agent in ["Boto3/1.43.106 md/Botocore#1.43.106", AGENT.format("sqs/1.2.3") + " app/redeliver-tests"]:
-            self.assertIsNone(judge(send_batch({"DelaySeconds": "900"}, agent=agent)))
+            self.assertIsNone(validate(send_batch({"DelaySeconds": "900"}, agent=agent)))
 
 
 unittest.main()

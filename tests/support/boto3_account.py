@@ -24,11 +24,11 @@ def handler(message, context):
 
 def prepare():
     s3 = boto3.client("s3")
-    s3.create_bucket(Bucket="artefacts", CreateBucketConfiguration={"LocationConstraint": s3.meta.region_name})
+    s3.create_bucket(Bucket="artifacts", CreateBucketConfiguration={"LocationConstraint": s3.meta.region_name})
     headers = json.dumps({"X-Api-Key": "a key of the account"})
     secret = boto3.client("secretsmanager").create_secret(Name="headers", SecretString=headers)
     print(json.dumps({
-        "bucket": "artefacts",
+        "bucket": "artifacts",
         "secret": secret["ARN"],
         "topic": boto3.client("sns").create_topic(Name="alarms")["TopicArn"],
         "function": target(),

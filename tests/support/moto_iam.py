@@ -42,7 +42,7 @@ from moto.s3.models import s3_backends
 from moto.sqs.models import Message, sqs_backends
 from werkzeug.serving import run_simple
 
-from aws_models import judged_wsgi
+from aws_models import validating_wsgi
 
 KEY_ACTIONS = {"SendMessage": ["kms:GenerateDataKey", "kms:Decrypt"], "ReceiveMessage": ["kms:Decrypt"]}
 WRITING = threading.Lock()
@@ -216,7 +216,7 @@ def main():
     from moto.moto_server.werkzeug_app import DomainDispatcherApplication, MotoRequestHandler, create_backend_app
 
     default_user_config["lambda"] = {"use_docker": False}
-    application = judged_wsgi(DomainDispatcherApplication(create_backend_app))
+    application = validating_wsgi(DomainDispatcherApplication(create_backend_app))
     run_simple(sys.argv[1], int(sys.argv[2]), application, threaded=True, request_handler=MotoRequestHandler)
 
 

@@ -25,7 +25,7 @@ fn the_embedded_sqs_keeps_every_rule() {
     let report = clock.block_on(run_all(&bench, |_| false));
     assert!(report.is_good(), "\n{report}");
     assert_eq!(report.outcomes.len(), RULES.len());
-    assert_eq!(service.next_due(), None, "all queues are deleted");
+    assert_eq!(service.next_due_at(), None, "all queues are deleted");
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn the_bucket_in_memory_keeps_every_rule() {
     assert_eq!(report.outcomes.len(), OBJECT_RULES.len());
 }
 
-/// moto checks the signatures and allows exactly these rights.
+/// moto checks the signatures and allows exactly these permissions.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn s3_on_moto_keeps_every_rule() {

@@ -54,11 +54,11 @@ async fn errors_deaths_and_timeouts_are_distinguished() {
 }
 
 #[tokio::test]
-async fn a_process_can_be_killed_in_mid_invocation() {
+async fn a_process_can_be_killed_mid_invocation() {
     let function = probe_function();
     let event = event_with_instructions(&json!({"do": "hang"}));
     let (outcome, ()) =
-        tokio::join!(function.invoke(&event, TIMEOUT), function.kill_in_mid_invocation(Duration::ZERO));
+        tokio::join!(function.invoke(&event, TIMEOUT), function.kill_mid_invocation(Duration::ZERO));
     assert_eq!(outcome, InvocationOutcome::Died);
 }
 

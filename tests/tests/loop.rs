@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::task::Poll;
 use std::time::Duration;
 
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::split_producer_attributes;
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_TYPE};
 use redeliver_core::handler::{Handler, HandlerError, Message};
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
@@ -21,7 +21,7 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{
-    Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, Receive, RedriveSettings,
+    Clock as _, Function, Queue as _, QueueSender as _, QueueSettings, ReceiveOptions, RedriveSettings,
 };
 use redeliver_core::redelivery::Redelivery;
 use redeliver_core::strategy::DelayedResend;
@@ -141,11 +141,14 @@ impl DeployedLoop {
         };
         // Responses are slow, so a process can die between a send and its response.
         let slow = |queue: SpyQueue| queue.with_pauses(Duration::from_millis(1), Duration::from_millis(1));
-        let last = slow(world.add_queue_with("final-dlq", &settings(days(14), None)));
-        let annotation = slow(world.add_queue_with("annotation", &settings(days(14), Some((&last, 10)))));
-        let intermediate =
-            slow(world.add_queue_with("intermediate", &settings(days(14), Some((&annotation, 100)))));
-        let source = slow(world.add_queue_with("source", &settings(days(7), Some((&intermediate, 1)))));
+        let last = slow(world.add_queue_with_settings("final-dlq", &settings(days(14), None)));
+        let annotation =
+            slow(world.add_queue_with_settings("annotation", &settings(days(14), Some((&last, 10)))));
+        let intermediate = slow(
+            world.add_queue_with_settings("intermediate", &settings(days(14), Some((&annotation, 100)))),
+        );
+        let source =
+            slow(world.add_queue_with_settings("source", &settings(days(7), Some((&intermediate, 1)))));
         let (clock, observer, target) = (world.clock.clone(), world.seen.clone(), FaultyTarget::default());
         Self {
             message_processor: MessageProcessor {
@@ -242,7 +245,7 @@ impl DeployedLoop {
                 self.final_records.extend(records);
             }
             if idle {
-                let Some(due) = self.world.sqs.next_due() else {
+                let Some(due) = self.world.sqs.next_due_at() else {
                     return died;
                 };
                 let due = due.max(self.world.clock.now() + Duration::from_millis(1));
@@ -253,7 +256,7 @@ impl DeployedLoop {
     }
 
     fn receive(&self, queue: usize) -> Option<Vec<ReceivedMessage>> {
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let received = self.world.clock.block_on(self.queues[queue].queue.receive(request));
         received.ok().filter(|records| !records.is_empty())
     }
@@ -287,7 +290,7 @@ impl DeployedLoop {
         })
     }
 
-    fn processed(&self) -> BTreeSet<usize> {
+    fn processed_messages(&self) -> BTreeSet<usize> {
         self.target.processed.lock().unwrap().clone()
     }
 
@@ -307,7 +310,7 @@ impl DeployedLoop {
         for record in &self.final_records {
             let n = message_number(&record.body);
             attribute_document(&record.attributes, DEAD_LETTER);
-            assert_eq!(producers_attributes(record.attributes.clone()).attributes, sent_attributes(n));
+            assert_eq!(split_producer_attributes(record.attributes.clone()).attributes, sent_attributes(n));
             assert_eq!(record.message_group_id, Some(format!("tenant-{n}")));
             assert_eq!(record.trace_header, Some(format!("Root={n}")));
         }
@@ -319,7 +322,7 @@ fn a_crash_free_loop_settles_each_message_once() {
     let mut run = DeployedLoop::new(&MessageSchema::default());
     run.send_all();
     assert!(!run.run(|_, _| None));
-    assert_eq!(run.processed(), BTreeSet::from(PROCESSED));
+    assert_eq!(run.processed_messages(), BTreeSet::from(PROCESSED));
     assert_eq!(run.dead_letters(), BTreeSet::from(DEAD));
     assert_eq!(run.final_records.len(), DEAD.len(), "no copies");
     run.assert_final_records_are_complete();
@@ -344,7 +347,7 @@ fn a_process_that_dies_at_any_await_loses_no_message() {
                 let dies =
                     |which, batch| (which == death.function && batch == death.batch).then_some(death.polls);
                 let died = run.run(dies);
-                assert_eq!(run.processed(), BTreeSet::from(PROCESSED), "{death:?}");
+                assert_eq!(run.processed_messages(), BTreeSet::from(PROCESSED), "{death:?}");
                 assert_eq!(run.dead_letters(), BTreeSet::from(DEAD), "{death:?}");
                 run.assert_final_records_are_complete();
                 if !died {
@@ -395,8 +398,11 @@ fn an_hour_of_any_fault_loses_no_message() {
             batch.is_multiple_of(5).then_some(batch % 13)
         });
         let dead: BTreeSet<_> = run.final_records.iter().map(|record| message_number(&record.body)).collect();
-        let out: BTreeSet<_> = run.processed().union(&dead).copied().collect();
+        let out: BTreeSet<_> = run.processed_messages().union(&dead).copied().collect();
         assert_eq!(out, (0..10).collect(), "seed {seed}: lost");
-        assert!(!run.processed().iter().any(|n| DEAD.iter().any(|(dead, _)| dead == n)), "seed {seed}");
+        assert!(
+            !run.processed_messages().iter().any(|n| DEAD.iter().any(|(dead, _)| dead == n)),
+            "seed {seed}"
+        );
     }
 }

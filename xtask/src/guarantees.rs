@@ -91,11 +91,11 @@ mod tests {
 
     /// Collects the names of all tests in the Rust sources below a directory: functions with a test attribute in the
     /// preceding lines, and the tests listed in `in_language!` or `variants!`.
-    fn tests_below(directory: &Path, found: &mut BTreeSet<String>) {
+    fn collect_tests(directory: &Path, found: &mut BTreeSet<String>) {
         for entry in fs::read_dir(directory).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
-                tests_below(&path, found);
+                collect_tests(&path, found);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
                 let source = fs::read_to_string(&path).unwrap();
                 let (mut is_test, mut is_listed) = (false, false);
@@ -117,7 +117,7 @@ mod tests {
     fn every_promise_names_checks_and_its_tests_exist() {
         let mut found = BTreeSet::new();
         for folder in ["crates", "tests", "xtask"] {
-            tests_below(&workspace_root().join(folder), &mut found);
+            collect_tests(&workspace_root().join(folder), &mut found);
         }
         let promises: Vec<_> =
             read_promises().unwrap().area.into_iter().flat_map(|area| area.promise).collect();

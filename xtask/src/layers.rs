@@ -33,7 +33,7 @@ fn no_production_crate_depends_on_the_model() {
 }
 
 #[test]
-fn the_command_line_uses_the_model_for_local_and_simulate_alone() {
+fn the_command_line_uses_the_model_only_for_local_and_simulate() {
     let commands = workspace_root().join("crates/cli/src/commands");
     let mut sources = vec![workspace_root().join("crates/cli/src/main.rs")];
     for path in list_entries(&commands) {

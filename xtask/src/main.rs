@@ -14,7 +14,6 @@ mod fuzz;
 mod glibc;
 mod guarantees;
 mod instructions;
-mod judged;
 #[cfg(test)]
 mod layers;
 mod mutants;
@@ -29,6 +28,7 @@ mod supply_chain;
 mod system_packages;
 mod test;
 mod tools;
+mod validated_requests;
 mod venv;
 mod words;
 mod workflows;
@@ -86,13 +86,13 @@ enum XtaskCommand {
         #[arg(long = "x86-64")]
         x86_64: bool,
     },
-    /// Pack the artefacts of a release into target/dist/, with SHA256SUMS: all of them, or only the named ones.
+    /// Pack the artifacts of a release into target/dist/, with SHA256SUMS: all of them, or only the named ones.
     ///
     /// For the construct, docs/api.md is also regenerated. Example: `cargo xtask dist functions command-line`
     Dist {
-        /// Artefacts to pack; all by default.
+        /// Artifacts to pack; all by default.
         #[arg(value_enum)]
-        artefacts: Vec<dist::Artefact>,
+        artifacts: Vec<dist::Artifact>,
     },
     /// Unpack and install the command line from target/dist/, and run the README's main example, check, audit, console.
     TryCommandLine,
@@ -187,12 +187,12 @@ fn main() -> ExitCode {
         XtaskCommand::Test { quick: false, part } => test::run_tests(part),
         XtaskCommand::Test { quick: true, .. } => test::run_quick_tests(),
         XtaskCommand::Stack => test::run_stack_tests(),
-        XtaskCommand::E2e { arguments } => test::end_to_end(&arguments),
+        XtaskCommand::E2e { arguments } => test::run_end_to_end_tests(&arguments),
         XtaskCommand::Fuzz(arguments) => fuzz::run_fuzzers(&arguments),
         XtaskCommand::Runtimes => test::build_runtimes(),
         XtaskCommand::Bundle { x86_64: false } => bundle_functions(LambdaArchitecture::Arm64),
         XtaskCommand::Bundle { x86_64: true } => bundle_functions(LambdaArchitecture::X86_64),
-        XtaskCommand::Dist { artefacts } => dist::build_artefacts(&artefacts),
+        XtaskCommand::Dist { artifacts } => dist::build_artifacts(&artifacts),
         XtaskCommand::TryCommandLine => dist::try_out(&tools::target_dir().join("dist")),
         XtaskCommand::Installers { parts, repository } => dist::installers(&parts, &repository),
         XtaskCommand::Cdk { arguments } => stack::run_cdk(&arguments),
@@ -203,7 +203,7 @@ fn main() -> ExitCode {
         XtaskCommand::Docs => docs::build_docs(),
         XtaskCommand::Guarantees => guarantees::write_page(),
         XtaskCommand::Packages => packages::build_packages(),
-        XtaskCommand::ReleaseNotes { tag } => release::release_notes(&tag),
+        XtaskCommand::ReleaseNotes { tag } => release::print_release_notes(&tag),
         XtaskCommand::Bench { what } => run_benchmark(what),
         XtaskCommand::Smoke { arguments } => run_smoke(&arguments),
         XtaskCommand::Conformance { profile, region } => run_conformance(&profile, region.as_deref()),
@@ -230,7 +230,7 @@ fn run_smoke(arguments: &[String]) -> Result<(), TaskFailure> {
 /// Runs a program of the tests that deploys the stack for this machine's architecture.
 fn run_deploying(program: &str, arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
-    npm::set_up()?.required()?;
+    npm::set_up()?.require_node()?;
     bundle_functions(LambdaArchitecture::HOST)?;
     let mut command = cargo_command(&["run", "--package", "redeliver-tests", "--bin", program, "--"]);
     run_command(command.args(arguments))

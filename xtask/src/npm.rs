@@ -37,7 +37,7 @@ impl NodeRuntime {
     ///
     /// # Errors
     /// Node.js is not available: the error says what to install.
-    pub(crate) fn required(self) -> Result<(), TaskFailure> {
+    pub(crate) fn require_node(self) -> Result<(), TaskFailure> {
         match self {
             Self::Ready => Ok(()),
             Self::Unavailable(remedy) => Err(TaskFailure(remedy.to_owned())),
@@ -85,7 +85,7 @@ impl NpmPackages {
         let mut npm = self.command("npm");
         npm.args(["ci", "--no-audit", "--no-fund"]);
         if self.install_scripts {
-            npm.env("PATH", with_tools()?);
+            npm.env("PATH", path_with_tools()?);
         } else {
             npm.arg("--ignore-scripts");
         }
@@ -106,7 +106,7 @@ impl NpmPackages {
 }
 
 /// Returns the search path including the tests' Python environment, which contains CMake.
-fn with_tools() -> Result<OsString, TaskFailure> {
+fn path_with_tools() -> Result<OsString, TaskFailure> {
     let path = env_variable("PATH").unwrap_or_default();
     let folders = [target_dir().join("venv/bin")].into_iter().chain(env::split_paths(&path));
     env::join_paths(folders).map_err(|error| TaskFailure(format!("PATH: {error}")))

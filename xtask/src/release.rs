@@ -15,7 +15,7 @@ const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "i
 ///
 /// # Errors
 /// The tag is not the version, a package has another version, or CHANGELOG.md has no dated section for it.
-pub(crate) fn release_notes(tag: &str) -> Result<(), TaskFailure> {
+pub(crate) fn print_release_notes(tag: &str) -> Result<(), TaskFailure> {
     if tag.strip_prefix('v') != Some(VERSION) {
         return Err(TaskFailure(format!("the tag is {tag}, but Cargo.toml's version requires v{VERSION}")));
     }
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn the_tag_must_match_the_version() {
-        let TaskFailure(message) = release_notes("v9.9.9").unwrap_err();
+        let TaskFailure(message) = print_release_notes("v9.9.9").unwrap_err();
         assert_eq!(message, format!("the tag is v9.9.9, but Cargo.toml's version requires v{VERSION}"));
     }
 

@@ -13,7 +13,7 @@ use crate::tools::{TaskFailure, render_command, run_command, target_dir, workspa
 /// Runs `cargo xtask cdk`: the pinned CDK on the stack of `infra/`. Refuses a deployment that would leave queues
 /// behind, and asks before a deployment that could resume a paused stack.
 pub(crate) fn run_cdk(arguments: &[String]) -> Result<(), TaskFailure> {
-    npm::set_up()?.required()?;
+    npm::set_up()?.require_node()?;
     let (flags, arguments): (Vec<_>, Vec<_>) = arguments
         .iter()
         .cloned()

@@ -1,4 +1,4 @@
-//! Checks the dependencies: licences and sources with cargo-deny, and features.
+//! Checks the dependencies: licenses and sources with cargo-deny, and features.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::tools::{
 };
 use crate::venv::Python;
 
-/// Checks the licences, bans, duplicates and sources of all crates, and that no crate is compiled twice.
+/// Checks the licenses, bans, duplicates and sources of all crates, and that no crate is compiled twice.
 pub(crate) fn check_supply_chain(report: &mut StepReport, python: &Python) -> Result<(), TaskFailure> {
     report.run_step("dependency features", check_features)?;
     report.skip_step(

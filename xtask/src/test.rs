@@ -15,7 +15,6 @@ use crate::faults;
 use crate::functions;
 use crate::fuzz;
 use crate::instructions;
-use crate::judged;
 use crate::npm::{self, NodeRuntime};
 use crate::packages;
 use crate::readme;
@@ -27,6 +26,7 @@ use crate::system_packages;
 use crate::tools::{
     TaskFailure, cargo_command, command_output, env_variable, run_command, target_dir, workspace_root,
 };
+use crate::validated_requests;
 use crate::venv::{self, Python};
 use crate::words;
 use crate::workflows;
@@ -74,7 +74,7 @@ pub(crate) fn run_quick_tests() -> Result<(), TaskFailure> {
             run_command(&mut cargo_command(&["test", "--workspace", "--test", "loop", "--test", "schemas"]))
         })?;
         report.run_step("simulation of fresh seeds", || {
-            run_command(&mut faults::fresh_seeds(QUICK_SIMULATION_CHANGES))
+            run_command(&mut faults::fresh_seeds_command(QUICK_SIMULATION_CHANGES))
         })
     })?;
     println!("\nthe quick tests passed; `cargo xtask test` runs all of them");
@@ -90,20 +90,20 @@ fn run_reported(steps: impl FnOnce(&mut StepReport) -> Result<(), TaskFailure>) 
 }
 
 /// Runs only the end-to-end tests.
-pub(crate) fn end_to_end(arguments: &[String]) -> Result<(), TaskFailure> {
+pub(crate) fn run_end_to_end_tests(arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
-    npm::set_up()?.required()?;
+    npm::set_up()?.require_node()?;
     npm::CONSOLE.install()?;
     build_runtimes()?;
     bundle_functions(LambdaArchitecture::HOST)?;
     run_command(&mut cargo_command(&TEST_BUILD))?;
     dist::pack_for_tests()?;
-    judged::clear_recorded_requests()?;
+    validated_requests::clear_recorded_requests()?;
     run_command(
         raise_test_threads(&mut cargo_command(&["test", "--workspace", "--test", "end_to_end", "--"]))
             .args(arguments),
     )?;
-    judged::check_requests(arguments.is_empty())
+    validated_requests::check_requests(arguments.is_empty())
 }
 
 fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), TaskFailure> {
@@ -156,7 +156,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
         })?;
     }
     if is_selected(TestPart::Stack) {
-        stack_tests(report, &packages)?;
+        report_stack_tests(report, &packages)?;
     }
     // Linking uses one processor, so the searches can use the others while the last bundle is linked.
     let mut searches = if is_selected(TestPart::Search) { start_search(&this_program)? } else { Vec::new() };
@@ -165,7 +165,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
         searches.extend(start_fuzzing(report, &this_program)?);
     }
     if let Some(end_to_end) = end_to_end {
-        end_to_end.run_end_to_end(report, &packages)?;
+        end_to_end.run_end_to_end_tests(report, &packages)?;
     }
     searches.into_iter().try_for_each(|(name, step)| report.finish_background_step(name, step))
 }
@@ -295,9 +295,13 @@ impl EndToEnd {
         Ok(Self { bundles: None, ..self })
     }
 
-    fn run_end_to_end(self, report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
+    fn run_end_to_end_tests(
+        self,
+        report: &mut StepReport,
+        packages: &TestPackages,
+    ) -> Result<(), TaskFailure> {
         if packages.require_both().is_ok() {
-            report.run_step("release artefacts", dist::pack_for_tests)?;
+            report.run_step("release artifacts", dist::pack_for_tests)?;
         }
         let has_runtimes = self.runtimes.is_some();
         if let Some(runtimes) = self.runtimes {
@@ -306,7 +310,7 @@ impl EndToEnd {
                 runtimes,
             )?;
         }
-        system_tests(report, packages, has_runtimes)
+        run_system_tests(report, packages, has_runtimes)
     }
 }
 
@@ -383,12 +387,12 @@ fn task_command(program: &Path, arguments: &[&str]) -> Command {
 /// Runs only the tests of the stack.
 pub(crate) fn run_stack_tests() -> Result<(), TaskFailure> {
     let venv = venv::set_up(&venv::TESTS)?.require_environment()?;
-    npm::set_up()?.required()?;
+    npm::set_up()?.require_node()?;
     stack::check_types()?;
     stack::test_stack(Some(&venv))
 }
 
-fn stack_tests(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
+fn report_stack_tests(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
     let venv = match (&packages.python, &packages.node) {
         (_, NodeRuntime::Unavailable(remedy)) => return report.skip_step("tests of the stack", remedy),
         (Python::Unavailable(remedy), NodeRuntime::Ready) => {
@@ -405,7 +409,8 @@ type Search = (&'static str, BackgroundProcess);
 
 fn start_search(this_program: &Path) -> Result<Vec<Search>, TaskFailure> {
     let planted = BackgroundProcess::start("planted", &task_command(this_program, &["faults", "--planted"]))?;
-    let fresh_seeds = BackgroundProcess::start("simulation", &faults::fresh_seeds(SIMULATION_CHANGES))?;
+    let fresh_seeds =
+        BackgroundProcess::start("simulation", &faults::fresh_seeds_command(SIMULATION_CHANGES))?;
     Ok(vec![
         ("bugs planted for the simulator (in the background)", planted),
         ("simulation of fresh seeds (in the background)", fresh_seeds),
@@ -428,7 +433,7 @@ const WRITES_DOCUMENTS: &str = "write_wire_documents";
 
 /// Runs the end-to-end tests and all ignored tests. The path of a test names the emulator, browser or language that the
 /// test needs, so that the test can be skipped if that is missing.
-fn system_tests(
+fn run_system_tests(
     report: &mut StepReport,
     packages: &TestPackages,
     has_runtimes: bool,
@@ -468,7 +473,7 @@ fn system_tests(
         report.skip_step("the container image", &remedy)?;
         skipped.extend(["work::image", "work::manifests"]);
     }
-    judged::clear_recorded_requests()?;
+    validated_requests::clear_recorded_requests()?;
     let skips: Vec<_> = skipped.iter().flat_map(|name| ["--skip", name]).collect();
     report.run_step("tests that need Python or a browser", || {
         run_command(
@@ -481,8 +486,8 @@ fn system_tests(
         let mut tests = cargo_command(&["test", "--workspace", "--test", "end_to_end", "--"]);
         run_command(raise_test_threads(&mut tests).args(&skips))
     })?;
-    report.run_step("requests, judged by AWS's models", || {
-        judged::check_requests(packages.require_both().is_ok())
+    report.run_step("requests validated against AWS's models", || {
+        validated_requests::check_requests(packages.require_both().is_ok())
     })
 }
 

@@ -10,11 +10,11 @@ use crate::tools::{TaskFailure, run_command, target_dir, workspace_root};
 pub(crate) struct Venv {
     directory: &'static str,
     requirements: &'static str,
-    /// True if packages are verified by their hashes, because the environment builds released artefacts.
+    /// True if packages are verified by their hashes, because the environment builds released artifacts.
     requires_hashes: bool,
 }
 
-/// The emulators and tools of the tests.
+/// The emulators and tools used by the tests.
 pub(crate) const TESTS: Venv =
     Venv { directory: "venv", requirements: "tests/requirements.txt", requires_hashes: false };
 /// The tools that build bundles.

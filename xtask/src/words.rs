@@ -140,7 +140,7 @@ impl WordRule {
 mod tests {
     use super::*;
 
-    fn found(text: &str) -> Vec<String> {
+    fn find_in_text(text: &str) -> Vec<String> {
         Words::parse(&read_file(&workspace_root().join(WORDS)).unwrap()).unwrap().find_words(
             "a.rs",
             text,
@@ -149,35 +149,35 @@ mod tests {
     }
 
     /// Joins the parts of a word, which are split so that the check does not find the word in this file.
-    fn planted(parts: &[&str]) -> String {
+    fn join_parts(parts: &[&str]) -> String {
         parts.concat()
     }
 
     #[test]
     fn a_planted_word_is_found_with_its_place_and_replacement() {
-        let text = planted(&["/// Returns it.\n", "/// It is written a", "new.\n"]);
-        assert_eq!(found(&text), [planted(&["a.rs:2: \"a", "new\": write again, or a new …"])]);
+        let text = join_parts(&["/// Returns it.\n", "/// It is written a", "new.\n"]);
+        assert_eq!(find_in_text(&text), [join_parts(&["a.rs:2: \"a", "new\": write again, or a new …"])]);
         for text in
             [["S", "o many lines"], ["it t", "old of it"], ["this is n", "o list"], ["for w", "ho reads"]]
         {
-            assert_eq!(found(&planted(&text)).len(), 1, "{text:?}");
+            assert_eq!(find_in_text(&join_parts(&text)).len(), 1, "{text:?}");
         }
     }
 
     #[test]
     fn doc_rules_apply_to_the_beginning_of_doc_comments() {
-        let text = planted(&[
+        let text = join_parts(&[
             "    //",
             "/ What it is.\n    /// What follows.\n// What a comment says.\nWhat a text says.",
         ]);
-        assert_eq!(found(&text).len(), 1, "{text}");
+        assert_eq!(find_in_text(&text).len(), 1, "{text}");
     }
 
     #[test]
     fn word_rule_exceptions_are_ignored() {
         for text in ["there is no list", "it is no longer here", "so many that it takes long", "nobody knows"]
         {
-            assert_eq!(found(text), [""; 0], "{text}");
+            assert_eq!(find_in_text(text), [""; 0], "{text}");
         }
     }
 }

@@ -23,11 +23,11 @@ async fn handle(payload: &str) -> Result<(), Error> {
     let (retry, original) = read_payload(payload);
     let order: Order = serde_json::from_str(original)?;
     let attempt = retry.map_or(0, |retry| retry.attempt);
-    fulfil(&order, attempt).await
+    fulfill(&order, attempt).await
 }
 
 /// Fulfills an order. An error fails the invocation, and Lambda sends a record of the failure to the retry queue.
-async fn fulfil(order: &Order, attempt: u32) -> Result<(), Error> {
+async fn fulfill(order: &Order, attempt: u32) -> Result<(), Error> {
     match attempt {
         0 => Err(format!("order {} is locked", order.id).into()),
         _ => Ok(()),

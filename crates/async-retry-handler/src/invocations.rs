@@ -8,7 +8,7 @@ use redeliver_core::events::Event;
 use redeliver_core::failure::Failure;
 use redeliver_core::failure::reason::{DeadLetterReason, GiveUp};
 use redeliver_core::message::{Confirmed, Timestamp};
-use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, Observer};
+use redeliver_core::ports::{AsyncInvokeError, AsyncInvoker, Clock, Observer};
 
 use super::{AsyncRetryHandler, build_verdict};
 
@@ -54,7 +54,7 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                     self.observer.observe(&reinvocation.scheduled);
                     outcomes.done.push(reinvocation.arrival.record.into_receipt().confirm());
                 }
-                Err(NotInvoked::TooLarge) => {
+                Err(AsyncInvokeError::TooLarge) => {
                     let bytes = reinvocation.payload.len();
                     let explanation = format!(
                         "With its retry metadata the payload has {bytes} bytes, more than Lambda accepts"
@@ -63,13 +63,13 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
                         .refused
                         .push(reinvocation.into_verdict(DeadLetterReason::MessageTooLarge, explanation));
                 }
-                Err(NotInvoked::Invalid) => {
+                Err(AsyncInvokeError::Invalid) => {
                     let explanation = "Lambda rejected the payload as invalid JSON".to_owned();
                     outcomes
                         .refused
                         .push(reinvocation.into_verdict(DeadLetterReason::InvalidMessageFormat, explanation));
                 }
-                Err(NotInvoked::NotNow { code }) => {
+                Err(AsyncInvokeError::NotNow { code }) => {
                     let sqs_message_id = reinvocation.arrival.record.sqs_message_id;
                     let send = "invocation";
                     self.observer.observe(&Event::NotConfirmed { sqs_message_id, send, code });
@@ -84,8 +84,8 @@ impl<I: AsyncInvoker, Q, C: Clock, O: Observer> AsyncRetryHandler<I, Q, C, O> {
         &self,
         end: Timestamp,
         reinvocations: &[Reinvocation],
-    ) -> Vec<Result<(), NotInvoked>> {
-        let no_answer = || Err(NotInvoked::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
+    ) -> Vec<Result<(), AsyncInvokeError>> {
+        let no_answer = || Err(AsyncInvokeError::NotNow { code: "NoAnswerBeforeDeadline".to_owned() });
         let requests = reinvocations.iter().enumerate().map(|(index, reinvocation)| async move {
             // An event queued after `end` would be queued a second time on the next receive.
             let in_time = self.clock.now() < end;

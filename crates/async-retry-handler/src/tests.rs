@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::message::{Attribute, Attributes};
-use redeliver_core::ports::NotInvoked;
+use redeliver_core::ports::AsyncInvokeError;
 use redeliver_embedded::VirtualClock;
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ const POLICY: &str = r#"{"long_delays":true,"max_attempts":3,"max_age_seconds":8
 #[derive(Clone)]
 enum Answer {
     Taken,
-    Refused(NotInvoked),
+    Refused(AsyncInvokeError),
     Hangs,
 }
 
@@ -39,7 +39,7 @@ struct Lambda {
 }
 
 impl AsyncInvoker for Lambda {
-    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         self.calls.lock().unwrap().push((function_arn.to_owned(), payload.to_owned()));
         self.count(1);
         self.clock.sleep(Duration::from_millis(10)).await;
@@ -106,7 +106,7 @@ impl Setup {
     /// Returns the `Failure` of the only verdict.
     fn verdict(&self) -> Value {
         assert!(self.retry.sent_contents().is_empty(), "given up, so it is not sent to the retry queue");
-        attribute_document(&self.annotation.only_sent().attributes, FAILURE)
+        attribute_document(&self.annotation.only_sent_content().attributes, FAILURE)
     }
 }
 
@@ -121,10 +121,10 @@ fn accept_event(_: usize) -> Answer {
 
 /// Returns Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the start.
 fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
-    destination_record_of(&format!("{ORDERS}:$LATEST"), n, payload, failed_after)
+    function_destination_record(&format!("{ORDERS}:$LATEST"), n, payload, failed_after)
 }
 
-fn destination_record_of(function_arn: &str, n: usize, payload: &str, failed_after: i64) -> String {
+fn function_destination_record(function_arn: &str, n: usize, payload: &str, failed_after: i64) -> String {
     format!(
         r#"{{"version":"1.0","timestamp":"{}","requestContext":{{"requestId":"{}","functionArn":"{function_arn}","condition":"RetriesExhausted","approximateInvokeCount":1}},"requestPayload":{payload},"responseContext":{{"statusCode":200,"executedVersion":"$LATEST","functionError":"Unhandled"}},"responsePayload":{{"errorMessage":"order {n} is locked, CANARY","errorType":"OrderLocked"}}}}"#,
         format_moment(failed_after),
@@ -137,7 +137,7 @@ fn payload(n: usize) -> String {
 }
 
 /// Returns the payload of a retry.
-fn wrapped(attempt: u32, initial_after: i64, payload: &str) -> String {
+fn wrapped_payload(attempt: u32, initial_after: i64, payload: &str) -> String {
     let initial = start_time().timestamp() + initial_after;
     format!(
         r#"{{"_retry_metadata":{{"attempt":{attempt},"initial_timestamp":{initial}}},"_original_payload":{payload}}}"#
@@ -151,11 +151,11 @@ fn number(payload: &str) -> usize {
 }
 
 /// Returns the n-th record as the handler receives it.
-fn received(n: usize, body: impl Into<String>) -> ReceivedMessage {
+fn received_record(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage { queue_arn: RETRY_ARN.to_owned(), ..nth_record(n, body) }
 }
 
 /// Returns the n-th record, with a retry that was due a second ago.
-fn due(n: usize) -> ReceivedMessage {
-    received(n, destination_record(n, &payload(n), -1001))
+fn due_record(n: usize) -> ReceivedMessage {
+    received_record(n, destination_record(n, &payload(n), -1001))
 }

@@ -7,7 +7,7 @@
 //! Outside Lambda, a function fails with an error instead of waiting for invocations:
 //!
 //! ```
-//! assert!(redeliver_aws::settings::started_by_lambda().is_err());
+//! assert!(redeliver_aws::settings::check_started_by_lambda().is_err());
 //! ```
 
 #[cfg(feature = "archive")]
@@ -36,6 +36,6 @@ mod stop;
 mod tests;
 
 pub use clock::SystemClock;
-pub use failed_request::{NO_CONNECTION, Unreached, unreached_reason};
+pub use failed_request::{NO_CONNECTION, UnreachedReason, unreached_reason};
 pub use http_client::http_client;
 pub use stop::Stop;

@@ -90,7 +90,7 @@ fn parse_milliseconds(text: &str, name: &'static str) -> Result<Timestamp, NotUn
 mod tests {
     use super::*;
 
-    fn raw() -> RawMessage {
+    fn raw_message() -> RawMessage {
         RawMessage {
             message_id: Some("id".to_owned()),
             body: Some("{}".to_owned()),
@@ -100,16 +100,17 @@ mod tests {
     }
 
     fn read(pairs: &[(&str, &'static str)]) -> Result<ReceivedMessage, NotUnderstood> {
-        raw().into_received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
+        raw_message()
+            .into_received(|wanted| pairs.iter().find(|(name, _)| *name == wanted).map(|(_, value)| *value))
     }
 
     #[test]
     fn a_message_without_id_body_or_queue_is_rejected() {
         for nothing in [None, Some(String::new())] {
             for (raw, missing) in [
-                (RawMessage { message_id: nothing.clone(), ..raw() }, "message id"),
-                (RawMessage { body: nothing.clone(), ..raw() }, "body"),
-                (RawMessage { queue_arn: nothing.clone(), ..raw() }, "queue ARN"),
+                (RawMessage { message_id: nothing.clone(), ..raw_message() }, "message id"),
+                (RawMessage { body: nothing.clone(), ..raw_message() }, "body"),
+                (RawMessage { queue_arn: nothing.clone(), ..raw_message() }, "queue ARN"),
             ] {
                 let error = raw.into_received(|_| Some("1")).unwrap_err();
                 assert_eq!(error, NotUnderstood::Missing(missing));

@@ -52,12 +52,12 @@ mod tests {
 
     /// A provider of numbered credentials that expire at `end`.
     #[derive(Debug)]
-    struct Numbered {
+    struct NumberedProvider {
         requests: Arc<AtomicUsize>,
         end: Option<SystemTime>,
     }
 
-    impl ProvideCredentials for Numbered {
+    impl ProvideCredentials for NumberedProvider {
         fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
         where
             Self: 'a,
@@ -78,7 +78,8 @@ mod tests {
         let at = |seconds| SystemTime::UNIX_EPOCH + Duration::from_secs(seconds);
         for (end, last) in [(Some(at(3600)), 3589), (None, 889)] {
             let requests = Arc::new(AtomicUsize::new(0));
-            let provider = SharedCredentialsProvider::new(Numbered { requests: Arc::clone(&requests), end });
+            let provider =
+                SharedCredentialsProvider::new(NumberedProvider { requests: Arc::clone(&requests), end });
             let credentials = RoleCredentials::new(Some(provider));
             let mut keys = Vec::new();
             for now in [0, last, last + 1] {

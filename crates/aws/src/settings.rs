@@ -30,7 +30,7 @@ use crate::notifier::NotifyArn;
 pub use logging::{LogDetail, LogLevel, Logging, TracingSettings};
 use messages::read_schema;
 #[cfg(feature = "archive")]
-use reader::Recorded;
+use reader::RecordedError;
 use reader::SettingsReader;
 pub use reader::{QueueKind, SettingsError, Variables};
 #[cfg(feature = "targets")]
@@ -55,7 +55,7 @@ const LAMBDA_VARIABLES: [&str; 4] = [
 ///
 /// # Errors
 /// Lists the missing variables.
-pub fn started_by_lambda() -> Result<(), SettingsError> {
+pub fn check_started_by_lambda() -> Result<(), SettingsError> {
     const REMEDY: &str = "Lambda sets it; to try the loop without Lambda, run `redeliver local`";
     SettingsReader::from_env().read_settings(|reader| {
         LAMBDA_VARIABLES.into_iter().for_each(|name| drop(reader.required(name, REMEDY)));
@@ -242,7 +242,7 @@ impl Wiring for &mut SettingsReader<'_> {
             Ok(OnGiveUp::Block) => {
                 let queue = self.queue_url(Role::Blocked.setting_name());
                 // With larger batches, attempts are counted in the environment's memory, so a new environment would
-                // call the target for a message that was already given up.
+                // call the target for a message that was already given up on.
                 let is_one = match batch_size {
                     None | Some(1) => Ok(()),
                     Some(_) => Err(
@@ -357,7 +357,7 @@ impl AsyncRetryHandlerSettings {
 fn read_archive(
     reader: &mut SettingsReader<'_>,
     final_dlq_url: Option<&str>,
-) -> Result<Option<ArchiveSettings>, Recorded> {
+) -> Result<Option<ArchiveSettings>, RecordedError> {
     const BUCKET: &str = "ARCHIVE_BUCKET";
     const OWNER: &str = "ARCHIVE_BUCKET_OWNER";
     const PREFIX: &str = "ARCHIVE_PREFIX";
@@ -375,7 +375,7 @@ fn read_archive(
         "is not the name of a bucket: 3 to 63 characters of a-z 0-9 . -, without s3:// and without a prefix",
     );
     let bucket = reader.check_value(BUCKET, bucket);
-    let bucket_owner = match owner.as_deref().or_else(|| account_in(final_dlq_url?)) {
+    let bucket_owner = match owner.as_deref().or_else(|| account_in_url(final_dlq_url?)) {
         Some(account) => reader.check_value(OWNER, account.parse::<AccountId>()),
         // The invalid URL was already reported, and the correct one might contain the account.
         None if final_dlq_url.is_none() => None,
@@ -389,12 +389,12 @@ fn read_archive(
     let settings = || {
         Some(ArchiveSettings { bucket: bucket?, bucket_owner: bucket_owner?, prefix: prefix?, omit: omit? })
     };
-    settings().map(Some).ok_or(Recorded)
+    settings().map(Some).ok_or(RecordedError)
 }
 
 /// Returns the account in a queue's URL (`https://sqs.REGION.amazonaws.com/ACCOUNT/NAME`).
 #[cfg(feature = "archive")]
-fn account_in(queue_url: &str) -> Option<&str> {
+fn account_in_url(queue_url: &str) -> Option<&str> {
     let account = queue_url.rsplit('/').nth(1)?;
     account.parse::<AccountId>().is_ok().then_some(account)
 }
@@ -410,10 +410,10 @@ fn is_bucket_name(name: &str) -> bool {
 }
 
 #[cfg(feature = "archive")]
-fn read_notify_arn(reader: &mut SettingsReader<'_>) -> Result<Option<NotifyArn>, Recorded> {
+fn read_notify_arn(reader: &mut SettingsReader<'_>) -> Result<Option<NotifyArn>, RecordedError> {
     const NAME: &str = "NOTIFY_ARN";
     let arn = reader.optional(NAME).map(|arn| arn.parse()).transpose();
-    reader.check_value(NAME, arn).ok_or(Recorded)
+    reader.check_value(NAME, arn).ok_or(RecordedError)
 }
 
 /// Reads the trusted senders. By default, there are none.

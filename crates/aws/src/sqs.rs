@@ -20,8 +20,8 @@ use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
-    VisibilityControl,
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, ReceiveOptions,
+    UnreadableMessage, VisibilityControl,
 };
 
 use crate::failed_request::{batch_entry_error, entry_error};
@@ -99,7 +99,7 @@ impl VisibilityControl for SqsQueue {
         // The builder only fails if a member is missing. That cannot happen here, but a panic would fail the whole
         // batch.
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
-            return not_built(count);
+            return unbuilt_outcomes(count);
         };
         let request = self.client.change_message_visibility_batch().queue_url(&*self.url);
         match request.set_entries(Some(entries)).send().await {
@@ -140,7 +140,7 @@ impl QueueDepth for SqsQueue {
 }
 
 impl Queue for SqsQueue {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         let wait = i32::try_from(request.wait.as_secs()).unwrap_or(i32::MAX);
         let answer = self
             .client
@@ -175,7 +175,7 @@ impl Queue for SqsQueue {
             DeleteMessageBatchRequestEntry::builder().id(index.to_string()).receipt_handle(handle).build()
         });
         let Ok(entries) = entries.collect::<Result<Vec<_>, _>>() else {
-            return not_built(handles.len());
+            return unbuilt_outcomes(handles.len());
         };
         match self.client.delete_message_batch().queue_url(&*self.url).set_entries(Some(entries)).send().await
         {
@@ -211,8 +211,8 @@ fn entry_outcomes<T>(
     (0..count).map(|index| by_id.remove(&index.to_string()).unwrap_or_else(not_answered)).collect()
 }
 
-fn not_built<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {
-    vec![Err(convert::not_built()); count]
+fn unbuilt_outcomes<T: Clone>(count: usize) -> Vec<EntryOutcome<T>> {
+    vec![Err(convert::unbuilt_error()); count]
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use redeliver_core::ports::Function;
 pub use crate::environment::sdk_config;
 use crate::lambda::{Guest, run_function};
 use crate::otlp::{Exporter, OtlpSettings};
-use crate::settings::{Logging, Variables, started_by_lambda};
+use crate::settings::{Logging, Variables, check_started_by_lambda};
 use crate::sqs::{SqsQueue, client_config};
 use crate::stderr;
 use crate::telemetry::{self, JsonLinesObserver};
@@ -49,18 +49,18 @@ pub async fn run<F: Function>(
     name: &'static str,
     prepare: impl Future<Output = Result<F, StartError>>,
 ) -> ExitCode {
-    run_beside(name, async { Ok((prepare.await?, Arc::new(()))) }).await
+    run_with_guest(name, async { Ok((prepare.await?, Arc::new(()))) }).await
 }
 
 /// Like [`run`], for a function with a guest.
-pub async fn run_beside<F: Function, G: Guest>(
+pub async fn run_with_guest<F: Function, G: Guest>(
     name: &'static str,
     prepare: impl Future<Output = Result<(F, Arc<G>), StartError>>,
 ) -> ExitCode {
     telemetry::init_telemetry();
     let outcome = async {
         let (function, guest) = prepare.await?;
-        started_by_lambda()?;
+        check_started_by_lambda()?;
         let exporter = exporter_from_env(name).unwrap_or_else(|error| {
             stderr::write_line(format_args!("warning: no spans are exported: {error}"));
             None

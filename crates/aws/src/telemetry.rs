@@ -7,7 +7,7 @@ mod log_line;
 pub mod metrics;
 mod panics;
 
-pub use panics::without_text as panics_without_text;
+pub use panics::log_without_message as panics_without_text;
 
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard};
@@ -151,7 +151,7 @@ pub(crate) fn random_seed() -> [u8; 32] {
 /// Initializes logging for the process. Dependencies log JSON at WARN and above, regardless of the environment, since
 /// some of them log complete events at TRACE. Panics are logged without their message, which may contain payload data.
 pub fn init_telemetry() {
-    panics::without_text();
+    panics::log_without_message();
     // A second call fails and has no effect.
     let _ = tracing_subscriber::fmt()
         .json()

@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     /// Renders each command's help at this terminal width.
-    fn helps(columns: usize) -> Vec<(String, String)> {
+    fn render_help_texts(columns: usize) -> Vec<(String, String)> {
         let mut program = with_short_help(crate::build_program()).term_width(columns);
         program.build();
         let commands = program.get_subcommands().filter(|command| command.get_name() != "help");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     /// Returns the `redeliver` commands in a command line, without pipes and redirections.
-    fn commands_of(example: &str) -> Vec<Vec<String>> {
+    fn parse_redeliver_commands(example: &str) -> Vec<Vec<String>> {
         let words = shlex::split(example).expect("quotation marks are closed");
         let commands = words.split(|word| ["|", "&&", ">", ">>"].contains(&word.as_str()));
         let ours = commands.filter(|words| words.first().is_some_and(|word| word == "redeliver"));
@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn help_fits_a_page_of_100_columns() {
-        for (name, help) in helps(100) {
+        for (name, help) in render_help_texts(100) {
             let limit = if ["redrive", "audit"].contains(&name.as_str()) { 80 } else { 60 };
             let lines: Vec<_> = help.lines().collect();
             assert!(lines.len() <= limit, "{name} has {} lines:\n{help}", lines.len());
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn an_option_without_a_list_of_values_has_one_line_at_100_columns() {
-        for (name, help) in helps(100) {
+        for (name, help) in render_help_texts(100) {
             let (options, _) = help.split_once("\nExamples:\n").expect("the help has examples");
             let lines: Vec<_> = options.lines().collect();
             let is_continuation =
@@ -152,7 +152,7 @@ mod tests {
 
     #[test]
     fn exit_codes_have_one_line_at_80_columns() {
-        for (name, help) in helps(80) {
+        for (name, help) in render_help_texts(80) {
             for line in section(&help, "Exit codes") {
                 let code = line.split_whitespace().next().and_then(|code| code.parse::<u8>().ok());
                 assert!(code.is_some(), "{name}: {line:?}");
@@ -162,12 +162,12 @@ mod tests {
 
     #[test]
     fn help_has_at_most_three_examples_and_each_one_parses() {
-        for (name, help) in helps(80) {
+        for (name, help) in render_help_texts(80) {
             let text = section(&help, "Examples").join("\n").replace("\\\n", "");
             let examples: Vec<_> = text.lines().collect();
             assert!(!examples.is_empty() && examples.len() <= 3, "{name}: {examples:#?}");
             for example in examples {
-                let commands = commands_of(example);
+                let commands = parse_redeliver_commands(example);
                 assert!(commands.iter().any(|words| words[1] == name), "{name}: {example}");
                 for words in commands {
                     let parsed = crate::build_program().try_get_matches_from(&words);
@@ -182,7 +182,7 @@ mod tests {
         for command in crate::build_program().get_subcommands() {
             let text = command.get_after_long_help().expect("the help has examples").to_string();
             let examples = section(&format!("\n{text}"), "Examples").join("\n").replace("\\\n", "");
-            for words in examples.lines().flat_map(commands_of) {
+            for words in examples.lines().flat_map(parse_redeliver_commands) {
                 let parsed = crate::build_program().try_get_matches_from(&words);
                 assert!(parsed.is_ok(), "{words:?}: {}", parsed.unwrap_err());
             }
@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn help_names_a_page_of_the_docs_and_the_manual_page() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        for (name, help) in helps(100) {
+        for (name, help) in render_help_texts(100) {
             let more = help.lines().last().and_then(|line| line.strip_prefix("More: "));
             let (page, manual) =
                 more.and_then(|more| more.split_once(", ")).expect("the help ends with both");

@@ -13,7 +13,7 @@ use clap::{Arg, ArgMatches, CommandFactory as _, FromArgMatches as _, Parser, Su
 use redeliver_aws::settings::Variables;
 use redeliver_operator::terminal::escape;
 use redeliver_operator::terminal::stderr::{self, StderrArgs, parse_color_choice};
-use redeliver_operator::{CommandFailure, ExitCode, exit_code_of};
+use redeliver_operator::{CommandFailure, ExitCode, failure_exit_code};
 
 use commands::{
     audit, check, completions, fleet, local, man, pause, permissions, preflight, purge, redrive, send,
@@ -69,7 +69,7 @@ fn main() -> process::ExitCode {
     };
     arguments.stderr.apply();
     let ended = run_command(arguments.command).unwrap_or_else(|error| {
-        let code = exit_code_of(&error);
+        let code = failure_exit_code(&error);
         stderr::error(error);
         code
     });
@@ -161,7 +161,7 @@ fn block_on(
 
 #[cfg(test)]
 #[test]
-fn the_stack_of_the_environment_is_used_if_no_queue_is_named() {
+fn the_stack_from_the_environment_is_used_if_no_queue_is_named() {
     let parsed_stack = |words: &[&str], stack: Option<&str>| {
         let words = ["redeliver"].iter().chain(words).map(OsString::from).collect();
         let matches = parse_matches(&Arguments::command(), words, stack.map(str::to_owned)).ok()?;

@@ -4,17 +4,17 @@ use std::sync::LazyLock;
 
 /// In a tarball created by git (`git archive`, GitHub), git inserts the commit here (`export-subst` in
 /// .gitattributes).
-const ARCHIVED: &str = include_str!("commit.txt");
+const ARCHIVED_COMMIT: &str = include_str!("commit.txt");
 
 /// The commit of this build; empty outside a repository.
-const DESCRIBED: &str = git_version::git_version!(
+const DESCRIBED_COMMIT: &str = git_version::git_version!(
     args = ["--always", "--dirty=-modified", "--abbrev=12", "--exclude=*"],
     fallback = ""
 );
 
 /// `0.1.0 (commit 33b838b67b3e)`
 pub(crate) static VERSION: LazyLock<String> = LazyLock::new(|| {
-    let commit = choose_commit(ARCHIVED.trim(), DESCRIBED);
+    let commit = choose_commit(ARCHIVED_COMMIT.trim(), DESCRIBED_COMMIT);
     format!("{} (commit {commit})", env!("CARGO_PKG_VERSION"))
 });
 

@@ -14,11 +14,11 @@ use tempfile::TempDir;
 
 /// Runs the program with credentials in its environment and a profile `prod` in a file.
 fn redeliver(arguments: &[&str]) -> Output {
-    redeliver_in(&[], arguments)
+    redeliver_with_variables(&[], arguments)
 }
 
 /// Like [`redeliver`], with these environment variables.
-fn redeliver_in(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
+fn redeliver_with_variables(variables: &[(&str, &str)], arguments: &[&str]) -> Output {
     let folder = folder();
     let config = folder.path().join("config");
     let profile = "[profile prod]\naws_access_key_id = KEYOFPROFILE\naws_secret_access_key = s\nregion = eu-central-1\n";
@@ -62,7 +62,7 @@ fn a_named_profile_wins_over_credentials_in_the_environment() {
 
 /// Without the proxy, no command could reach AWS from a network that has no other exit.
 #[test]
-fn aws_requests_use_the_proxy_of_the_environment() {
+fn aws_requests_use_the_proxy_from_the_environment() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port is free");
     let url = format!("http://{}", proxy.local_addr().expect("it is bound"));
     let (sender, requests) = channel();
@@ -75,7 +75,7 @@ fn aws_requests_use_the_proxy_of_the_environment() {
     });
     let queue = "https://sqs.eu-central-1.amazonaws.com/123456789012/orders";
     let status = ["status", "--queue", queue, "--region", "eu-central-1"];
-    let output = redeliver_in(&[("HTTPS_PROXY", &url)], &status);
+    let output = redeliver_with_variables(&[("HTTPS_PROXY", &url)], &status);
     assert_eq!(output.status.code(), Some(1), "the proxy blocks all requests");
     let requests: BTreeSet<_> = requests.try_iter().collect();
     assert!(requests.contains("CONNECT sqs.eu-central-1.amazonaws.com:443 HTTP/1.1\r\n"), "{requests:?}");

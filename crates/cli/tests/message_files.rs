@@ -173,7 +173,7 @@ fn check_send_and_local_agree_on_each_file() {
 }
 
 /// Keeps the first line of each problem, as `send` reports it; `send` prints the number of lines at the end.
-fn first_of_each_problem((valid, mut found): LineFindings) -> LineFindings {
+fn keep_first_line_per_problem((valid, mut found): LineFindings) -> LineFindings {
     let mut seen = BTreeSet::new();
     found.retain(|(_, words)| seen.insert(words.clone()));
     (valid, found)
@@ -196,7 +196,7 @@ fn check_send_and_local_agree_on_broken_lines() {
             !found.is_empty() && found.iter().all(|(_, words)| words.starts_with("INVALID_MESSAGE_")),
             "{found:?}"
         );
-        assert_eq!(send, check.clone().map(first_of_each_problem), "{input}");
+        assert_eq!(send, check.clone().map(keep_first_line_per_problem), "{input}");
         // The final records do not distinguish identical lines.
         let words = |verdict: FileVerdict| {
             let (valid, found) = verdict.expect("it can be read");
@@ -209,7 +209,7 @@ fn check_send_and_local_agree_on_broken_lines() {
 }
 
 #[test]
-fn check_and_send_warn_of_a_duplicate_message_id() {
+fn check_and_send_warn_about_a_duplicate_message_id() {
     let changed = VALID.replace("{}", r#"{"n":1}"#);
     let input = format!("{VALID}\n{OTHER}\n{changed}\n{OTHER}\n");
     let expected = vec![

@@ -8,24 +8,24 @@ use redeliver_operator::CommandFailure;
 
 /// The last result of a task, and the state of the current run.
 #[derive(Debug)]
-pub(crate) struct LastSeen<T> {
-    state: Mutex<LastSeenState<T>>,
+pub(crate) struct BackgroundTask<T> {
+    state: Mutex<BackgroundTaskState<T>>,
 }
 
 #[derive(Debug)]
-struct LastSeenState<T> {
+struct BackgroundTaskState<T> {
     seen: Option<Arc<T>>,
     failed: Option<String>,
     is_running: bool,
 }
 
-impl<T> Default for LastSeen<T> {
+impl<T> Default for BackgroundTask<T> {
     fn default() -> Self {
-        Self { state: Mutex::new(LastSeenState { seen: None, failed: None, is_running: false }) }
+        Self { state: Mutex::new(BackgroundTaskState { seen: None, failed: None, is_running: false }) }
     }
 }
 
-impl<T: Send + Sync + 'static> LastSeen<T> {
+impl<T: Send + Sync + 'static> BackgroundTask<T> {
     pub(crate) fn last_result(&self) -> Option<Arc<T>> {
         self.lock_state().seen.clone()
     }
@@ -63,7 +63,7 @@ impl<T: Send + Sync + 'static> LastSeen<T> {
         }
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, LastSeenState<T>> {
+    fn lock_state(&self) -> MutexGuard<'_, BackgroundTaskState<T>> {
         lock(&self.state)
     }
 }
@@ -73,7 +73,7 @@ pub(crate) fn spawn_task<F: Future<Output = ()>>(
     work: impl FnOnce() -> F + Send + 'static,
     at_end: impl Fn() + Send + 'static,
 ) {
-    let at_end = AtEnd(at_end);
+    let at_end = EndCallback(at_end);
     let run = move || {
         let _at_end = at_end;
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -84,9 +84,9 @@ pub(crate) fn spawn_task<F: Future<Output = ()>>(
     let _ignored = std::thread::Builder::new().spawn(run);
 }
 
-struct AtEnd<F: Fn()>(F);
+struct EndCallback<F: Fn()>(F);
 
-impl<F: Fn()> Drop for AtEnd<F> {
+impl<F: Fn()> Drop for EndCallback<F> {
     fn drop(&mut self) {
         (self.0)();
     }
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_last_result_is_kept_while_a_task_runs_and_after_a_failure() {
-        let last_seen = Arc::new(LastSeen::default());
+        let last_seen = Arc::new(BackgroundTask::default());
         last_seen.publish_result(Ok(1));
         last_seen.publish_result(Err("no".into()));
         assert_eq!(

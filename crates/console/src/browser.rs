@@ -10,12 +10,12 @@ use std::process::{Command, Stdio};
 use maud::html;
 use redeliver_dead_letters::files::keep_private;
 use redeliver_operator::markup;
-use redeliver_platform::process::keep_from_interrupts;
+use redeliver_platform::process::shield_from_interrupts;
 use tempfile::NamedTempFile;
 
 /// Environment variables that mark a CI or an SSH session, where a browser, if any, is not on the user's machine.
-const ELSEWHERE: [&str; 4] = ["CI", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY"];
-const DISPLAYS: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
+const REMOTE_SESSION_VARIABLES: [&str; 4] = ["CI", "SSH_CLIENT", "SSH_CONNECTION", "SSH_TTY"];
+const DISPLAY_VARIABLES: [&str; 2] = ["DISPLAY", "WAYLAND_DISPLAY"];
 
 /// Opens the link in a browser if the session has one. Returns the file that redirects to the link; it must exist until
 /// the console ends.
@@ -32,7 +32,7 @@ pub(crate) fn open_browser(link: &str, folder: &Path) -> Option<NamedTempFile> {
     command.args(options).arg(page.path());
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     // The opener can become the browser itself, which must survive the Ctrl-C that ends the console.
-    keep_from_interrupts(&mut command);
+    shield_from_interrupts(&mut command);
     // Without an opener, the user still has the printed link.
     command.spawn().ok().map(|_| page)
 }
@@ -44,14 +44,14 @@ fn select_opener(
     is_terminal: bool,
     is_set: impl Fn(&str) -> bool,
 ) -> Option<(&'static str, &'static [&'static str])> {
-    if !is_terminal || ELSEWHERE.iter().any(|name| is_set(name)) {
+    if !is_terminal || REMOTE_SESSION_VARIABLES.iter().any(|name| is_set(name)) {
         return None;
     }
     match system {
         "macos" => Some(("open", &[])),
         // `start` treats its first quoted argument as a window title.
         "windows" => Some(("cmd", &["/C", "start", ""])),
-        _ => DISPLAYS.iter().any(|name| is_set(name)).then_some(("xdg-open", &[])),
+        _ => DISPLAY_VARIABLES.iter().any(|name| is_set(name)).then_some(("xdg-open", &[])),
     }
 }
 
@@ -83,7 +83,7 @@ mod tests {
         assert_eq!(program("windows", true, &[]), Some("cmd"));
         for system in ["linux", "macos", "windows"] {
             assert_eq!(program(system, false, &["DISPLAY"]), None, "{system}");
-            for elsewhere in ELSEWHERE {
+            for elsewhere in REMOTE_SESSION_VARIABLES {
                 assert_eq!(program(system, true, &["DISPLAY", elsewhere]), None, "{system} {elsewhere}");
             }
         }

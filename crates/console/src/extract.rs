@@ -18,7 +18,7 @@ use serde::Deserialize;
 use crate::dead_letters::snapshot::{LetterEntry, Snapshot};
 use crate::deployment::ConsoleDeployment;
 use crate::error::{PageError, PageResult};
-use crate::layout::{NavigationTab, PLACES, render_document};
+use crate::layout::{NAVIGATION_TABS, NavigationTab, render_document};
 use crate::plans::decide::NOT_IN_SNAPSHOT;
 use crate::request::InPath;
 use crate::site::Site;
@@ -28,13 +28,13 @@ pub(crate) const NOT_READ_YET: &str = "The queue has not been read yet: open \"D
 
 /// A request for one of the site's deployments.
 #[derive(Clone, Debug)]
-pub(crate) struct AtDeployment {
+pub(crate) struct DeploymentRequest {
     pub(crate) site: Arc<Site>,
     /// The deployment's index. It is always valid, since only the extractor creates it.
     number: usize,
 }
 
-impl Deref for AtDeployment {
+impl Deref for DeploymentRequest {
     type Target = ConsoleDeployment;
 
     fn deref(&self) -> &ConsoleDeployment {
@@ -42,7 +42,7 @@ impl Deref for AtDeployment {
     }
 }
 
-impl FromRequestParts<Arc<Site>> for AtDeployment {
+impl FromRequestParts<Arc<Site>> for DeploymentRequest {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, PageError> {
@@ -58,7 +58,7 @@ impl FromRequestParts<Arc<Site>> for AtDeployment {
     }
 }
 
-impl AtDeployment {
+impl DeploymentRequest {
     /// Returns the URL of one of the deployment's pages.
     pub(crate) fn page_path(&self, page: &str) -> String {
         format!("{}{}/{page}", self.site.guard.base_path(), self.number)
@@ -67,7 +67,7 @@ impl AtDeployment {
     /// Refreshes the queues' counts while a page is open, and with `--refresh-every` reads the dead letters again.
     pub(crate) fn refresh_status(&self) {
         self.status.keep_polling(&self.queues, &self.connection, &self.from);
-        if let (Some(every), Some(count)) = (self.site.refresh_every, self.status.messages_in(&self.from)) {
+        if let (Some(every), Some(count)) = (self.site.refresh_every, self.status.message_count(&self.from)) {
             self.reading.start_if_due((&self.source, self.period), every, count, SystemClock.now());
         }
     }
@@ -75,14 +75,15 @@ impl AtDeployment {
     /// Returns a redrive of this deployment's messages, with an optional edit.
     pub(crate) fn redrive_plan(&self, edit: Option<BodyEdit>, new_id: bool) -> RedrivePlan {
         let (max_generation, schema) = (self.site.max_generation, self.site.schema.clone());
-        let from_deployment = self.source.queue.is_of_deployment();
+        let from_deployment = self.source.queue.belongs_to_deployment();
         RedrivePlan { edit, new_id, max_generation, schema, from_deployment, ..RedrivePlan::default() }
     }
 
     pub(crate) fn render_page(&self, place: NavigationTab, title: &str, body: &Markup) -> PageResult {
         let Site { guard, deployments, fleet, .. } = &*self.site;
         let base = guard.base_path();
-        let places = PLACES.into_iter().filter(|(other, ..)| !self.is_file() || other.has_file_page());
+        let places =
+            NAVIGATION_TABS.into_iter().filter(|(other, ..)| !self.is_file() || other.has_file_page());
         let navigation = html! {
             nav aria-label="Pages" {
                 @if deployments.len() > 1 || fleet.is_some() { a href=(base) { "All" } }
@@ -135,17 +136,17 @@ impl AtDeployment {
 
 /// A request for a dead letter of the last snapshot.
 #[derive(Clone, Debug)]
-pub(crate) struct AtDeadLetter {
-    pub(crate) at: AtDeployment,
+pub(crate) struct DeadLetterRequest {
+    pub(crate) at: DeploymentRequest,
     pub(crate) letter: LetterEntry,
     snapshot: Arc<Snapshot>,
 }
 
-impl FromRequestParts<Arc<Site>> for AtDeadLetter {
+impl FromRequestParts<Arc<Site>> for DeadLetterRequest {
     type Rejection = PageError;
 
     async fn from_request_parts(parts: &mut Parts, site: &Arc<Site>) -> Result<Self, PageError> {
-        let at = AtDeployment::from_request_parts(parts, site).await?;
+        let at = DeploymentRequest::from_request_parts(parts, site).await?;
         let InPath(PathId { id }) = InPath::from_request_parts(parts, site).await?;
         let snapshot = at.last_snapshot()?;
         let letter =
@@ -160,7 +161,7 @@ pub(crate) struct PathId {
     pub(crate) id: String,
 }
 
-impl AtDeadLetter {
+impl DeadLetterRequest {
     pub(crate) fn read_record(&self) -> Result<DeadLetterRecord, CommandFailure> {
         self.snapshot.read_record(&self.letter)
     }

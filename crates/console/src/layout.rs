@@ -41,7 +41,7 @@ impl NavigationTab {
 }
 
 /// The pages, each with its path and name.
-pub(crate) const PLACES: [(NavigationTab, &str, &str); 4] = [
+pub(crate) const NAVIGATION_TABS: [(NavigationTab, &str, &str); 4] = [
     (NavigationTab::Now, "", "Now"),
     (NavigationTab::DeadLetters, "letters", "Dead letters"),
     (NavigationTab::Plans, "plans", "Plans"),

@@ -39,7 +39,7 @@ use redeliver_operator::terminal::signals::Signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{number, seconds};
 use redeliver_operator::trace_url::TraceUrlArgs;
-use redeliver_operator::{CommandFailure, ExitCode, Interrupted, UsageError, http_server};
+use redeliver_operator::{CommandFailure, ExitCode, InterruptedError, UsageError, http_server};
 use sha2::{Digest as _, Sha256};
 use tokio::net::TcpListener;
 use tokio::sync::Mutex;
@@ -90,7 +90,7 @@ const CLOSING: Closing = Closing {
 /// a point from which it can continue.
 #[derive(Debug, Args)]
 #[command(next_help_heading = SHOW)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// A file of dead letters to show, or an archive, s3://BUCKET[/PREFIX]
     ///
@@ -193,7 +193,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let link = guard.entry_link();
     let site = tokio::select! {
         site = open_site(arguments, guard) => Arc::new(site?),
-        _ = signals.next() => return Err(Interrupted("anything was opened").into()),
+        _ = signals.next() => return Err(InterruptedError("anything was opened").into()),
     };
     OutputArgs::default().write_text(&format!("{link}\n"))?;
     let link_page = if arguments.no_open { None } else { browser::open_browser(&link, &arguments.folder) };
@@ -282,7 +282,7 @@ async fn open_site(arguments: &Arguments, guard: Guard) -> Result<Site, CommandF
         refresh_every: arguments.refresh_every,
         fleet: arguments.fleet.then(Arc::default),
         connection: arguments.connection.clone(),
-        switching: Mutex::default(),
+        switch_lock: Mutex::default(),
     })
 }
 
@@ -327,7 +327,7 @@ fn named_deployments(arguments: &Arguments) -> Result<Vec<OneQueue>, CommandFail
 #[cfg(test)]
 mod tests {
     use clap::Parser;
-    use redeliver_testing::layers::first_import_up;
+    use redeliver_testing::layers::first_upward_import;
 
     use super::*;
 
@@ -395,6 +395,6 @@ mod tests {
             "pages",
             "router",
         ];
-        assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/src"), &floors), None);
+        assert_eq!(first_upward_import(concat!(env!("CARGO_MANIFEST_DIR"), "/src"), &floors), None);
     }
 }

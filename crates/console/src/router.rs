@@ -17,13 +17,13 @@ use serde::Serialize;
 use crate::dead_letters::reading::Mark;
 use crate::dead_letters::selection::Selection;
 use crate::error::{PageError, PageResult};
-use crate::extract::{AtDeadLetter, AtDeployment, PathId};
+use crate::extract::{DeadLetterRequest, DeploymentRequest, PathId};
 use crate::guard::{ALIVE, Admission, GuardRefusal};
 use crate::layout::{self, NavigationTab, TitledPage, render_bare_page};
 use crate::pages::{
     bulk_edit, cause, dead_letter, dead_letters, edit, fleet, pause, plans, start_form, status,
 };
-use crate::plans::runner::NotStarted;
+use crate::plans::runner::StartError;
 use crate::request::{self, InForm, InPath, InQuery};
 use crate::server_sent_events::stream_part;
 use crate::session::RenewedLink;
@@ -35,21 +35,21 @@ pub(crate) fn build_router(site: Arc<Site>) -> Router {
     let base = site.guard.base_path();
     let at = |page: &str| format!("{base}{page}");
     Router::new()
-        .route(&at(""), get(start_page))
+        .route(&at(""), get(show_start_page))
         .route(
             &at("style.css"),
             get(async || typed_response("text/css; charset=utf-8", layout::combined_style())),
         )
         .route(&at("fleet.css"), get(async || typed_response("text/css; charset=utf-8", layout::FLEET_STYLE)))
         .route(&at("fleet"), post(survey_fleet))
-        .route(&at("fleet/live"), get(fleet_live))
+        .route(&at("fleet/live"), get(stream_fleet))
         .route(&at("console.js"), get(serve_script))
         .route(ALIVE, get(serve_alive).post(renew_link))
         .route(&at("{deployment}/"), get(show_status))
-        .route(&at("{deployment}/live"), get(status_live))
+        .route(&at("{deployment}/live"), get(stream_status))
         .route(&at("{deployment}/letters"), get(list_dead_letters))
-        .route(&at("{deployment}/letters/live"), get(reading_live))
-        .route(&at("{deployment}/letters/arrived"), get(arrived_live))
+        .route(&at("{deployment}/letters/live"), get(stream_reading))
+        .route(&at("{deployment}/letters/arrived"), get(stream_arrivals))
         .route(&at("{deployment}/refresh"), post(restart_reading))
         .route(&at("{deployment}/causes/{id}"), get(show_cause))
         .route(&at("{deployment}/causes/{id}/note"), post(mark_cause::<cause::NoteForm>))
@@ -61,13 +61,13 @@ pub(crate) fn build_router(site: Arc<Site>) -> Router {
         .route(&at("{deployment}/edit/check"), post(check_edit_of_selected))
         .route(&at("{deployment}/plans"), get(list_plans).post(make_plan))
         .route(&at("{deployment}/plans/{id}"), get(show_plan))
-        .route(&at("{deployment}/plans/{id}/live"), get(plan_live))
+        .route(&at("{deployment}/plans/{id}/live"), get(stream_plan))
         .route(&at("{deployment}/plans/{id}/start"), post(start_plan))
         .route(&at("{deployment}/plans/{id}/pause"), post(pause_plan))
         .route(&at("{deployment}/plans/{id}/cancel"), post(cancel_plan))
         .route(&at("{deployment}/plans/{id}/restore"), post(restore_plan))
         .route(&at("{deployment}/pause"), get(show_switches).post(switch_queues))
-        .route(&at("{deployment}/pause/live"), get(switches_live))
+        .route(&at("{deployment}/pause/live"), get(stream_switches))
         .fallback(async || PageError::not_found(request::NO_SUCH_PAGE))
         .method_not_allowed_fallback(request::reject_method)
         .layer(axum::extract::DefaultBodyLimit::max(FORM_BYTES_MAX))
@@ -155,7 +155,7 @@ async fn serve_alive(State(site): SiteState) -> Response {
     json_response(&site.session.alive_answer())
 }
 
-/// Sends the new link to a page of the previous start.
+/// Sends the new link to a page from the previous run.
 async fn renew_link(State(site): SiteState, ticket: String) -> Response {
     if !site.session.matches_previous(&ticket) {
         return StatusCode::UNAUTHORIZED.into_response();
@@ -170,7 +170,7 @@ fn json_response(value: &impl Serialize) -> Response {
     }
 }
 
-async fn start_page(State(site): SiteState) -> Response {
+async fn show_start_page(State(site): SiteState) -> Response {
     let base = site.guard.base_path();
     if site.deployments.len() == 1 && site.fleet.is_none() {
         return Redirect::to(&format!("{base}0/")).into_response();
@@ -191,13 +191,13 @@ async fn survey_fleet(State(site): SiteState) -> PageResult {
     redirect_to(&site.guard.base_path())
 }
 
-async fn fleet_live(State(site): SiteState) -> Response {
+async fn stream_fleet(State(site): SiteState) -> Response {
     stream_part(move || {
         site.fleet.as_ref().filter(|fleet| fleet.is_running()).map(|_| fleet::render_survey_waiting())
     })
 }
 
-async fn show_status(at: AtDeployment) -> PageResult {
+async fn show_status(at: DeploymentRequest) -> PageResult {
     if at.is_file() {
         return redirect_to(&at.page_path("letters"));
     }
@@ -206,7 +206,7 @@ async fn show_status(at: AtDeployment) -> PageResult {
     at.render_page(NavigationTab::Now, "Now", &body)
 }
 
-async fn status_live(at: AtDeployment) -> Response {
+async fn stream_status(at: DeploymentRequest) -> Response {
     stream_part(move || {
         at.refresh_status();
         Some(status::render_status(&at))
@@ -214,7 +214,7 @@ async fn status_live(at: AtDeployment) -> Response {
 }
 
 async fn list_dead_letters(
-    at: AtDeployment,
+    at: DeploymentRequest,
     InQuery(selection): InQuery<Selection>,
     InQuery(paging): InQuery<dead_letters::Paging>,
 ) -> PageResult {
@@ -224,31 +224,31 @@ async fn list_dead_letters(
     at.render_page(NavigationTab::DeadLetters, "Dead letters", &body)
 }
 
-async fn reading_live(at: AtDeployment) -> Response {
+async fn stream_reading(at: DeploymentRequest) -> Response {
     stream_part(move || {
         let progress = at.reading.current_progress()?;
         let is_first = at.reading.last_seen.last_result().is_none();
-        Some(dead_letters::render_running(progress, is_first, &at.reading.causes_so_far()))
+        Some(dead_letters::render_running_reading(progress, is_first, &at.reading.causes_so_far()))
     })
 }
 
 /// Shows the number of messages that have arrived since the reading, until the next reading.
-async fn arrived_live(at: AtDeployment) -> Response {
+async fn stream_arrivals(at: DeploymentRequest) -> Response {
     stream_part(move || {
         at.refresh_status();
         let snapshot =
             at.reading.last_seen.last_result().filter(|_| at.reading.current_progress().is_none())?;
-        Some(dead_letters::render_arrived(&snapshot, at.status.messages_in(&at.from)))
+        Some(dead_letters::render_arrival_count(&snapshot, at.status.message_count(&at.from)))
     })
 }
 
-async fn restart_reading(at: AtDeployment, InQuery(selection): InQuery<Selection>) -> PageResult {
+async fn restart_reading(at: DeploymentRequest, InQuery(selection): InQuery<Selection>) -> PageResult {
     at.reading.start_reading(&at.source, at.period);
     redirect_to(&selection.page_address(&at.page_path("letters")))
 }
 
 async fn show_cause(
-    at: AtDeployment,
+    at: DeploymentRequest,
     InPath(PathId { id }): InPath<PathId>,
     InQuery(selection): InQuery<Selection>,
 ) -> PageResult {
@@ -265,14 +265,14 @@ async fn show_cause(
 }
 
 async fn mark_cause<F: Into<Mark>>(
-    at: AtDeployment,
+    at: DeploymentRequest,
     InPath(PathId { id }): InPath<PathId>,
     InForm(mark): InForm<F>,
 ) -> PageResult {
     at.check_queue()?;
     let path = at.cause_path(&id);
     let mark = mark.into();
-    let write = move |at: &AtDeployment| {
+    let write = move |at: &DeploymentRequest| {
         at.reading.mark_cause(&at.from, &*at.last_snapshot()?, &id, mark, SystemClock.now())
     };
     at.run_blocking(write).await?;
@@ -280,7 +280,7 @@ async fn mark_cause<F: Into<Mark>>(
 }
 
 async fn show_dead_letter(
-    request: AtDeadLetter,
+    request: DeadLetterRequest,
     InQuery(parameters): InQuery<dead_letter::Parameters>,
 ) -> PageResult {
     request.at.render_page(
@@ -290,7 +290,7 @@ async fn show_dead_letter(
     )
 }
 
-async fn edit_dead_letter(request: AtDeadLetter) -> PageResult {
+async fn edit_dead_letter(request: DeadLetterRequest) -> PageResult {
     request.at.check_queue()?;
     request.at.render_page(
         NavigationTab::DeadLetters,
@@ -299,79 +299,79 @@ async fn edit_dead_letter(request: AtDeadLetter) -> PageResult {
     )
 }
 
-async fn check_edit(request: AtDeadLetter, InForm(edited): InForm<edit::EditForm>) -> PageResult {
+async fn check_edit(request: DeadLetterRequest, InForm(edited): InForm<edit::EditForm>) -> PageResult {
     let verdict = edit::render_edit_verdict(&request, &edited)?;
     Ok(Html(escape_markup(&verdict)).into_response())
 }
 
-async fn edit_selected(at: AtDeployment, InQuery(selection): InQuery<Selection>) -> PageResult {
+async fn edit_selected(at: DeploymentRequest, InQuery(selection): InQuery<Selection>) -> PageResult {
     at.check_queue()?;
     let body = at.run_blocking(move |at| bulk_edit::render_bulk_form(at, &selection)).await;
     let body = body.map_err(|trouble| trouble.with_back_link(&at.page_path("letters")))?;
     at.render_page(NavigationTab::DeadLetters, "Edit and send back", &body)
 }
 
-async fn check_edit_of_selected(at: AtDeployment, InForm(form): InForm<plans::PlanForm>) -> PageResult {
+async fn check_edit_of_selected(at: DeploymentRequest, InForm(form): InForm<plans::PlanForm>) -> PageResult {
     let verdict = at.run_blocking(move |at| form.edit_verdict(at)).await?;
     Ok(Html(escape_markup(&verdict)).into_response())
 }
 
-async fn list_plans(at: AtDeployment) -> PageResult {
+async fn list_plans(at: DeploymentRequest) -> PageResult {
     at.check_queue()?;
     let body = at.run_blocking(|at| Ok(plans::render_plans(at))).await?;
     at.render_page(NavigationTab::Plans, "Plans", &body)
 }
 
-async fn make_plan(at: AtDeployment, InForm(form): InForm<plans::PlanForm>) -> PageResult {
+async fn make_plan(at: DeploymentRequest, InForm(form): InForm<plans::PlanForm>) -> PageResult {
     let plan = at.run_blocking(move |at| plans::make_plan(at, &form)).await?;
     let path = at.page_path(&format!("plans/{}", plan.id));
     at.runner.keep_plan(plan);
     redirect_to(&path)
 }
 
-async fn show_plan(at: AtDeployment, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn show_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
     let TitledPage { title, body } = at.run_blocking(move |at| plans::render_plan(at, &id)).await?;
     at.render_page(NavigationTab::Plans, &title, &body)
 }
 
-async fn plan_live(at: AtDeployment, InPath(PathId { id }): InPath<PathId>) -> Response {
+async fn stream_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> Response {
     stream_part(move || {
         at.runner.find_running(&id).map(|running| plans::render_progress(&running, SystemClock.now()))
     })
 }
 
 async fn start_plan(
-    at: AtDeployment,
+    at: DeploymentRequest,
     InPath(PathId { id }): InPath<PathId>,
     InForm(pace): InForm<start_form::PaceForm>,
 ) -> PageResult {
     let path = at.page_path(&format!("plans/{id}"));
     let wanted = pace.parse_request().map_err(|wrong| PageError::from(wrong).with_back_link(&path))?;
     let start =
-        move |at: &AtDeployment| Ok(at.runner.start_plan(&id, wanted, &at.run_context(&at.site.schema)));
+        move |at: &DeploymentRequest| Ok(at.runner.start_plan(&id, wanted, &at.run_context(&at.site.schema)));
     match at.run_blocking(start).await? {
         Ok(()) => redirect_to(&path),
-        Err(NotStarted { see: Some(plan), why }) => {
+        Err(StartError { see: Some(plan), why }) => {
             let path = at.page_path(&format!("plans/{plan}"));
             Err(PageError::new(StatusCode::CONFLICT, why.to_string()).with_back_link(&path))
         }
-        Err(NotStarted { see: None, why }) => Err(PageError::from(why).with_back_link(&path)),
+        Err(StartError { see: None, why }) => Err(PageError::from(why).with_back_link(&path)),
     }
 }
 
-async fn pause_plan(at: AtDeployment, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn pause_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
     at.runner.pause_run(&id);
     redirect_to(&at.page_path(&format!("plans/{id}")))
 }
 
-async fn cancel_plan(at: AtDeployment, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn cancel_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
     let path = at.page_path(&format!("plans/{id}"));
     let cancelled = at.run_blocking(move |at| at.runner.cancel_plan(&at.from, &id)).await;
     cancelled.map_err(|trouble| trouble.with_back_link(&path))?;
     redirect_to(&at.page_path("plans"))
 }
 
-async fn restore_plan(at: AtDeployment, InPath(PathId { id }): InPath<PathId>) -> PageResult {
+async fn restore_plan(at: DeploymentRequest, InPath(PathId { id }): InPath<PathId>) -> PageResult {
     let back = at.page_path(&format!("plans/{id}"));
     let plan = at.run_blocking(move |at| plans::make_restore(at, &id)).await;
     let plan = plan.map_err(|trouble| trouble.with_back_link(&back))?;
@@ -380,22 +380,22 @@ async fn restore_plan(at: AtDeployment, InPath(PathId { id }): InPath<PathId>) -
     redirect_to(&path)
 }
 
-async fn show_switches(at: AtDeployment) -> PageResult {
+async fn show_switches(at: DeploymentRequest) -> PageResult {
     at.check_queue()?;
     at.status.keep_polling(&at.queues, &at.connection, &at.from);
     at.render_page(NavigationTab::Pause, "Pause and resume", &pause::render_switches(&at))
 }
 
 /// Updates the page until the status has arrived.
-async fn switches_live(at: AtDeployment) -> Response {
+async fn stream_switches(at: DeploymentRequest) -> Response {
     stream_part(move || {
         at.status.keep_polling(&at.queues, &at.connection, &at.from);
         if at.status.last_seen.last_result().is_some() { None } else { Some(status::render_waiting(&at)) }
     })
 }
 
-async fn switch_queues(at: AtDeployment, InForm(wanted): InForm<pause::SwitchForm>) -> PageResult {
-    let switching = at.site.switching.lock().await;
+async fn switch_queues(at: DeploymentRequest, InForm(wanted): InForm<pause::SwitchForm>) -> PageResult {
+    let switching = at.site.switch_lock.lock().await;
     let lines = pause::switch_readers(&at, wanted).await?;
     drop(switching);
     let body = html! {

@@ -12,7 +12,7 @@ use redeliver_core::ports::Clock as _;
 use redeliver_operator::markup::escape_markup;
 
 /// The pause between two checks.
-const EVERY: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Sends a part of a page whenever it changes. `None` ends the stream, and the browser reloads the page.
 pub(crate) fn stream_part(part: impl Fn() -> Option<Markup> + Send + 'static) -> Response {
@@ -30,7 +30,7 @@ pub(crate) fn stream_part(part: impl Fn() -> Option<Markup> + Send + 'static) ->
             if shown != before {
                 return Some((Ok(Event::default().event("part").data(&shown)), (part, Some(shown))));
             }
-            SystemClock.sleep(EVERY).await;
+            SystemClock.sleep(CHECK_INTERVAL).await;
         }
     });
     Sse::new(events).keep_alive(KeepAlive::default()).into_response()

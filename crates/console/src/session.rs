@@ -1,20 +1,20 @@
 //! Lets open pages find the console again after a restart.
 //!
-//! The path and the token are new at each start. While the console is down, another user's server can take its port and
+//! Each run has a new path and a new token. While the console is down, another user's server can take its port and
 //! receive the cookie of anyone who reloads a page; therefore, a restarted console does not accept that cookie. A page
 //! has two more secrets, which neither a URL nor a cookie contains. A console started with the same command reads both
 //! from a private file: it proves itself to the page with the first, and only then does the page present the second and
-//! receive the new link. Both work once: the next start creates new secrets, and accepts only those of the start
-//! directly before it.
+//! receive the new link. Both work once: the next run creates new secrets, and accepts only those of the run directly
+//! before it.
 
 use std::path::{Path, PathBuf};
 
-use redeliver_dead_letters::files::{read_own, replace_file};
+use redeliver_dead_letters::files::{read_own_file, replace_file};
 use serde::{Deserialize, Serialize};
 
 use crate::guard::SecretToken;
 
-/// The secrets of the console's current start, and those of its previous start.
+/// The secrets of the console's current run, and those of its previous run.
 #[derive(Debug)]
 pub(crate) struct Session {
     own: Secrets,
@@ -25,7 +25,7 @@ pub(crate) struct Session {
 struct Secrets {
     /// Identifies the command and its queues.
     command: String,
-    /// Identifies the start. Not a secret.
+    /// Identifies the run. Not a secret.
     id: SecretToken,
     /// Proves to a page that this is its console.
     proof: SecretToken,
@@ -37,11 +37,11 @@ struct Secrets {
 #[derive(Debug, Serialize)]
 pub(crate) struct AliveAnswer<'a> {
     id: &'a str,
-    /// The proof of the previous start, for its pages.
+    /// The previous run's proof, for pages opened during that run.
     proof: Option<&'a str>,
 }
 
-/// The secrets that the pages of a start receive.
+/// The secrets given to the pages of a run.
 #[derive(Debug, Serialize)]
 pub(crate) struct PageSecrets<'a> {
     id: &'a SecretToken,
@@ -49,7 +49,7 @@ pub(crate) struct PageSecrets<'a> {
     ticket: &'a SecretToken,
 }
 
-/// The response to a page of the previous start that has presented its ticket.
+/// The response to a page from the previous run that has presented its ticket.
 #[derive(Debug, Serialize)]
 pub(crate) struct RenewedLink<'a> {
     pub(crate) link: String,
@@ -58,20 +58,20 @@ pub(crate) struct RenewedLink<'a> {
 }
 
 impl Session {
-    /// Creates a session without a previous start.
+    /// Creates a session without a previous run.
     pub(crate) fn new(command: String) -> Self {
         let [id, proof, ticket] = [(); 3].map(|()| SecretToken::new());
         Self { own: Secrets { command, id, proof, ticket }, before: None }
     }
 
-    /// Continues the stored session of the same command, and stores this one for the next start. Without a folder for
+    /// Continues the stored session of the same command, and stores this one for the next run. Without a folder for
     /// the user's private files, pages must be opened with the new link.
     pub(crate) fn restore_from(folder: Option<&Path>, port: u16, command: String) -> Self {
         let session = Self::new(command);
         let Some(path) = folder.map(|folder| folder.join(format!("redeliver-console-{port}.json"))) else {
             return session;
         };
-        let before = read_own(&path).ok().and_then(|text| serde_json::from_str::<Secrets>(&text).ok());
+        let before = read_own_file(&path).ok().and_then(|text| serde_json::from_str::<Secrets>(&text).ok());
         let before = before.filter(|before| before.command == session.own.command);
         let kept = serde_json::to_vec(&session.own).map(|text| replace_file(&path, &text));
         // Secrets that cannot be stored are of no use to a page.
@@ -81,7 +81,7 @@ impl Session {
         Self { before, ..session }
     }
 
-    /// Returns the secrets of this start, for its pages.
+    /// Returns this run's secrets, for its pages.
     pub(crate) fn page_secrets(&self) -> PageSecrets<'_> {
         let Secrets { id, proof, ticket, .. } = &self.own;
         PageSecrets { id, proof, ticket }
@@ -92,7 +92,7 @@ impl Session {
         AliveAnswer { id: self.own.id.as_str(), proof }
     }
 
-    /// True if a page of the previous start presents its ticket.
+    /// True if the ticket is that of the previous run.
     pub(crate) fn matches_previous(&self, ticket: &str) -> bool {
         self.before.as_ref().is_some_and(|before| before.ticket.matches_guess(ticket))
     }
@@ -119,20 +119,20 @@ pub(crate) fn state_folder() -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn started(folder: &Path, command: &str) -> Session {
+    fn start_session(folder: &Path, command: &str) -> Session {
         Session::restore_from(Some(folder), 8722, command.to_owned())
     }
 
     #[test]
     fn a_console_accepts_only_its_previous_starts_ticket() {
         let folder = tempfile::tempdir().unwrap();
-        let first = started(folder.path(), "orders");
+        let first = start_session(folder.path(), "orders");
         assert!(first.alive_answer().proof.is_none());
-        let second = started(folder.path(), "orders");
+        let second = start_session(folder.path(), "orders");
         assert_eq!(second.alive_answer().proof, Some(first.own.proof.as_str()));
         assert!(second.matches_previous(first.own.ticket.as_str()) && !second.matches_previous("guessed"));
         assert!(!second.matches_previous(second.own.ticket.as_str()), "its own pages have its cookie");
-        let third = started(folder.path(), "orders");
+        let third = start_session(folder.path(), "orders");
         assert!(
             !third.matches_previous(first.own.ticket.as_str()),
             "a ticket of an earlier start is rejected"
@@ -142,8 +142,8 @@ mod tests {
     #[test]
     fn a_session_of_another_command_or_user_is_not_restored() {
         let folder = tempfile::tempdir().unwrap();
-        let first = started(folder.path(), "orders");
-        let other = started(folder.path(), "payments");
+        let first = start_session(folder.path(), "orders");
+        let other = start_session(folder.path(), "payments");
         assert!(other.alive_answer().proof.is_none() && !other.matches_previous(first.own.ticket.as_str()));
         let path = folder.path().join("redeliver-console-8722.json");
         let mode = |mode| {
@@ -151,16 +151,16 @@ mod tests {
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         mode(0o666);
-        assert!(started(folder.path(), "payments").alive_answer().proof.is_none());
+        assert!(start_session(folder.path(), "payments").alive_answer().proof.is_none());
         let nowhere = folder.path().join("missing");
-        assert!(started(&nowhere, "payments").alive_answer().proof.is_none());
+        assert!(start_session(&nowhere, "payments").alive_answer().proof.is_none());
     }
 
     #[test]
     fn only_the_owner_can_read_the_file() {
         use std::os::unix::fs::PermissionsExt as _;
         let folder = tempfile::tempdir().unwrap();
-        drop(started(folder.path(), "orders"));
+        drop(start_session(folder.path(), "orders"));
         let file = folder.path().join("redeliver-console-8722.json").metadata().unwrap();
         assert_eq!(file.permissions().mode() & 0o777, 0o600);
     }

@@ -11,13 +11,13 @@ use redeliver_operator::queues::AwsConnection;
 use redeliver_operator::trace_url::TraceUrlArgs;
 use tokio::sync::Mutex;
 
-use crate::background::LastSeen;
+use crate::background::BackgroundTask;
 use crate::deployment::ConsoleDeployment;
 use crate::guard::Guard;
 use crate::session::Session;
 
 /// The last survey of the account, and the state of the current one.
-pub(crate) type FleetSeen = Arc<LastSeen<Fleet>>;
+pub(crate) type FleetSurvey = Arc<BackgroundTask<Fleet>>;
 
 #[derive(Debug)]
 pub(crate) struct Site {
@@ -30,11 +30,11 @@ pub(crate) struct Site {
     /// The age at which the dead letters are read again while a page is open.
     pub(crate) refresh_every: Option<Duration>,
     /// Every DLQ of the account, with `--fleet`.
-    pub(crate) fleet: Option<FleetSeen>,
+    pub(crate) fleet: Option<FleetSurvey>,
     /// The connection for the fleet survey.
     pub(crate) connection: AwsConnection,
     /// Held while a deployment is being paused or resumed, which can take minutes.
-    pub(crate) switching: Mutex<()>,
+    pub(crate) switch_lock: Mutex<()>,
 }
 
 impl Site {
@@ -49,6 +49,6 @@ impl Site {
         while self.deployments.iter().filter(|deployment| is_at_work(deployment)).count() > 0 {
             SystemClock.sleep(Duration::from_millis(100)).await;
         }
-        let _switched = self.switching.lock().await;
+        let _switched = self.switch_lock.lock().await;
     }
 }

@@ -16,11 +16,11 @@ use redeliver_operator::status::containers::{Containers, History};
 use redeliver_operator::status::day::Day;
 use redeliver_operator::status::{MetricsClient, Problem, QueriedService, QueueFlow, Status, query_status};
 
-use crate::background::LastSeen;
+use crate::background::BackgroundTask;
 
 /// The interval between two requests for counts. SQS refreshes them about every minute.
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
-/// Number of requests for counts per full query.
+/// Number of requests for counts per full query, which is one of them.
 const COUNTS_PER_ROUND: u32 = 6;
 /// The interval between two requests for the last day, which is shown in half hours.
 const DAY_EVERY: TimeDelta = TimeDelta::minutes(5);
@@ -30,7 +30,7 @@ const IDLE_AFTER: TimeDelta = TimeDelta::seconds(30);
 /// The last status, and the time of the last request for it.
 #[derive(Debug, Default)]
 pub(crate) struct StatusPoll {
-    pub(crate) last_seen: Arc<LastSeen<LiveStatus>>,
+    pub(crate) last_seen: Arc<BackgroundTask<LiveStatus>>,
     requested_at: Mutex<Timestamp>,
     /// The containers given with `--metrics`.
     containers: Option<Containers>,
@@ -106,7 +106,7 @@ impl StatusPoll {
     }
 
     /// Returns the number of messages in a queue, according to SQS's most recent count.
-    pub(crate) fn messages_in(&self, queue_arn: &str) -> Option<u64> {
+    pub(crate) fn message_count(&self, queue_arn: &str) -> Option<u64> {
         let seen = self.last_seen.last_result()?;
         let queue = seen.status.queues.iter().find(|queue| queue.arn == queue_arn)?;
         queue.counts.visible.map(|_| queue.counts.total_messages())
@@ -177,7 +177,7 @@ struct FlowsAndAlarms {
 async fn query_cloudwatch(connection: &AwsConnection, status: &mut Status, at: Timestamp) -> FlowsAndAlarms {
     let Some(first) = status.queues.first() else { return FlowsAndAlarms::default() };
     let names: Vec<_> = status.queues.iter().map(|queue| queue.name.as_str()).collect();
-    let metrics = match MetricsClient::for_region_of(connection, &first.arn).await {
+    let metrics = match MetricsClient::for_queue_region(connection, &first.arn).await {
         Ok(metrics) => metrics,
         Err(error) => {
             status.problems.push(cloudwatch_problem("flow, ages and alarms", error.to_string()));

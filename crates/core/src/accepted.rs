@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::arrival::Arrival;
 use crate::deliver::Outgoing;
-use crate::failure::{Delivery, Failure, HandOff, Stage, in_current_generation};
+use crate::failure::{Delivery, Failure, HandOff, Stage, metadata_in_current_generation};
 use crate::handler::Message;
 use crate::message::BodyForm;
 use crate::message::envelope::with_metadata;
@@ -12,7 +12,7 @@ use crate::message::metadata::{Metadata, RetryMetadata};
 use crate::message::outage::Outage;
 use crate::message::plain::PlainMessage;
 use crate::message::reason::GiveUp;
-use crate::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
+use crate::message::schema::{InvalidMessage, MessageSchema, ParsedMessage, RewrittenPart};
 use crate::message::{Receipt, ReceivedMessage, Timestamp, attributes_size};
 use crate::span_context::SpanContext;
 
@@ -44,8 +44,8 @@ pub struct ReportedOutage {
 
 /// A message with new metadata, and its size.
 #[derive(Debug)]
-pub(crate) struct Resized {
-    pub(crate) rewritten: Rewritten,
+pub(crate) struct ResizedMessage {
+    pub(crate) rewritten: RewrittenPart,
     /// Size in bytes, as counted by SQS.
     pub(crate) bytes: usize,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Resized {
 #[must_use = "the record is received again unless it is given up on"]
 pub struct RefusedMessage {
     pub arrival: Arrival,
-    pub invalid: Invalid,
+    pub invalid: InvalidMessage,
 }
 
 /// A failed message, before it is re-sent, hops or gets a verdict.
@@ -88,17 +88,17 @@ impl Arrival {
         let first_id = failed.map_or(sqs_message_id, |failed| &failed.source_message_id);
         let came_back = failed.map_or(self.came_back, |failed| failed.came_back);
         let (metadata, form, place) = match schema.read_message(body, attributes, first_id) {
-            Ok(Parsed::Envelope(envelope)) => {
+            Ok(ParsedMessage::Envelope(envelope)) => {
                 let (metadata, inside) = envelope.into_metadata();
                 (metadata, BodyForm::Envelope, MetadataPlace::Envelope(inside))
             }
-            Ok(Parsed::Plain(plain)) => {
+            Ok(ParsedMessage::Plain(plain)) => {
                 (plain.metadata().clone(), plain.form(), MetadataPlace::Plain(Box::new(plain)))
             }
             Err(invalid) => return Err(Box::new(RefusedMessage { arrival: self, invalid })),
         };
         Ok(AcceptedMessage {
-            metadata: in_current_generation(metadata, came_back),
+            metadata: metadata_in_current_generation(metadata, came_back),
             arrival: self,
             form,
             place,
@@ -185,18 +185,18 @@ impl AcceptedMessage {
     }
 
     /// Returns the message with new metadata, or `None` if the metadata does not fit in the attributes.
-    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<Resized> {
+    pub(crate) fn with_retry_metadata(&self, retry: &RetryMetadata) -> Option<ResizedMessage> {
         let ReceivedMessage { body, attributes, .. } = self.record();
         match &self.place {
             MetadataPlace::Envelope(inside) => {
                 let body = with_metadata(body, inside, retry.json_members());
                 let bytes = body.len() + attributes_size(attributes);
-                Some(Resized { rewritten: Rewritten::Body(body), bytes })
+                Some(ResizedMessage { rewritten: RewrittenPart::Body(body), bytes })
             }
             MetadataPlace::Plain(plain) => {
                 let attributes = plain.with_retry_metadata(retry)?;
                 let bytes = body.len() + attributes_size(&attributes);
-                Some(Resized { rewritten: Rewritten::Attributes(attributes), bytes })
+                Some(ResizedMessage { rewritten: RewrittenPart::Attributes(attributes), bytes })
             }
         }
     }

@@ -4,15 +4,15 @@ use crate::deliver::Outgoing;
 use crate::events::Event;
 use crate::failure::annotation::{Annotation, DeadLetter, annotate_attributes};
 use crate::failure::{
-    Attached, Delivery, DlqReturn, Failure, FailureDocument, HandOff, HandedOffFailure, Hop, LastError,
-    RawFailure, SplitTraceHeader, Stage, Verdict, VerdictDetails, split_trace_header,
+    AttachedDocument, Delivery, DlqReturn, Failure, FailureDocument, HandOff, HandedOffFailure, Hop,
+    LastError, RawFailure, SplitTraceHeader, Stage, Verdict, VerdictDetails, split_trace_header,
 };
 use crate::limits::DelaySeconds;
 use crate::message::folding::unfold_attributes;
 use crate::message::origin::{Origin, Resenders};
 use crate::message::reason::GiveUp;
 use crate::message::reserved::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE, FAILURE};
-use crate::message::schema::Rewritten;
+use crate::message::schema::RewrittenPart;
 use crate::message::{Attributes, Content, Receipt, ReceivedMessage, Timestamp};
 
 /// A received message, stripped of redeliver's attributes and trace-header field, plus their parsed contents.
@@ -38,15 +38,15 @@ impl Arrival {
         let attributes = separate_attributes(record.attributes);
         let trace_header = split_trace_header(record.trace_header);
         let failure = attributes.failure.or(trace_header.failure);
-        let ProducersAttributes { attributes, came_back } = attributes.producers;
-        let record = ReceivedMessage { attributes, trace_header: trace_header.producers, ..record };
+        let ProducerAttributes { attributes, came_back } = attributes.producers;
+        let record = ReceivedMessage { attributes, trace_header: trace_header.producer_part, ..record };
         let document = failure.map(|failure| failure.into_document(&record, now));
         Self { record, came_back, origin: Origin::default(), document }
     }
 
     /// Determines who sent the message to the source queue.
     pub fn resolve_origin(self, resenders: &Resenders) -> Self {
-        let origin = resenders.origin_of(self.record.sender_id.as_deref());
+        let origin = resenders.sender_origin(self.record.sender_id.as_deref());
         Self { origin, ..self }
     }
 
@@ -103,7 +103,7 @@ impl Arrival {
     /// Finds the message's last return from the final DLQ before the failure, if any: the later of its own and the one
     /// in its `Failure`. For receivers on an inner queue.
     #[must_use]
-    pub fn came_back_before_failure(&self) -> Option<DlqReturn> {
+    pub fn dlq_return_before_failure(&self) -> Option<DlqReturn> {
         let delivery = self.trusted_document().and_then(FailureDocument::failed_delivery);
         self.came_back.max(delivery.and_then(|delivery| delivery.came_back))
     }
@@ -113,10 +113,10 @@ impl Arrival {
     }
 
     /// Returns the message with its new metadata.
-    pub fn with_rewrite(self, rewritten: Rewritten) -> Self {
+    pub fn with_rewrite(self, rewritten: RewrittenPart) -> Self {
         match rewritten {
-            Rewritten::Body(body) => Self { record: ReceivedMessage { body, ..self.record }, ..self },
-            Rewritten::Attributes(attributes) => self.with_attributes(Some(attributes)),
+            RewrittenPart::Body(body) => Self { record: ReceivedMessage { body, ..self.record }, ..self },
+            RewrittenPart::Attributes(attributes) => self.with_attributes(Some(attributes)),
         }
     }
 
@@ -142,9 +142,13 @@ impl Arrival {
         })
     }
 
-    fn with_attached(self, attach: impl FnOnce(&Attributes, usize, Option<&str>) -> Attached) -> Self {
+    fn with_attached(
+        self,
+        attach: impl FnOnce(&Attributes, usize, Option<&str>) -> AttachedDocument,
+    ) -> Self {
         let ReceivedMessage { attributes, body, trace_header, .. } = &self.record;
-        let Attached { attributes, trace_header } = attach(attributes, body.len(), trace_header.as_deref());
+        let AttachedDocument { attributes, trace_header } =
+            attach(attributes, body.len(), trace_header.as_deref());
         Self { record: ReceivedMessage { attributes, trace_header, ..self.record }, ..self }
     }
 
@@ -204,9 +208,9 @@ impl Arrival {
             let attributes = annotate_attributes(producer, body_bytes, annotation);
             // If the attribute with this name has not changed, it is the producer's own.
             let fits = attributes.get(DEAD_LETTER) != producer.get(DEAD_LETTER);
-            let with_verdict = || Some(verdict.in_trace_header(trace_header));
+            let with_verdict = || Some(verdict.add_to_trace_header(trace_header));
             let trace_header = if fits { trace_header.map(str::to_owned) } else { with_verdict() };
-            Attached { attributes, trace_header }
+            AttachedDocument { attributes, trace_header }
         })
         .pass_on(DelaySeconds::ZERO, dead_lettered)
     }
@@ -216,7 +220,8 @@ impl Arrival {
 /// annotation did not fit. If SQS moved the message, the verdict is not trusted: the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
-    let SplitTraceHeader { producers, failure } = split_trace_header(record.trace_header.clone());
+    let SplitTraceHeader { producer_part: producers, failure } =
+        split_trace_header(record.trace_header.clone());
     let failure = failure.filter(|_| record.redriven_from.is_none());
     match failure.map(|failure| failure.into_document(record, record.sent_at)) {
         Some(FailureDocument::Verdict(verdict)) => (producers, Some(verdict)),
@@ -236,19 +241,19 @@ pub fn has_document(record: &ReceivedMessage) -> bool {
 
 /// The producer's attributes of a message, and the message's return from the final DLQ, if any.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ProducersAttributes {
+pub struct ProducerAttributes {
     pub attributes: Attributes,
     pub came_back: Option<DlqReturn>,
 }
 
 /// Separates the producer's attributes. For code outside redeliver's functions.
 #[must_use]
-pub fn producers_attributes(attributes: Attributes) -> ProducersAttributes {
+pub fn split_producer_attributes(attributes: Attributes) -> ProducerAttributes {
     separate_attributes(attributes).producers
 }
 
 struct SeparatedAttributes {
-    producers: ProducersAttributes,
+    producers: ProducerAttributes,
     failure: Option<RawFailure>,
 }
 
@@ -265,12 +270,12 @@ fn separate_attributes(mut attributes: Attributes) -> SeparatedAttributes {
     // queue.
     let unfolded = unfolded.unwrap_or(attributes);
     let producers = strip_annotation(&unfolded);
-    let producers = producers.unwrap_or(ProducersAttributes { attributes: unfolded, came_back: None });
+    let producers = producers.unwrap_or(ProducerAttributes { attributes: unfolded, came_back: None });
     SeparatedAttributes { producers, failure }
 }
 
 /// Returns the attributes before annotation, or `None` if the annotator did not write the `DeadLetter`.
-fn strip_annotation(attributes: &Attributes) -> Option<ProducersAttributes> {
+fn strip_annotation(attributes: &Attributes) -> Option<ProducerAttributes> {
     let record = attributes.get(DEAD_LETTER).and_then(DeadLetter::from_attribute)?;
     let mut others = attributes.clone();
     // Removed only together with our document: a producer's own `ErrorType` was folded into `DeadLetter`.
@@ -278,7 +283,7 @@ fn strip_annotation(attributes: &Attributes) -> Option<ProducersAttributes> {
     let attributes = unfold_attributes(others, &record.folded_attributes)?;
     // The annotator never annotates a message that is already annotated.
     let is_whole = strip_annotation(&attributes).is_none();
-    is_whole.then(|| ProducersAttributes { attributes, came_back: Some(record.came_back()) })
+    is_whole.then(|| ProducerAttributes { attributes, came_back: Some(record.dlq_return()) })
 }
 
 #[cfg(test)]

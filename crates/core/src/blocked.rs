@@ -24,7 +24,7 @@ pub fn hiding_time(
     times: ReceiveTimes,
     now: Timestamp,
 ) -> Option<VisibilitySeconds> {
-    let left = time_until(now, queue_times.retained_until(times.sent_at)).as_secs();
+    let left = time_until(now, queue_times.latest_retry_time(times.sent_at)).as_secs();
     let visibility = VisibilitySeconds::saturating(left).min(queue_times.hidden_max());
     (visibility > VisibilitySeconds::ZERO).then_some(visibility)
 }

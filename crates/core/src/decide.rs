@@ -7,7 +7,7 @@ mod call_outcome;
 mod due;
 mod on_queue;
 
-use crate::accepted::{AcceptedMessage, FailedMessage, Resized};
+use crate::accepted::{AcceptedMessage, FailedMessage, ResizedMessage};
 use crate::decide::backoff::JitterKey;
 use crate::deliver::time_until;
 use crate::failure::{Classification, FailureClass, HandOff, LastError, RATE_LIMITED, REDRIVE};
@@ -17,8 +17,8 @@ use crate::message::Timestamp;
 use crate::message::metadata::{HELD_SECONDS_MAX, HISTORY_MAX, PastFailure, REDRIVES_MAX, RetryMetadata};
 use crate::message::reason::DeadLetterReason;
 use crate::message::reason::GiveUp;
-use crate::message::schema::Rewritten;
-use crate::policy::{Globs, Immediate, Policy};
+use crate::message::schema::RewrittenPart;
+use crate::policy::{Globs, ImmediateRetries, Policy};
 pub(crate) use budget::check_holds;
 pub use budget::{Budget, hold_grace, may_be_held};
 use budget::{HoldTimes, check_redrives, hold_delay, redrive_delay};
@@ -44,7 +44,7 @@ pub enum Decision {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resend {
     /// The message with its new metadata.
-    pub rewritten: Rewritten,
+    pub rewritten: RewrittenPart,
     /// `DelaySeconds` of the send.
     pub delay: DelaySeconds,
     /// The total delay. It exceeds `delay` if the message has hopped.
@@ -76,7 +76,7 @@ pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decisi
 /// Returns the policy's immediate retries, if any, for a blip: an error that the policy's lists classify as transient
 /// and that has no `Retry-After`.
 #[must_use]
-pub fn immediate_retries(policy: &Policy, error: &HandlerError) -> Option<Immediate> {
+pub fn immediate_retries(policy: &Policy, error: &HandlerError) -> Option<ImmediateRetries> {
     let immediate = policy.immediate?;
     let classification = Classification::from_failure_kind(error.kind);
     let class = classify_error(
@@ -283,7 +283,7 @@ fn fit_metadata(
     delay: DelaySeconds,
 ) -> Result<Resend, GiveUp> {
     loop {
-        let Some(Resized { rewritten, bytes }) = accepted.with_retry_metadata(&retry.metadata) else {
+        let Some(ResizedMessage { rewritten, bytes }) = accepted.with_retry_metadata(&retry.metadata) else {
             let explanation = "Its attributes leave no room for its retry metadata".to_owned();
             return Err(GiveUp { reason: DeadLetterReason::MessageTooLarge, explanation });
         };

@@ -13,7 +13,7 @@ use crate::events::Event;
 use crate::fault::EntryOutcome;
 use crate::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use crate::message::packing::{Batch, pack_batches};
-use crate::message::{Confirmed, Content, NotSendable, OutgoingMessage, Receipt, Timestamp};
+use crate::message::{Confirmed, Content, OutgoingMessage, Receipt, Timestamp, UnsendableReason};
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 use crate::span_context::SpanContext;
 use crate::trace::messaging::SendSpan;
@@ -146,7 +146,7 @@ const ANSWER_RESERVE: Duration = Duration::from_millis(500);
 pub struct Outgoing {
     pub receipt: Receipt,
     /// The message, or the reason why SQS would refuse to accept it.
-    pub message: Result<OutgoingMessage, NotSendable>,
+    pub message: Result<OutgoingMessage, UnsendableReason>,
     /// The event to report once SQS has confirmed the send, if any.
     pub confirmed: Option<Event>,
     /// The parent span of the send, if spans are recorded.

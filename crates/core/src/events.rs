@@ -280,11 +280,11 @@ pub enum Event {
 
 /// Rounds to milliseconds: people read the logs, and the clocks are no more precise.
 #[must_use]
-pub fn to_milliseconds(seconds: f64) -> f64 {
+pub fn round_to_milliseconds(seconds: f64) -> f64 {
     (seconds * 1000.0).round() / 1000.0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn serialize_milliseconds<S: Serializer>(seconds: &f64, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_f64(to_milliseconds(*seconds))
+    serializer.serialize_f64(round_to_milliseconds(*seconds))
 }

@@ -15,7 +15,7 @@ mod wire;
 use std::fmt::Display;
 use std::time::Duration;
 
-pub use attach::Attached;
+pub use attach::AttachedDocument;
 pub(crate) use attach::{SplitTraceHeader, split_trace_header};
 pub use hold::{Hold, HoldReason, Outage};
 use strum::{IntoStaticStr, VariantArray};
@@ -121,7 +121,7 @@ pub struct Classification {
 }
 
 /// Prefix of the details of a message that was held without a call.
-const NOT_CALLED: &str = "not called: ";
+const NOT_CALLED_PREFIX: &str = "not called: ";
 
 impl LastError {
     /// Converts a handler's error.
@@ -149,7 +149,7 @@ impl LastError {
     /// the same type.
     pub(crate) fn was_not_called(&self) -> bool {
         [CIRCUIT_OPEN, RATE_LIMITED].contains(&self.error_type.as_str())
-            && self.details.starts_with(NOT_CALLED)
+            && self.details.starts_with(NOT_CALLED_PREFIX)
     }
 }
 
@@ -223,7 +223,7 @@ impl HandOff {
                 (RATE_LIMITED, "the target has refused calls since")
             }
         };
-        let error = LastError::new(error_type, &format!("{NOT_CALLED}{why} {since}"));
+        let error = LastError::new(error_type, &format!("{NOT_CALLED_PREFIX}{why} {since}"));
         let hand_off = Self::without_outage(error, Classification::for_hold(hold), delivery);
         Self { outage: Some(hold.outage), ..hand_off }
     }
@@ -432,7 +432,7 @@ impl Delivery {
 
 /// Returns the metadata in its current generation. Until the next re-send, the body contains the previous generation.
 #[must_use]
-pub fn in_current_generation(metadata: Metadata, came_back: Option<DlqReturn>) -> Metadata {
+pub fn metadata_in_current_generation(metadata: Metadata, came_back: Option<DlqReturn>) -> Metadata {
     match came_back {
         Some(came_back) => metadata.into_next_generation(came_back),
         None => metadata,

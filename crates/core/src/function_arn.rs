@@ -25,12 +25,12 @@ pub fn is_function_arn(text: &str) -> bool {
 /// Formats the version that Lambda ran for this ARN, which may have an alias, as `NAME:VERSION`; `None` if it is not a
 /// function ARN.
 #[must_use]
-pub fn version_of(arn: &str, executed_version: &str) -> Option<String> {
+pub fn format_version(arn: &str, executed_version: &str) -> Option<String> {
     let name = arn.split(':').nth(UNQUALIFIED_PARTS - 1).filter(|_| is_function_arn(arn))?;
     Some(format!("{name}:{executed_version}"))
 }
 
-/// Parses the name and number of a published version from `NAME:VERSION`, the format of [`version_of`]; `None` for
+/// Parses the name and number of a published version from `NAME:VERSION`, the format of [`format_version`]; `None` for
 /// `$LATEST` and anything else.
 #[must_use]
 pub fn parse_version(text: &str) -> Option<(&str, u64)> {
@@ -106,9 +106,9 @@ mod tests {
     #[test]
     fn a_version_is_formatted_with_its_function_name_and_without_the_alias() {
         for arn in [ORDERS, &format!("{ORDERS}:live")] {
-            assert_eq!(version_of(arn, "7").as_deref(), Some("orders:7"));
+            assert_eq!(format_version(arn, "7").as_deref(), Some("orders:7"));
         }
-        assert_eq!(version_of("orders", "7"), None);
+        assert_eq!(format_version("orders", "7"), None);
     }
 
     #[test]

@@ -121,7 +121,7 @@ pub struct Message<'a> {
     pub message_id: &'a str,
     /// The form of the body: an envelope or a plain message.
     pub form: &'a BodyForm,
-    /// Number of retries made so far: 0 at the first delivery. It may differ between copies of a message.
+    /// Number of retries made so far: 0 on the first delivery. It may differ between copies of a message.
     pub retry_attempt: u32,
     /// Number of redrives from the final DLQ.
     pub redrive_generation: u32,
@@ -164,7 +164,7 @@ impl Message<'_> {
 /// A handler's reason for not processing a message, and the next step for the message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerError {
-    /// The error's name, which the policy's lists match.
+    /// The error's name, matched against the policy's lists.
     pub error_type: ErrorType,
     /// Text for people: truncated and recorded in queue attributes and the retry history, but never logged.
     pub details: String,

@@ -23,7 +23,7 @@ pub const fn is_legal(character: char) -> bool {
 
 /// Finds the first illegal character of a string, with its byte offset.
 #[must_use]
-pub fn first_illegal(text: &str) -> Option<(usize, char)> {
+pub fn find_illegal_character(text: &str) -> Option<(usize, char)> {
     // Most strings have no byte that could start an illegal character (U+FFFE and U+FFFF start with 0xEF). The check
     // has no branches, so that the compiler vectorizes the loop.
     let may_be_illegal = |byte| byte < b' ' || byte == 0xEF;
@@ -113,7 +113,7 @@ mod tests {
             for place in 0..17 {
                 let text = format!("{}{character}{}", "x".repeat(place), "x".repeat(17 - place));
                 let expected = (!is_legal(character)).then_some((place, character));
-                assert_eq!(first_illegal(&text), expected, "{text:?}");
+                assert_eq!(find_illegal_character(&text), expected, "{text:?}");
             }
         }
     }
@@ -128,7 +128,7 @@ mod tests {
         ) {
             let text: String = parts.into_iter().map(|(part, times)| part.repeat(times)).collect();
             let expected = text.char_indices().find(|(_, character)| !is_legal(*character));
-            prop_assert_eq!(first_illegal(&text), expected);
+            prop_assert_eq!(find_illegal_character(&text), expected);
         }
     }
 

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 
 pub use form::BodyForm;
-pub use outgoing::{Content, NotSendable, OutgoingMessage};
+pub use outgoing::{Content, OutgoingMessage, UnsendableReason};
 pub use receipt::{Confirmed, Receipt};
 pub(crate) use sqs_rules::{check_name as check_attribute_name, is_certainly_accepted};
 

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use thiserror::Error;
 use wildmatch::WildMatch;
 
-use crate::json::value::not_null;
+use crate::json::value::parse_not_null;
 use crate::limits::RetryDelay;
 use crate::message::metadata::REDRIVES_MAX;
 use crate::message::schema::{Violation, join_violations};
@@ -42,17 +42,17 @@ pub struct Policy {
     #[serde(deserialize_with = "numbers::parse_integer::<_, _, 1, 31_536_000>")]
     pub max_age_seconds: Option<u32>,
     /// If set, only these error types are retried.
-    #[serde(deserialize_with = "not_null")]
+    #[serde(deserialize_with = "parse_not_null")]
     pub retryable: Option<Globs>,
     /// These error types are not retried.
-    #[serde(deserialize_with = "not_null")]
+    #[serde(deserialize_with = "parse_not_null")]
     pub non_retryable: Option<Globs>,
     /// Immediate retries in the same invocation, before a delayed retry is used; none by default.
-    #[serde(deserialize_with = "wire::parse_object::<_, Immediate, _>")]
-    pub immediate: Option<Immediate>,
+    #[serde(deserialize_with = "wire::parse_object::<_, ImmediateRetries, _>")]
+    pub immediate: Option<ImmediateRetries>,
     /// Detection and handling of outages. Without a circuit breaker, every call is made and every failed call is an
     /// attempt.
-    #[serde(deserialize_with = "circuit_breaker::or_false")]
+    #[serde(deserialize_with = "circuit_breaker::parse_settings_or_false")]
     pub circuit_breaker: Option<CircuitBreaker>,
     /// Limit on re-sends of a message that SQS moved after unanswered receives, 0..=1000; 20 by default. These re-sends
     /// are not attempts. See [`Policy::redrives_max`].
@@ -77,7 +77,7 @@ pub enum OnGiveUp {
 /// Retries in the same invocation, for blips: they spend no attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Immediate {
+pub struct ImmediateRetries {
     /// Number of calls after the first one, 1..=10.
     #[serde(deserialize_with = "numbers::parse_integer::<_, _, 1, 10>")]
     pub max_attempts: u32,
@@ -161,7 +161,7 @@ impl Policy {
     ///
     /// # Errors
     /// Same as [`Policy::from_json`].
-    pub fn from_json_over(defaults: &str, text: &str) -> Result<Self, PolicyError> {
+    pub fn from_json_with_defaults(defaults: &str, text: &str) -> Result<Self, PolicyError> {
         wire::parse_with_defaults(defaults, text)
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::deliver::deletion::delete_receives;
 use crate::message::ReceivedMessage;
-use crate::ports::{Clock, EntryError, Function, Queue, Receive, UnreadableMessage};
+use crate::ports::{Clock, EntryError, Function, Queue, ReceiveOptions, UnreadableMessage};
 
 /// Receives up to `max_messages` records, or none if none arrives within `wait`.
 ///
@@ -17,7 +17,7 @@ pub async fn receive_records<Q: Queue>(
     max_messages: u8,
     wait: Duration,
 ) -> Result<Vec<ReceivedMessage>, EntryError> {
-    queue.receive(Receive { max_messages, wait, visibility: None }).await
+    queue.receive(ReceiveOptions { max_messages, wait, visibility: None }).await
 }
 
 /// Removes from a batch the records that must wait for an earlier unreadable record, if the function keeps the order
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
     use crate::message::{Confirmed, Timestamp};
-    use crate::testing::received;
+    use crate::testing::received_message;
 
     /// Generates a record of a batch: its group, and a flag that is true if the record is readable.
     fn record() -> impl Strategy<Value = (Option<&'static str>, bool)> {
@@ -101,7 +101,7 @@ mod tests {
     proptest! {
         /// By definition, a record waits if an unreadable record of the same group or of an unknown group precedes it.
         #[test]
-        fn records_behind_an_unreadable_one_of_their_group_wait(
+        fn records_wait_behind_an_unreadable_record_of_their_group(
             batch in prop::collection::vec(record(), 0..10)
         ) {
             let (mut readable, mut unreadable) = (Vec::new(), Vec::new());
@@ -114,7 +114,7 @@ mod tests {
                     };
                     let list = if batch[..n].iter().any(stops) { &mut waiting } else { &mut continued };
                     list.push(sqs_message_id.clone());
-                    readable.push(ReceivedMessage { sqs_message_id, message_group_id, ..received(None) });
+                    readable.push(ReceivedMessage { sqs_message_id, message_group_id, ..received_message(None) });
                 } else {
                     unreadable.push(UnreadableMessage {
                         sqs_message_id,

@@ -81,7 +81,7 @@ pub trait VisibilityControl: Send + Sync {
 
 /// A request to receive messages ("ReceiveMessage", Amazon SQS API Reference).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Receive {
+pub struct ReceiveOptions {
     /// Maximum number of messages, 1..=10.
     pub max_messages: u8,
     /// Wait time of long polling, up to 20 s.
@@ -102,7 +102,7 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
     /// [`Queue::take_unreadable`].
     fn receive(
         &self,
-        request: Receive,
+        request: ReceiveOptions,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
     /// Takes the unreadable messages from all receives so far. They are not part of a receive's result, since only
     /// pollers need them, to report them as the function itself does behind an event source mapping.
@@ -204,12 +204,12 @@ pub trait AsyncInvoker: Send + Sync {
         &self,
         function_arn: &str,
         payload: &str,
-    ) -> impl Future<Output = Result<(), NotInvoked>> + Send;
+    ) -> impl Future<Output = Result<(), AsyncInvokeError>> + Send;
 }
 
 /// The reason why Lambda did not confirm that it queued an event.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum NotInvoked {
+pub enum AsyncInvokeError {
     /// The payload exceeds Lambda's limit.
     #[error("too large")]
     TooLarge,
@@ -374,7 +374,7 @@ impl<T: AsyncInvoker> AsyncInvoker for &T {
         &self,
         function_arn: &str,
         payload: &str,
-    ) -> impl Future<Output = Result<(), NotInvoked>> + Send {
+    ) -> impl Future<Output = Result<(), AsyncInvokeError>> + Send {
         (**self).invoke_async(function_arn, payload)
     }
 }
@@ -411,7 +411,7 @@ mod tests {
     use futures_util::FutureExt as _;
 
     use super::*;
-    use crate::testing::{at, received};
+    use crate::testing::{at, received_message};
 
     /// Confirms the records with these handles.
     struct ConfirmingFunction(&'static [&'static str]);
@@ -427,7 +427,7 @@ mod tests {
         let record = |(id, handle): &(&str, &str)| ReceivedMessage {
             sqs_message_id: (*id).to_owned(),
             receipt_handle: (*handle).to_owned(),
-            ..received(None)
+            ..received_message(None)
         };
         let records = records.iter().map(record).collect();
         ConfirmingFunction(confirms).batch_item_failures(records, at(0)).now_or_never().unwrap()
@@ -449,7 +449,7 @@ mod tests {
 
     #[test]
     fn a_confirmation_completes_only_one_record() {
-        let receipt = || received(None).into_receipt();
+        let receipt = || received_message(None).into_receipt();
         assert_eq!(unconfirmed_ids(vec![receipt(), receipt()], vec![receipt().confirm()]), ["n"]);
     }
 }

@@ -22,7 +22,7 @@ use crate::policy::Policy;
 pub use async_retry::DEFINITION as ASYNC_RETRY;
 pub use definition::StrategyDefinition;
 pub use delayed_resend::DelayedResend;
-pub use on_failure::{GivenUp, MissingSetting, OnFailure, SendContext, Unsent, Wiring};
+pub use on_failure::{GivenUpMessage, MissingSetting, OnFailure, SendContext, UnsentMessages, Wiring};
 pub use ordered::{AttemptCounter, Ordered};
 pub use queues::{NeededQueue, RedriveEdge, Role, SOURCE_RETENTION};
 pub use retry_loop::RetryLoop;

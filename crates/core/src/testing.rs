@@ -116,7 +116,7 @@ pub(crate) fn attempt_logs() -> AttemptLogs {
 
 /// Returns a message on the intermediate DLQ that was sent a minute before second 0, and moved from `redriven_from` if
 /// given.
-pub(crate) fn received(redriven_from: Option<&str>) -> ReceivedMessage {
+pub(crate) fn received_message(redriven_from: Option<&str>) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "n".to_owned(),
         receipt_handle: "r".to_owned(),

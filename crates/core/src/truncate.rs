@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use crate::limits::{first_illegal, is_legal};
+use crate::limits::{find_illegal_character, is_legal};
 
 /// Size limit of every error type that we write.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
@@ -23,7 +23,7 @@ const EXPLANATION_LENGTH_MIN: usize = 18;
 /// type is stored separately.
 #[must_use]
 pub fn clean_text(text: &str, bytes_max: usize) -> String {
-    if text.len() <= bytes_max && first_illegal(text).is_none() {
+    if text.len() <= bytes_max && find_illegal_character(text).is_none() {
         return text.to_owned();
     }
     let replace_illegal = |character| {
@@ -50,7 +50,7 @@ pub fn clean_text(text: &str, bytes_max: usize) -> String {
 /// Like [`clean_text`], for explanations: cuts the middle, but keeps the last error as [`shorten_text`] does.
 #[must_use]
 pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
-    let legal = match first_illegal(text) {
+    let legal = match find_illegal_character(text) {
         None => Cow::Borrowed(text),
         Some(_) => clean_text(text, usize::MAX).into(),
     };

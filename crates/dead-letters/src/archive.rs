@@ -9,7 +9,7 @@ use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use serde::Serialize;
 
-use crate::files::{FileError, check_new, create_new, sync_directory_of};
+use crate::files::{FileError, check_new_file, create_new, sync_parent_directory};
 
 /// A new file of dead letters. It contains complete messages, so only its owner can read it (mode 600).
 #[derive(Debug)]
@@ -45,7 +45,7 @@ impl ArchiveFile {
     /// If the file already exists, or its directory does not. If another program creates it later, the first write
     /// fails.
     pub fn on_demand(path: &Path) -> Result<Self, FileError> {
-        check_new(path)?;
+        check_new_file(path)?;
         Ok(Self { path: path.to_owned(), file: None, virtual_now: None })
     }
 
@@ -100,7 +100,7 @@ impl ArchiveFile {
 
 /// Creates the file and syncs its directory, so that the directory entry also survives a crash.
 fn create_synced(path: &Path) -> Result<BufWriter<File>, FileError> {
-    let created = create_new(path).and_then(|file| sync_directory_of(path).map(|()| file));
+    let created = create_new(path).and_then(|file| sync_parent_directory(path).map(|()| file));
     created.map(BufWriter::new).map_err(|error| FileError::new(path, error))
 }
 

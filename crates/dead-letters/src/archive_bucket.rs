@@ -60,7 +60,7 @@ pub struct ArchiveListing {
     /// Sorted by time, earliest first.
     pub deaths: Vec<ArchivedDeath>,
     /// Keys under the prefix that do not follow the archive's layout.
-    pub not_ours: Vec<String>,
+    pub unrelated_keys: Vec<String>,
 }
 
 /// An object that is not a dead letter.
@@ -214,7 +214,7 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
                     found.deaths.push(ArchivedDeath { layout: Arc::clone(layout), death });
                 }
                 // The S3 console creates an empty object for a folder.
-                None if !key.ends_with('/') => found.not_ours.push(key),
+                None if !key.ends_with('/') => found.unrelated_keys.push(key),
                 _ => {}
             }
         }

@@ -169,11 +169,11 @@ pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
         for group in groups {
             let done = match &mut decision {
                 UnblockDecision::ListOnly => None,
-                UnblockDecision::Retry => {
-                    Some(reader.hold_during(hide_message(source, clock, &group, Duration::ZERO)).await)
-                }
+                UnblockDecision::Retry => Some(
+                    reader.hold_messages_during(hide_message(source, clock, &group, Duration::ZERO)).await,
+                ),
                 UnblockDecision::TakeOut(backup) => {
-                    Some(reader.hold_during(take_out(source, clock, &group, *backup)).await?)
+                    Some(reader.hold_messages_during(take_out(source, clock, &group, *backup)).await?)
                 }
             };
             let is_done = done == Some(Ok(()));
@@ -240,13 +240,13 @@ async fn hide_message<Q: Queue, C: Clock>(
         let why = explain_error(&error, "sqs:ChangeMessageVisibility", "kms:Decrypt");
         match error.fault {
             Fault::Sender if is_denied(&error) => why,
-            Fault::Sender => CAME_BACK.to_owned(),
+            Fault::Sender => PROBABLY_VISIBLE_AGAIN.to_owned(),
             _ => format!("{why}; run it again"),
         }
     })
 }
 
-const CAME_BACK: &str = "its message has probably become visible again: then this notice is out of date, and SQS \
+const PROBABLY_VISIBLE_AGAIN: &str = "its message has probably become visible again: then this notice is out of date, and SQS \
                          deletes it within 12 hours. If the group is blocked again, a new notice follows a minute later";
 
 fn describe_notice_error(why: &NotDeleted) -> String {

@@ -73,9 +73,9 @@ impl MemberChanges<'_> {
     fn match_members(&self, body: &JsonBody<'_>, at: Range<usize>) -> Option<Vec<BodyMember>> {
         let members = body.list_members(at)?;
         // A name missing from `before` was written with an escape that the tool reads differently.
-        let are_clear = members.len() == self.before.len()
+        let is_unambiguous = members.len() == self.before.len()
             && members.iter().all(|member| self.before.contains_key(&member.name));
-        are_clear.then_some(members)
+        is_unambiguous.then_some(members)
     }
 
     /// Writes the remaining and new members. A segment is a member with its surrounding white space, without commas. A

@@ -13,18 +13,18 @@ pub enum ExitCode {
     /// The arguments are invalid, and nothing was started. Clap uses the same code.
     Usage = 2,
     /// The command found problems, such as dead letters, invalid messages, or a misconfigured DLQ.
-    Found = 3,
-    /// Something could not be read, such as a queue, a metric, or messages that another program holds. The rest is shown
-    /// or done.
+    ProblemsFound = 3,
+    /// Something could not be read, such as a queue, a metric, or messages that another program holds. The rest is
+    /// shown or done.
     Incomplete = 4,
     /// Part of the work was not done: an item was rejected, not confirmed, or left in place.
-    NotAllDone = 5,
+    PartlyDone = 5,
     /// A cause of dead letters is new or recurred (`audit --known-causes`).
     NewCause = 6,
     /// SQS will delete dead letters soon (`audit`).
-    DeletedSoon = 7,
+    ExpiringSoon = 7,
     /// The requested message, group or event source mapping does not exist.
-    NotThere = 8,
+    NotFound = 8,
     /// Messages were sent but not deleted, so they are in both queues until the same command is run again (`redrive`).
     InBothQueues = 9,
     /// Ctrl-C or SIGTERM ended the command early: 128 plus the number of SIGINT, by shell convention.
@@ -36,12 +36,12 @@ impl ExitCode {
         Self::Done,
         Self::Failed,
         Self::Usage,
-        Self::Found,
+        Self::ProblemsFound,
         Self::Incomplete,
-        Self::NotAllDone,
+        Self::PartlyDone,
         Self::NewCause,
-        Self::DeletedSoon,
-        Self::NotThere,
+        Self::ExpiringSoon,
+        Self::NotFound,
         Self::InBothQueues,
         Self::Interrupted,
     ];
@@ -59,12 +59,12 @@ impl ExitCode {
             Self::Done => "done, and nothing needs attention",
             Self::Failed => "the command failed; work done before the failure is reported",
             Self::Usage => "invalid usage; nothing was started",
-            Self::Found => "something was found that needs attention",
+            Self::ProblemsFound => "something was found that needs attention",
             Self::Incomplete => "not everything could be read; the rest is shown or done",
-            Self::NotAllDone => "not everything was done; the rest is unchanged",
+            Self::PartlyDone => "not everything was done; the rest is unchanged",
             Self::NewCause => "a cause of dead letters is new or came back",
-            Self::DeletedSoon => "SQS will delete dead letters soon",
-            Self::NotThere => "a requested item does not exist",
+            Self::ExpiringSoon => "SQS will delete dead letters soon",
+            Self::NotFound => "a requested item does not exist",
             Self::InBothQueues => "messages were sent but not deleted; run the same command again",
             Self::Interrupted => "interrupted",
         }

@@ -15,8 +15,8 @@ use redeliver_core::lock;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
-    VisibilityControl,
+    Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, ReceiveOptions,
+    UnreadableMessage, VisibilityControl,
 };
 
 use crate::LINE_BYTES_MAX;
@@ -35,7 +35,7 @@ pub struct FileQueue {
     bad: BadLines,
     repeated: u64,
     /// ARNs of the queues from which the dead letters were read.
-    read_from: BTreeSet<String>,
+    source_arns: BTreeSet<String>,
     /// The latest virtual timestamp of the lines; `None` if a line was written in real time.
     virtual_now: Option<Timestamp>,
     state: Mutex<FileQueueState>,
@@ -80,7 +80,7 @@ impl FileQueue {
             opened_at,
             bad: BadLines::default(),
             repeated: 0,
-            read_from: BTreeSet::new(),
+            source_arns: BTreeSet::new(),
             virtual_now: None,
             state: Mutex::new(FileQueueState {
                 file: file.try_clone()?,
@@ -129,10 +129,10 @@ impl FileQueue {
             Ok(message) => {
                 let written_at = line.ok().and_then(virtual_now);
                 self.virtual_now = match self.virtual_now {
-                    None if !self.read_from.is_empty() => None,
+                    None if !self.source_arns.is_empty() => None,
                     earlier => written_at.max(earlier).filter(|_| written_at.is_some()),
                 };
-                self.read_from.insert(message.queue_arn);
+                self.source_arns.insert(message.queue_arn);
                 let is_new = ids.insert(message.sqs_message_id);
                 self.repeated += u64::from(!is_new);
                 is_new.then_some(true)
@@ -198,13 +198,13 @@ impl FileQueue {
     /// Returns true if the file has lines, but no dead letters.
     #[must_use]
     pub fn has_no_dead_letter(&self) -> bool {
-        self.bad.count > 0 && self.read_from.is_empty()
+        self.bad.count > 0 && self.source_arns.is_empty()
     }
 
     /// Returns true if any of the dead letters was read from the queue with this ARN.
     #[must_use]
     pub fn was_read_from(&self, arn: &str) -> bool {
-        self.read_from.contains(arn)
+        self.source_arns.contains(arn)
     }
 
     fn lock_state(&self) -> MutexGuard<'_, FileQueueState> {
@@ -280,7 +280,7 @@ impl QueueDepth for FileQueue {
 }
 
 impl Queue for FileQueue {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         let messages = self.lock_state().next_messages(request.max_messages.into(), self.opened_at);
         messages.map_err(|_| EntryError::new(Fault::Sender, "ChangedWhileItWasRead"))
     }

@@ -12,7 +12,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
-use redeliver_platform::files::{FOR_ALL, FOR_ITS_OWNER, set_mode, sync_directory};
+use redeliver_platform::files::{ALL_USERS, OWNER_ONLY, set_mode, sync_directory};
 use thiserror::Error;
 use uuid::Uuid;
 
@@ -48,7 +48,7 @@ const TOO_LARGE: &str = "it is larger than the limit of 256 MiB: name another fi
 /// # Errors
 /// If the file already exists, since it may be the only copy of its content.
 pub fn create_new(path: &Path) -> io::Result<File> {
-    create_with_mode(path, FOR_ITS_OWNER)
+    create_with_mode(path, OWNER_ONLY)
 }
 
 /// Creates a file, or opens `/dev/stdout`, a device, or one of the user's pipes for writing.
@@ -69,7 +69,7 @@ pub fn create_output(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// If the file does not exist (without `create`), cannot be opened, or may have been written by another user.
-pub fn open_own(path: &Path, create: bool) -> io::Result<File> {
+pub fn open_own_file(path: &Path, create: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     if create {
@@ -101,7 +101,7 @@ pub fn is_owned_by_user(path: &Path) -> bool {
 ///
 /// # Errors
 /// If the file cannot be read, may have been written by another user, or is larger than 256 MiB.
-pub fn read_own(path: &Path) -> io::Result<String> {
+pub fn read_own_file(path: &Path) -> io::Result<String> {
     let file = open_trusted(path, OpenOptions::new().read(true))?;
     let mut text = String::new();
     let bytes = file.take(BYTES_MAX + 1).read_to_string(&mut text)?;
@@ -126,7 +126,7 @@ pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
 /// # Errors
 /// If the file cannot be written. The old or the new file is intact in that case.
 pub fn publish_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
-    write_atomically(path, content, |new| create_with_mode(new, FOR_ALL))
+    write_atomically(path, content, |new| create_with_mode(new, ALL_USERS))
 }
 
 fn write_atomically(
@@ -142,7 +142,7 @@ fn write_atomically(
         file.write_all(content)?;
         file.sync_all()?;
         fs::rename(&new, path)?;
-        sync_directory_of(path)
+        sync_parent_directory(path)
     };
     write().map_err(|error| {
         let _best_effort = fs::remove_file(&new);
@@ -155,7 +155,7 @@ fn write_atomically(
 ///
 /// # Errors
 /// If the file already exists, its directory does not, or its name is `-`.
-pub fn check_new(path: &Path) -> Result<(), FileError> {
+pub fn check_new_file(path: &Path) -> Result<(), FileError> {
     if path == Path::new("-") {
         return Err(FileError::new(path, NOT_STDOUT));
     }
@@ -175,7 +175,7 @@ pub fn check_new(path: &Path) -> Result<(), FileError> {
 pub fn check_output(path: &Path) -> Result<(), FileError> {
     match is_stream(path) {
         Ok(true) => Ok(()),
-        Ok(false) => check_new(path),
+        Ok(false) => check_new_file(path),
         Err(error) => Err(FileError::new(path, error)),
     }
 }
@@ -185,7 +185,7 @@ pub fn check_output(path: &Path) -> Result<(), FileError> {
 /// # Errors
 /// If the directory does not exist.
 pub fn check_directory(path: &Path) -> Result<(), FileError> {
-    if directory_of(path).is_dir() {
+    if parent_directory(path).is_dir() {
         return Ok(());
     }
     Err(FileError::new(path, "its directory does not exist; create it first, or name another file"))
@@ -195,13 +195,13 @@ pub fn check_directory(path: &Path) -> Result<(), FileError> {
 ///
 /// # Errors
 /// If the directory cannot be opened or synchronized.
-pub fn sync_directory_of(path: &Path) -> io::Result<()> {
-    sync_directory(directory_of(path))
+pub fn sync_parent_directory(path: &Path) -> io::Result<()> {
+    sync_directory(parent_directory(path))
 }
 
 /// Returns the directory of a file.
 #[must_use]
-pub fn directory_of(path: &Path) -> &Path {
+pub fn parent_directory(path: &Path) -> &Path {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
         _ => Path::new("."),

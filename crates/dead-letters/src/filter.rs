@@ -74,13 +74,13 @@ pub enum FilterError {
         reason: String,
     },
     /// The output is not true, false, or null.
-    #[error("the filter `{text}` returns {given} for message {message_id}, not true or false; {hint}")]
+    #[error("the filter `{text}` returns {output_type} for message {message_id}, not true or false; {hint}")]
     NoVerdict {
         text: String,
         /// The SQS message id.
         message_id: String,
         /// The type of the first output, without its value.
-        given: &'static str,
+        output_type: &'static str,
         hint: &'static str,
     },
 }
@@ -102,7 +102,7 @@ impl Filter {
     /// If the text does not compile (the error has the position), has more than 16,384 bytes or 200 open brackets, or
     /// the filter's thread does not start.
     pub fn new(text: &str) -> Result<Self, FilterError> {
-        Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: false })
+        Self::from_task(FilterTask { text: text.to_owned(), is_for_dead_letters: false })
     }
 
     /// Compiles a filter for the documents of dead letters: a misspelled member, which jq would read as null, is an
@@ -111,7 +111,7 @@ impl Filter {
     /// # Errors
     /// The errors of [`Filter::new`]; also if the filter reads a member that dead letters do not have.
     pub fn for_dead_letters(text: &str) -> Result<Self, FilterError> {
-        Self::from_task(FilterTask { text: text.to_owned(), is_of_dead_letters: true })
+        Self::from_task(FilterTask { text: text.to_owned(), is_for_dead_letters: true })
     }
 
     fn from_task(task: FilterTask) -> Result<Self, FilterError> {
@@ -146,10 +146,10 @@ impl Filter {
             Err(why) => return Ok(Choice::NotJudged(why)),
         };
         let verdict = parse_verdict(outputs.first().map(String::as_str));
-        let is_match = verdict.map_err(|given| FilterError::NoVerdict {
+        let is_match = verdict.map_err(|output_type| FilterError::NoVerdict {
             text: self.task.text.clone(),
             message_id: message_id.to_owned(),
-            given,
+            output_type,
             hint: suggest_fix(&self.task.text),
         })?;
         if let Some(missing) = &mut *self.missing.borrow_mut() {
@@ -159,7 +159,7 @@ impl Filter {
     }
 
     /// Returns the error for a filter that fails on every message, with the first message as an example.
-    pub(crate) fn failed_on_all(&self, message_id: String, reason: String) -> FilterError {
+    pub(crate) fn all_failed_error(&self, message_id: String, reason: String) -> FilterError {
         FilterError::Run { text: self.task.text.clone(), message_id, reason }
     }
 

@@ -318,9 +318,12 @@ fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
 }
 
 /// The error message for a message that SQS moved from its queue.
-const MOVED: &str = "its consumers did not delete it, so SQS moved it";
+const MOVED_BY_SQS: &str = "its consumers did not delete it, so SQS moved it";
 
 fn read_moved_message(message: &ReceivedMessage) -> Option<ForeignDeadLetter> {
     let from = message.redriven_from.as_ref()?;
-    Some(ForeignDeadLetter { message: MOVED.to_owned(), ..ForeignDeadLetter::new(ForeignWriter::Sqs, from) })
+    Some(ForeignDeadLetter {
+        message: MOVED_BY_SQS.to_owned(),
+        ..ForeignDeadLetter::new(ForeignWriter::Sqs, from)
+    })
 }

@@ -8,7 +8,7 @@ use crate::{DeadLetterRecord, UNANNOTATED};
 /// The maximum length of a headline, in bytes; its text can come from other programs.
 const HEADLINE_BYTES_MAX: usize = 300;
 /// Separates an error message from the location where the error was thrown.
-const AT: &str = " (at ";
+const LOCATION_SEPARATOR: &str = " (at ";
 
 /// Formats the error as one line: `HTTP 422 Unprocessable Entity`, `KeyError: 'id' at orders.py:31`.
 pub(crate) fn format_headline(record: &DeadLetterRecord) -> String {
@@ -41,7 +41,7 @@ fn format_error(name: &str, message: &str) -> String {
     if let Some(status) = name.strip_prefix("HttpStatus.") {
         return if message.is_empty() { format!("HTTP {status}") } else { message.to_owned() };
     }
-    let (text, thrown) = message.split_once(AT).unwrap_or((message, ""));
+    let (text, thrown) = message.split_once(LOCATION_SEPARATOR).unwrap_or((message, ""));
     let place = format_location(thrown).map(|place| format!(" at {place}")).unwrap_or_default();
     match (name, text) {
         ("", text) => format!("{text}{place}"),

@@ -14,7 +14,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::parse_rfc3339;
 use serde::{Deserialize, Serialize};
 
-use crate::files::{FileError, check_new, read_own, replace_file};
+use crate::files::{FileError, check_new_file, read_own_file, replace_file};
 use crate::groups::{DeadLetterGroup, OTHER, format_timestamp};
 
 /// The maximum number of causes in the file; beyond it, the most recently seen causes are kept.
@@ -53,8 +53,8 @@ struct KnownCause {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A mark that a cause was fixed. A later message in the DLQ shows that the cause recurred, unless the message failed
-/// in a version before the fix.
+/// A mark on a cause that was fixed. A later message in the DLQ shows that the cause recurred, unless the message
+/// failed in a version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The timestamp of the fix: messages sent to the DLQ until then do not count.
@@ -140,10 +140,10 @@ impl KnownCauses {
     /// If the file cannot be read, is damaged, may have been written by another user, or belongs to another queue, or
     /// if its directory does not exist. Nothing is changed.
     pub fn read_file(path: &Path, queue_arn: &str) -> Result<Self, FileError> {
-        let text = match read_own(path) {
+        let text = match read_own_file(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return check_new(path).map(|()| Self::without_causes(queue_arn));
+                return check_new_file(path).map(|()| Self::without_causes(queue_arn));
             }
             Err(error) => return Err(FileError::new(path, format_args!("cannot be read: {error}"))),
         };
@@ -170,7 +170,7 @@ impl KnownCauses {
     /// Returns the groups with a new cause. Messages that did not fit into the table of groups are ignored: their
     /// causes are unknown.
     #[must_use]
-    pub fn new_among<'g>(&self, groups: &'g [DeadLetterGroup]) -> Vec<&'g DeadLetterGroup> {
+    pub fn groups_with_new_cause<'g>(&self, groups: &'g [DeadLetterGroup]) -> Vec<&'g DeadLetterGroup> {
         let is_new = |group: &&DeadLetterGroup| {
             group.fingerprint != OTHER && !self.causes.contains_key(&group.fingerprint)
         };
@@ -180,7 +180,7 @@ impl KnownCauses {
     /// Returns the groups whose resolved cause recurred: they have messages that are newer than the resolution and not
     /// from a version before the fix.
     #[must_use]
-    pub fn came_back_among<'g>(
+    pub fn groups_with_recurred_cause<'g>(
         &self,
         groups: &'g [DeadLetterGroup],
     ) -> Vec<(&'g DeadLetterGroup, &Resolution)> {
@@ -192,7 +192,7 @@ impl KnownCauses {
     }
 
     /// Remembers that these groups were reported as recurring: each is reported once, until it is resolved again.
-    pub fn remember_came_back(&mut self, groups: &[DeadLetterGroup]) {
+    pub fn remember_recurrences(&mut self, groups: &[DeadLetterGroup]) {
         for group in groups {
             let Some(cause) = self.causes.get_mut(&group.fingerprint) else { continue };
             let came_back_at = cause.resolved.as_ref().and_then(|resolved| resolved.came_back_at(group));
@@ -219,7 +219,7 @@ impl KnownCauses {
     ///
     /// # Errors
     /// The errors of [`KnownCauses::write_note`].
-    pub fn write_resolved(
+    pub fn mark_resolved(
         path: &Path,
         queue_arn: &str,
         fingerprint: &str,
@@ -232,7 +232,7 @@ impl KnownCauses {
     ///
     /// # Errors
     /// The errors of [`KnownCauses::write_note`].
-    pub fn write_open(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
+    pub fn mark_unresolved(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
         Self::change_cause(path, queue_arn, fingerprint, KnownCause::reopen)
     }
 
@@ -254,7 +254,7 @@ impl KnownCauses {
 
     /// Returns the number of dead letters that did not fit into the table of groups. Their causes may be new.
     #[must_use]
-    pub fn unknown_among(groups: &[DeadLetterGroup]) -> u64 {
+    pub fn count_unknown_causes(groups: &[DeadLetterGroup]) -> u64 {
         groups.iter().filter(|group| group.fingerprint == OTHER).map(|group| group.count).sum()
     }
 
@@ -271,7 +271,7 @@ impl KnownCauses {
 
     /// Returns the timestamp of the last audit.
     #[must_use]
-    pub fn last_reading(&self) -> Option<Timestamp> {
+    pub fn last_audit_at(&self) -> Option<Timestamp> {
         parse_rfc3339(self.causes.values().map(|cause| cause.seen_at.as_str()).max()?)
     }
 
@@ -331,12 +331,12 @@ impl KnownCauses {
 
     /// Returns true if no report that SQS will delete messages soon was made within the last day.
     #[must_use]
-    pub fn is_deleted_soon_due(&self, now: Timestamp) -> bool {
+    pub fn is_deletion_report_due(&self, now: Timestamp) -> bool {
         self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))
     }
 
     /// Remembers the report that SQS will delete messages soon.
-    pub const fn remember_deleted_soon(&mut self, now: Timestamp) {
+    pub const fn remember_deletion_report(&mut self, now: Timestamp) {
         self.deleted_soon_at = Some(now);
     }
 

@@ -153,7 +153,7 @@ impl Pick {
         let NotJudged { example, reason, .. } = self.found.not_judged.borrow().clone();
         match (&self.filter, example, reason) {
             (Some(filter), Some(example), Some(reason)) if !self.found.is_judged.get() => {
-                Err(filter.failed_on_all(example, reason))
+                Err(filter.all_failed_error(example, reason))
             }
             _ => Ok(()),
         }
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn missing_ids_and_groups_are_reported_but_not_filtered_ones() {
+    fn missing_ids_and_groups_are_reported_and_filtered_ones_are_not() {
         let ids = ["sqs-1", "nope"].map(str::to_owned);
         let pick = Pick::new(Some("deadbeef".to_owned()), ids, Some(Filter::new("false").unwrap()));
         let record = DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", 1));

@@ -14,7 +14,7 @@ use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use redeliver_core::deliver::deletion::delete_receives;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, Receive, is_fifo};
+use redeliver_core::ports::{Clock, EntryError, EntryOutcome, Fault, Queue, ReceiveOptions, is_fifo};
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
@@ -33,8 +33,9 @@ const WAIT: Duration = Duration::from_secs(1);
 const OVER_LIMIT: &str = "OverLimit";
 
 /// A reader for a queue. Received messages that are not deleted stay hidden until [`DeadLetterReader::finish`]: for two
-/// minutes at a time, extended while [`DeadLetterReader::next_messages`] or [`DeadLetterReader::hold_during`] runs. If
-/// SQS responds too slowly to extend all of them in time, they are hidden for up to half an hour at a time.
+/// minutes at a time, extended while [`DeadLetterReader::next_messages`] or
+/// [`DeadLetterReader::hold_messages_during`] runs. If SQS responds too slowly to extend all of them in time, they are
+/// hidden for up to half an hour at a time.
 pub struct DeadLetterReader<'a, Q, C> {
     queue: &'a Q,
     clock: &'a C,
@@ -156,7 +157,7 @@ pub struct ReaderError {
 }
 
 /// The permissions on the KMS key that sending to a queue requires ("Key management", Amazon SQS Developer Guide).
-pub const SEND_KEY_RIGHTS: &str = "kms:GenerateDataKey and kms:Decrypt";
+pub const SEND_KEY_PERMISSIONS: &str = "kms:GenerateDataKey and kms:Decrypt";
 
 /// Formats an error. If SQS denied access, the text names the missing permission: `right` on the queue, or `key_right`
 /// on its KMS key.
@@ -235,7 +236,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     /// Runs a task on received messages, and keeps them hidden until it completes. Pending receives are completed, and
     /// no new ones start: a response that is not read in time is lost, and its messages remain hidden.
-    pub async fn hold_during<T>(&mut self, work: impl Future<Output = T>) -> T {
+    pub async fn hold_messages_during<T>(&mut self, work: impl Future<Output = T>) -> T {
         let mut work = pin!(work.fuse());
         loop {
             let mut turn = pin!(self.wait_for_progress().fuse());
@@ -257,7 +258,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
     /// error: the message remains held, and becomes visible again at the end.
     pub async fn delete_messages(&mut self, messages: &[&ReceivedMessage]) -> Vec<Result<(), NotDeleted>> {
         let deletion = self.start_deletion(messages);
-        let answers = self.hold_during(deletion).await;
+        let answers = self.hold_messages_during(deletion).await;
         self.confirm_deletions(answers)
     }
 
@@ -422,7 +423,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
 
     fn start_receive(&self) -> BoxFuture<'a, ReceiveAnswer> {
         let (queue, clock, visibility_timeout) = (self.queue, self.clock, self.held.hide_duration());
-        let request = Receive {
+        let request = ReceiveOptions {
             max_messages: MESSAGES_PER_REQUEST,
             wait: WAIT,
             visibility: VisibilitySeconds::new(visibility_timeout.as_secs()),

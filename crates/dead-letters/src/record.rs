@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use redeliver_core::archive::Death;
-use redeliver_core::arrival::{Arrival, has_document, producers_attributes, trace_header_and_verdict};
+use redeliver_core::arrival::{Arrival, has_document, split_producer_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{
     DEAD_LETTER, DeadLetter, ERROR_DETAILS, ERROR_TYPE, compute_fingerprint,
 };
@@ -14,7 +14,7 @@ use redeliver_core::json::value::is_json;
 use redeliver_core::message::attempt_logs::AttemptLogs;
 use redeliver_core::message::metadata::{Metadata, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::schema::{MessageSchema, Parsed};
+use redeliver_core::message::schema::{MessageSchema, ParsedMessage};
 use redeliver_core::message::{AttributeValue, ReceivedMessage, Timestamp};
 use redeliver_core::trace::TraceContext;
 use serde::Serialize;
@@ -42,10 +42,10 @@ const FILTERED_LEVELS_MAX: usize = 1000;
 #[derive(Clone, Debug)]
 pub struct DeadLetterRecord {
     pub message: ReceivedMessage,
-    /// `ErrorType`, or the code in the trace header if the attribute did not fit, or the AWS service that wrote the
-    /// message, or [`UNANNOTATED`].
+    /// `ErrorType`, or the code in the trace header if the attribute did not fit, or the AWS service or framework that
+    /// wrote the message, or [`UNANNOTATED`].
     pub error_type: String,
-    /// `ErrorDetails`, or the error message from the service; empty if there is none.
+    /// `ErrorDetails`, or the error message from the service or framework; empty if there is none.
     pub error_details: String,
     /// True if redeliver wrote the `ErrorType`.
     pub is_annotated: bool,
@@ -219,7 +219,7 @@ impl DeadLetterRecord {
 
     /// Returns the timestamp of the first send, from our document or else from SQS.
     #[must_use]
-    pub fn first_sent(&self) -> Timestamp {
+    pub fn first_sent_at(&self) -> Timestamp {
         let ours = self.dead_letter.as_ref().and_then(|ours| ours.first_sent_time.as_deref());
         ours.and_then(parse_rfc3339).unwrap_or(self.message.sent_at)
     }
@@ -249,7 +249,7 @@ impl DeadLetterRecord {
     /// Returns the trace context set by the producer.
     #[must_use]
     pub fn trace_context(&self) -> Option<TraceContext> {
-        let attributes = producers_attributes(self.message.attributes.clone()).attributes;
+        let attributes = split_producer_attributes(self.message.attributes.clone()).attributes;
         let (trace_header, _) = trace_header_and_verdict(&self.message);
         TraceContext::from_parts(&attributes, &self.message.body, trace_header.as_deref())
     }
@@ -310,7 +310,7 @@ fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     let code = attribute_text(message, ERROR_TYPE).filter(|_| !has_failure(message))?;
     let is_code = match ReasonCode::from_text(code)? {
         ReasonCode::Known(_) => true,
-        ReasonCode::Unknown(_) => producers_attributes(message.attributes.clone()).came_back.is_some(),
+        ReasonCode::Unknown(_) => split_producer_attributes(message.attributes.clone()).came_back.is_some(),
     };
     is_code.then_some(code)
 }
@@ -326,10 +326,10 @@ fn attached_verdict(message: &ReceivedMessage) -> Option<Verdict> {
 
 fn read_metadata(message: &ReceivedMessage, dead_letter: Option<&DeadLetter>) -> Option<Metadata> {
     // `Redeliver` may be folded.
-    let producers = || producers_attributes(message.attributes.clone()).attributes;
-    let parsed = SCHEMA.parse_envelope(&message.body).ok().map(Parsed::Envelope);
+    let producers = || split_producer_attributes(message.attributes.clone()).attributes;
+    let parsed = SCHEMA.parse_envelope(&message.body).ok().map(ParsedMessage::Envelope);
     let first_id = first_id(message, dead_letter);
-    let parsed = parsed.or_else(|| SCHEMA.read_either(&message.body, &producers(), first_id).ok())?;
+    let parsed = parsed.or_else(|| SCHEMA.read_either_form(&message.body, &producers(), first_id).ok())?;
     let metadata = parsed.metadata().clone();
     let generation = dead_letter.and_then(|ours| ours.redrive_generation);
     Some(Metadata { redrive_generation: metadata.redrive_generation.max(generation), ..metadata })

@@ -32,7 +32,7 @@ impl Retention {
 
     /// Returns the age at which the last fifth of the retention begins.
     #[must_use]
-    pub fn ends_soon_after(self) -> TimeDelta {
+    pub fn last_fifth_start_age(self) -> TimeDelta {
         self.0 - self.last_fifth()
     }
 

@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_is_not_json_does_not_panic_the_surrogate_scan() {
+    fn text_that_is_not_json_does_not_make_the_surrogate_scan_panic() {
         for text in ["\\", "\\u", "\\ud8", "\\ud800\\", "\\ud800é", "\\u+800"] {
             let _replaced = replace_surrogates(text);
         }

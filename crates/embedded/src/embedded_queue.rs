@@ -11,7 +11,7 @@ use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{OutgoingMessage, ReceivedMessage};
 use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, QueueService, QueueSettings,
-    Receive, UnreadableMessage, VisibilityControl,
+    ReceiveOptions, UnreadableMessage, VisibilityControl,
 };
 
 use crate::checks::sender_fault;
@@ -52,7 +52,7 @@ impl EmbeddedQueue {
     /// Returns the same queue for another sender. `sender_id` becomes the `SenderId` of its messages, and its requests
     /// are counted separately. The default sender is the IAM user `AIDAPRODUCER000000000`.
     #[must_use]
-    pub fn sending_as(&self, sender_id: &str) -> Self {
+    pub fn with_sender(&self, sender_id: &str) -> Self {
         Self { sender_id: sender_id.into(), message_requests: Arc::default(), ..self.clone() }
     }
 
@@ -67,7 +67,7 @@ impl EmbeddedQueue {
         self.message_requests.fetch_add(has_messages.into(), Ordering::Relaxed);
     }
 
-    async fn long_poll(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn long_poll(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         let clock = self.sqs.clock();
         let deadline = add_duration(clock.now(), request.wait);
         loop {
@@ -130,7 +130,7 @@ impl QueueDepth for EmbeddedQueue {
 }
 
 impl Queue for EmbeddedQueue {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         let fault = self.sqs.lock_state().begin_request(SqsAction::ReceiveMessage, &self.arn);
         if let Some(fault) = fault.filter(|fault| !fault.takes_effect()) {
             return Err(fault.to_error());

@@ -19,7 +19,7 @@ use crate::clock::{Advance, VirtualClock};
     "stuck at {at}: the future is waiting, but no timer is set and nothing holds the clock; \
      if it waits for a real event (a socket, a thread), keep a VirtualClock::hold_time guard meanwhile"
 )]
-pub struct Stuck {
+pub struct StuckError {
     pub at: Timestamp,
 }
 
@@ -30,11 +30,11 @@ impl VirtualClock {
     /// other future.
     ///
     /// # Errors
-    /// [`Stuck`] if the future waits, no timer is set and no hold exists.
+    /// [`StuckError`] if the future waits, no timer is set and no hold exists.
     ///
     /// # Panics
     /// If this clock is already running a future, since two executors would advance each other's time.
-    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, Stuck> {
+    pub async fn run<F: Future>(&self, future: F) -> Result<F::Output, StuckError> {
         let flag = Arc::new(WakeFlag::default());
         let waker = Waker::from(Arc::clone(&flag));
         let _running = ExecutorGuard::start(self, &waker);
@@ -55,7 +55,7 @@ impl VirtualClock {
                     // run would hang.
                     Advance::Held if flag.register_outer(outer.waker()) => return Poll::Pending,
                     Advance::Held => {}
-                    Advance::Nothing => return Poll::Ready(Err(Stuck { at: self.now() })),
+                    Advance::Nothing => return Poll::Ready(Err(StuckError { at: self.now() })),
                 }
             }
         })
@@ -65,7 +65,7 @@ impl VirtualClock {
     /// Runs a future on this clock and the current thread, for tests; see [`run`](Self::run).
     ///
     /// # Panics
-    /// Like [`run`](Self::run), and if the future is [`Stuck`].
+    /// Like [`run`](Self::run), and if the run ends with [`StuckError`].
     pub fn block_on<F: Future>(&self, future: F) -> F::Output {
         match futures_executor::block_on(self.run(future)) {
             Ok(output) => output,

@@ -42,6 +42,6 @@ pub use changes::{ChangeKind, MessageChange};
 pub use checks::check_content;
 pub use clock::{Sleep, TimeHold, VirtualClock};
 pub use embedded_queue::EmbeddedQueue;
-pub use executor::Stuck;
+pub use executor::StuckError;
 pub use faults::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 pub use service::EmbeddedSqs;

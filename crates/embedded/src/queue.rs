@@ -86,11 +86,11 @@ impl QueueState {
         now: Timestamp,
         deduplication_id: Option<&str>,
     ) -> Option<&String> {
-        self.deduplication.as_mut()?.find_sent(now, deduplication_id?)
+        self.deduplication.as_mut()?.find_sent_id(now, deduplication_id?)
     }
 
     /// Adds a message from a producer.
-    pub(crate) fn add_sent(
+    pub(crate) fn add_sent_message(
         &mut self,
         now: Timestamp,
         (key, id): (MessageKey, String),
@@ -125,7 +125,7 @@ impl QueueState {
     ///
     /// "For FIFO queues, the enqueue timestamp resets when the message is moved to a dead-letter queue"; for standard
     /// queues, it does not change ("Setting-up dead-letter queue retention in Amazon SQS").
-    pub(crate) fn add_redriven(&mut self, now: Timestamp, message: StoredMessage, source_arn: &str) {
+    pub(crate) fn add_redriven_message(&mut self, now: Timestamp, message: StoredMessage, source_arn: &str) {
         let redriven_from = Some(source_arn.to_owned());
         let enqueued_at = if self.is_fifo() { now } else { message.enqueued_at };
         let place = self.next_place();
@@ -259,8 +259,8 @@ impl QueueState {
 
     /// Returns the time at which the next message becomes or became visible. At the in-flight limit, only hidden
     /// messages count.
-    pub(crate) fn next_visible(&self) -> Option<Timestamp> {
-        if self.is_full() { self.messages.next_shown() } else { self.messages.next_visible() }
+    pub(crate) fn next_visible_at(&self) -> Option<Timestamp> {
+        if self.is_full() { self.messages.next_shown_at() } else { self.messages.next_visible_at() }
     }
 
     fn is_full(&self) -> bool {

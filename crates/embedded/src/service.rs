@@ -61,8 +61,8 @@ impl EmbeddedSqs {
     /// Returns the time at which the next message of any queue became or becomes visible; `None` if all queues are
     /// empty. That message may expire first.
     #[must_use]
-    pub fn next_due(&self) -> Option<Timestamp> {
-        self.lock_state().next_visible()
+    pub fn next_due_at(&self) -> Option<Timestamp> {
+        self.lock_state().next_visible_at()
     }
 
     /// Returns the clock of the service.

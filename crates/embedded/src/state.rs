@@ -8,7 +8,7 @@ use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use redeliver_core::limits::{BATCH_ENTRIES_MAX, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, Receive, is_fifo};
+use redeliver_core::ports::{Depth, EntryError, EntryOutcome, QueueSettings, ReceiveOptions, is_fifo};
 use tokio::sync::Notify;
 
 use crate::changes::ChangeLog;
@@ -62,8 +62,8 @@ impl ServiceState {
         Ok(self.queue_mut(arn)?.lagged_depth(now, lag))
     }
 
-    pub(crate) fn next_visible(&self) -> Option<Timestamp> {
-        self.queues.values().filter_map(QueueState::next_visible).min()
+    pub(crate) fn next_visible_at(&self) -> Option<Timestamp> {
+        self.queues.values().filter_map(QueueState::next_visible_at).min()
     }
 
     pub(crate) fn queue_mut(&mut self, arn: &str) -> Result<&mut QueueState, EntryError> {
@@ -165,7 +165,7 @@ impl ServiceState {
         let id = uuid::Builder::from_random_bytes(self.rng.random()).into_uuid().to_string();
         let key = self.messages_sent;
         let queue = self.queue_mut(arn)?;
-        queue.add_sent(now, (key, id.clone()), Arc::clone(sender_id), content.clone());
+        queue.add_sent_message(now, (key, id.clone()), Arc::clone(sender_id), content.clone());
         let arrivals = queue.arrivals();
         self.arrivals.push(arrivals);
         self.messages_sent += 1;
@@ -204,7 +204,7 @@ impl ServiceState {
         &mut self,
         now: Timestamp,
         arn: &str,
-        request: Receive,
+        request: ReceiveOptions,
     ) -> Result<ReceiveAttempt, EntryError> {
         let redrive = self.queue_mut(arn)?.settings().redrive.clone();
         let redrive = redrive.filter(|redrive| self.has_queue(&redrive.target_arn));
@@ -213,11 +213,11 @@ impl ServiceState {
         let queue = self.queues.get_mut(arn).ok_or_else(|| sender_fault("QueueDoesNotExist"))?;
         let max = usize::from(request.max_messages);
         let received = queue.receive_batch(now, max, request.visibility, limit, || rng.random())?;
-        let attempt = ReceiveAttempt { messages: received.messages, next_visible: queue.next_visible() };
+        let attempt = ReceiveAttempt { messages: received.messages, next_visible: queue.next_visible_at() };
         if let Some(redrive) = redrive.filter(|_| !received.exhausted.is_empty()) {
             let target = self.queue_mut(&redrive.target_arn)?;
             for message in received.exhausted {
-                target.add_redriven(now, message, arn);
+                target.add_redriven_message(now, message, arn);
             }
             let arrivals = target.arrivals();
             self.arrivals.push(arrivals);

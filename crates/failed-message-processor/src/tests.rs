@@ -84,12 +84,12 @@ impl Setup {
     /// Returns the `Failure` of the only verdict.
     fn verdict(&self) -> Value {
         assert!(self.source.sent_contents().is_empty(), "given up, so it is not re-sent");
-        attribute_document(&self.annotation.only_sent().attributes, FAILURE)
+        attribute_document(&self.annotation.only_sent_content().attributes, FAILURE)
     }
 }
 
 /// Returns the message-processor's document for a transient failure of record n.
-fn busy(n: usize) -> Value {
+fn busy_failure(n: usize) -> Value {
     json!({
         "type": "Db.Busy",
         "details": "come later",
@@ -102,14 +102,14 @@ fn busy(n: usize) -> Value {
 }
 
 /// Returns `document` with members changed or added.
-fn with(mut document: Value, more: Value) -> Value {
+fn with_members(mut document: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
     document
 }
 
 /// Returns the n-th record, handed off a second ago with this `Failure`.
-fn handed_off(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
+fn handed_off_message(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
         sent_at: start_time() - chrono::TimeDelta::seconds(1),
@@ -119,7 +119,7 @@ fn handed_off(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMes
 }
 
 /// Returns the n-th record, moved by SQS.
-fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
+fn redriven_message(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage {
         receive_count: 2,
         redriven_from: Some(SOURCE_ARN.to_owned()),
@@ -129,7 +129,7 @@ fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
 }
 
 /// Returns the n-th body with additional metadata members.
-fn body_with(n: usize, metadata: &str) -> String {
+fn body_with_metadata(n: usize, metadata: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{}",{metadata}}},"data":{{"n":{n}}}}}"#, nth_id(n))
 }
 

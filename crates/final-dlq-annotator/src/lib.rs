@@ -12,7 +12,7 @@ use redeliver_core::events::Event;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, compute_fingerprint};
 use redeliver_core::failure::reason::{DeadLetterReason, ReasonCode};
 use redeliver_core::failure::{
-    Delivery, Failure, LastError, Stage, Verdict, VerdictDetails, in_current_generation,
+    Delivery, Failure, LastError, Stage, Verdict, VerdictDetails, metadata_in_current_generation,
 };
 use redeliver_core::json::forward_compatible::OpenEnum;
 use redeliver_core::message::metadata::{Metadata, format_rfc3339};
@@ -64,7 +64,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> Functio
         let outbox = Outbox::new(&self.clock, &self.observer, deadline);
         let annotated = records.into_iter().map(|record| self.annotate_record(record, now));
         let (records, deaths): (Vec<_>, Vec<_>) =
-            annotated.map(|Annotated { record, death }| (record, death)).unzip();
+            annotated.map(|AnnotatedRecord { record, death }| (record, death)).unzip();
         let kept = self.archive_records(records, deadline).await;
         let outgoing = kept.into_iter().map(ReleasedRecord::into_outgoing).collect();
         let confirmed = outbox.send(&self.final_dlq, "final record", outgoing).await;
@@ -103,13 +103,13 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         notices.notify(&deaths, &self.clock, &self.observer, end).await;
     }
 
-    fn annotate_record(&self, record: ReceivedMessage, now: Timestamp) -> Annotated {
+    fn annotate_record(&self, record: ReceivedMessage, now: Timestamp) -> AnnotatedRecord {
         let received = record.without_content();
         let mut arrival = Arrival::from_record(record, now);
-        let came_back = arrival.came_back_before_failure();
+        let came_back = arrival.dlq_return_before_failure();
         // A message with an invalid body also gets a final record, without the unreadable parts.
         let metadata = readable_metadata(&arrival.record.body, &arrival.record.attributes);
-        let metadata = metadata.map(|metadata| in_current_generation(metadata, came_back));
+        let metadata = metadata.map(|metadata| metadata_in_current_generation(metadata, came_back));
         let verdict = arrival.take_verdict();
         let kept_verdict = verdict.clone();
         let kept_verdict =
@@ -121,7 +121,7 @@ impl<Q: QueueSender, C: Clock, O: Observer, S: ObjectStore, N: Notifier> FinalDl
         let outgoing =
             arrival.into_final_record(&explained.annotation, &kept_verdict, dead_lettered).with_span(span);
         let sqs_message_id = received.sqs_message_id.clone();
-        Annotated {
+        AnnotatedRecord {
             record: FinalRecord { outgoing, death: notice.death.clone(), received },
             death: UnconfirmedDeath { sqs_message_id, notice },
         }
@@ -158,7 +158,7 @@ fn producer_context(record: &ReceivedMessage) -> Option<TraceContext> {
 }
 
 /// A final record, and the death that it documents.
-struct Annotated {
+struct AnnotatedRecord {
     record: FinalRecord,
     death: UnconfirmedDeath,
 }
@@ -171,13 +171,13 @@ struct UnconfirmedDeath {
 }
 
 /// The annotation of a given-up message, and the times of its first send and last failure.
-struct Explained {
+struct Explanation {
     annotation: Annotation,
     first_sent: Timestamp,
     died_at: Timestamp,
 }
 
-impl Explained {
+impl Explanation {
     fn death_notice(&self) -> DeathNotice {
         let Annotation { reason, record: DeadLetter { cause, fingerprint, sqs_message_id, .. }, .. } =
             &self.annotation;
@@ -213,7 +213,7 @@ fn explain_death(
     verdict: Result<Verdict, Option<LastError>>,
     metadata: Option<&Metadata>,
     now: Timestamp,
-) -> Explained {
+) -> Explanation {
     let is_redriven = received.redriven_from.is_some();
     let GiveUpReason { code, details, error, unverified, stage, attempts, delivery } = match verdict {
         Ok(verdict) => GiveUpReason::from_verdict(verdict),
@@ -253,7 +253,7 @@ fn explain_death(
         cause: Cause { error_type, message, function, unverified },
     };
     let died_at = delivery.failed_at;
-    Explained { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
+    Explanation { annotation: Annotation { reason: code, details, record }, first_sent, died_at }
 }
 
 /// The reason for giving up on a message, as far as it is known.

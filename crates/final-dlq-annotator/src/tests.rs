@@ -49,7 +49,7 @@ impl Setup {
 fn final_record(record: ReceivedMessage) -> Content {
     let setup = Setup::new();
     assert_eq!(setup.process(vec![record]), [""; 0]);
-    setup.final_dlq.only_sent()
+    setup.final_dlq.only_sent_content()
 }
 
 /// Returns the document that the failed-message-processor writes when it gives up on a message.
@@ -65,18 +65,18 @@ fn failure(verdict: &str, more: Value) -> Value {
         "verdict": verdict,
         "stage": "failed-message-processor",
     });
-    with(failure, more)
+    with_members(failure, more)
 }
 
 /// Returns `document` with members changed or added.
-fn with(mut document: Value, more: Value) -> Value {
+fn with_members(mut document: Value, more: Value) -> Value {
     let Value::Object(more) = more else { panic!("{more}") };
     document.as_object_mut().unwrap().extend(more);
     document
 }
 
 /// Returns the n-th record with this verdict, sent a second ago.
-fn given_up(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
+fn given_up_message(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessage {
     ReceivedMessage {
         attributes: Attributes::from([(FAILURE.to_owned(), Attribute::string(failure.to_string()))]),
         sent_at: start_time() - chrono::TimeDelta::seconds(1),
@@ -86,7 +86,7 @@ fn given_up(n: usize, body: impl Into<String>, failure: &Value) -> ReceivedMessa
 }
 
 /// Returns the n-th record, moved by SQS.
-fn redriven(n: usize, body: impl Into<String>) -> ReceivedMessage {
+fn redriven_message(n: usize, body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage {
         receive_count: 101,
         redriven_from: Some(INTERMEDIATE_ARN.to_owned()),
@@ -100,7 +100,7 @@ fn text<'a>(content: &'a Content, name: &str) -> &'a str {
 }
 
 /// Returns the n-th body after five retries.
-fn spent(n: usize) -> String {
+fn spent_body(n: usize) -> String {
     let first = format_moment(-3600);
     format!(
         r#"{{"metadata":{{"message_id":"{}","retry_attempt":5,"first_sent_time":"{first}"}},"data":{{"é":1e400}}}}"#,

@@ -27,7 +27,7 @@ impl<'a> Decimal<'a> {
         let (digits, exponent) = split_at_separator(unsigned, |byte| matches!(byte, b'e' | b'E'));
         let (whole, fraction) = split_at_separator(digits, |byte| byte == b'.');
         let (mut whole, mut fraction) = (trim_leading_zeros(whole), trim_trailing_zeros(fraction));
-        let mut exponent = exponent_of(exponent) - digit_count(fraction);
+        let mut exponent = parse_exponent(exponent) - digit_count(fraction);
         if fraction.is_empty() {
             let significant = trim_trailing_zeros(whole);
             exponent += digit_count(whole) - digit_count(significant);
@@ -157,7 +157,7 @@ fn trim_trailing_zeros(digits: &[u8]) -> &[u8] {
 }
 
 /// Parses the exponent; 0 without digits.
-fn exponent_of(text: &[u8]) -> i64 {
+fn parse_exponent(text: &[u8]) -> i64 {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),
         [b'+', digits @ ..] | digits => (false, digits),

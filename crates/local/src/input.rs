@@ -8,7 +8,7 @@ use redeliver_core::message::{Content, OutgoingMessage};
 
 use redeliver_operator::files::FileError;
 use redeliver_operator::message_file::{
-    InputLines, LineForm, dead_letter_hint, input_error, open_input, remark_on_recognized,
+    InputLines, LineForm, dead_letter_hint, input_error, open_input, remark_on_recognized_formats,
 };
 
 /// Consecutive lines of the input.
@@ -125,7 +125,7 @@ impl Chunks {
         while chunk.messages.len() < self.size.messages && bytes < self.size.bytes {
             let Some(line) = self.lines.next().transpose()? else {
                 if !std::mem::replace(&mut self.is_over, true) {
-                    remark_on_recognized(&self.path, &self.lines);
+                    remark_on_recognized_formats(&self.path, &self.lines);
                 }
                 break;
             };
@@ -210,7 +210,7 @@ mod tests {
     }
 
     /// Returns the body, group and deduplication id of each message for a FIFO queue, and the refused lines.
-    fn grouped(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
+    fn group_messages(text: &'static [u8], pointer: Option<&str>) -> (Vec<[String; 3]>, Vec<RefusedLine>) {
         let groups = InputGroups { pointer: pointer.map(|pointer| Pointer::new(pointer).unwrap()) };
         let form = LineForm::Anything;
         let mut input =
@@ -225,7 +225,7 @@ mod tests {
 
     #[test]
     fn a_fifo_queue_receives_equal_lines_twice_and_no_line_without_a_group() {
-        let (messages, refused) = grouped(b"{\"a\":7}\n{}\n{\"a\":7}\n{\"a\":\"b\"}", Some("/a"));
+        let (messages, refused) = group_messages(b"{\"a\":7}\n{}\n{\"a\":7}\n{\"a\":\"b\"}", Some("/a"));
         assert_eq!(
             messages,
             [[r#"{"a":7}"#, "7", "1"], [r#"{"a":7}"#, "7", "3"], [r#"{"a":"b"}"#, "b", "4"]]
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn without_a_pointer_all_lines_are_one_group() {
-        let (messages, _) = grouped(b"1\n2\n1", None);
+        let (messages, _) = group_messages(b"1\n2\n1", None);
         assert_eq!(messages, [["1", "all", "1"], ["2", "all", "2"], ["1", "all", "3"]]);
     }
 

@@ -188,7 +188,7 @@ impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
         let Self { engine: Engine { clock, .. }, queues, events, policy, schema, .. } = *self;
         let (schema, policy) = (schema.clone(), policy.clone());
         LoopFunctions {
-            on_source,
+            source_function: on_source,
             failed_message_processor: failed_message_processor(queues, clock, events, schema, policy),
             final_dlq_annotator: final_dlq_annotator(queues, clock, events),
         }

@@ -13,7 +13,7 @@ use redeliver_core::ports::Clock;
 use redeliver_embedded::VirtualClock;
 use redeliver_operator::own_function::start_own_function;
 use redeliver_operator::terminal::signals::Signals;
-use redeliver_operator::{CommandFailure, Interrupted};
+use redeliver_operator::{CommandFailure, InterruptedError};
 use redeliver_sim::functions::MAX_CONCURRENCY;
 use redeliver_sim::{BuiltInTarget, Tracker};
 
@@ -32,7 +32,7 @@ impl LocalTarget {
         let mut signals = Signals::listen()?;
         match select(pin!(start_own_function(function)), pin!(signals.next())).await {
             Either::Left((started, _)) => Ok(started?),
-            Either::Right(_) => Err(Interrupted("--exec had started").into()),
+            Either::Right(_) => Err(InterruptedError("--exec had started").into()),
         }
     }
 
@@ -69,7 +69,7 @@ pub(crate) struct TrackedTarget<'a, C> {
 }
 
 impl<C: Clock> TrackedTarget<'_, C> {
-    async fn call_real(
+    async fn call_real_target(
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,
     ) -> Result<(), HandlerError> {
@@ -85,7 +85,7 @@ impl<C: Clock> TrackedTarget<'_, C> {
         &self,
         call: impl Future<Output = Result<(), HandlerError>>,
     ) -> Result<(), HandlerError> {
-        match select(pin!(self.stop.wait_requested()), pin!(self.call_real(call))).await {
+        match select(pin!(self.stop.wait_requested()), pin!(self.call_real_target(call))).await {
             Either::Left(_) => Err(HandlerError::not_started()),
             Either::Right((outcome, _)) => outcome,
         }
@@ -107,7 +107,7 @@ impl<C: Clock> Handler for TrackedTarget<'_, C> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
         match self.target {
             LocalTarget::BuiltIn(target) => target.answer_call(message)?,
-            LocalTarget::Http(target) => self.call_real(target.handle(message)).await?,
+            LocalTarget::Http(target) => self.call_real_target(target.handle(message)).await?,
             LocalTarget::OwnFunction(target) => self.call_until_stop(target.handle(message)).await?,
         }
         self.record_processed(message);
@@ -116,7 +116,7 @@ impl<C: Clock> Handler for TrackedTarget<'_, C> {
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
         match self.target {
-            LocalTarget::Http(target) => self.call_real(target.invoke(invocation)).await?,
+            LocalTarget::Http(target) => self.call_real_target(target.invoke(invocation)).await?,
             LocalTarget::OwnFunction(target) => self.call_until_stop(target.invoke(invocation)).await?,
             LocalTarget::BuiltIn(_) => return self.handle(invocation.message).await,
         }

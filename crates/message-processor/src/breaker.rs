@@ -42,14 +42,14 @@ impl SharedBreaker {
 
 /// The breaker's decision for one message.
 pub(super) enum BreakerAnswer<'a, H, Q, C: Clock, O: Observer> {
-    Call(Permitted<'a, H, Q, C, O>),
+    Call(PermittedCall<'a, H, Q, C, O>),
     /// A probe in progress will settle the question, or the rate limit may soon permit a call.
     Wait,
     Hold(Hold),
 }
 
 /// One permitted call. Dropping it without an outcome means that the end of the invocation cut it off.
-pub(super) struct Permitted<'a, H, Q, C: Clock, O: Observer> {
+pub(super) struct PermittedCall<'a, H, Q, C: Clock, O: Observer> {
     processor: &'a MessageProcessor<H, Q, C, O>,
     /// `None` without a breaker.
     permit: Option<Permit>,
@@ -83,7 +83,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     pub(super) fn circuit_key(&self, accepted: &AcceptedMessage) -> Option<CircuitKey> {
         let record = accepted.record();
         let per = &self.policy.circuit_breaker.as_ref()?.per;
-        per.key_of(record.message_group_id.as_deref(), &record.attributes).map(CircuitKey::from_text)
+        per.key_text(record.message_group_id.as_deref(), &record.attributes).map(CircuitKey::from_text)
     }
 
     /// Asks the breaker whether the target may be called for this message now.
@@ -92,7 +92,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         accepted: &'a AcceptedMessage,
         patience: Patience,
     ) -> BreakerAnswer<'a, H, Q, C, O> {
-        let permitted = |permit| BreakerAnswer::Call(Permitted { processor: self, permit });
+        let permitted = |permit| BreakerAnswer::Call(PermittedCall { processor: self, permit });
         let Some(mut breaker) = self.breaker.lock_breaker() else {
             return permitted(None);
         };
@@ -119,7 +119,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     }
 
     /// Holds the message without spending an attempt if its call failed with "not now" or indicated an outage.
-    pub(super) fn held_or_failed(&self, accepted: &AcceptedMessage, error: HandlerError) -> AttemptOutcome {
+    pub(super) fn hold_or_fail(&self, accepted: &AcceptedMessage, error: HandlerError) -> AttemptOutcome {
         match self.decide_hold(accepted, &error) {
             Some(hold) => AttemptOutcome::Held { hold, error: Some(error) },
             None => AttemptOutcome::Failure(error),
@@ -142,7 +142,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
     }
 }
 
-impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
+impl<H, Q, C: Clock, O: Observer> PermittedCall<'_, H, Q, C, O> {
     /// Returns true if the message may be held when its call has this outcome and the circuit is open.
     pub(super) fn may_be_held(&self, outcome: CallOutcome) -> bool {
         self.permit.as_ref().is_some_and(|permit| permit.may_be_held(outcome))
@@ -174,7 +174,7 @@ impl<H, Q, C: Clock, O: Observer> Permitted<'_, H, Q, C, O> {
     }
 }
 
-impl<H, Q, C: Clock, O: Observer> Drop for Permitted<'_, H, Q, C, O> {
+impl<H, Q, C: Clock, O: Observer> Drop for PermittedCall<'_, H, Q, C, O> {
     fn drop(&mut self) {
         if let Some(permit) = self.permit.take() {
             self.processor.record_outcome(permit, Some(&timeout_error()));

@@ -20,7 +20,7 @@ use redeliver_core::ports::{Clock, Observer};
 use redeliver_core::trace::SpanContext;
 
 use crate::MessageProcessor;
-use crate::breaker::{BreakerAnswer, Permitted};
+use crate::breaker::{BreakerAnswer, PermittedCall};
 use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
 use crate::spans::{BatchSpans, InFlightCall, TracedAttempt};
 use crate::turns::{Turn, Turns};
@@ -190,7 +190,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     async fn call_with_retries(
         &self,
         accepted: &AcceptedMessage,
-        permitted: Permitted<'_, H, Q, C, O>,
+        permitted: PermittedCall<'_, H, Q, C, O>,
         end: Timestamp,
         reports: Reports<'_>,
     ) -> AttemptOutcome {
@@ -247,7 +247,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
     async fn call_once(
         &self,
         accepted: &AcceptedMessage,
-        permitted: Permitted<'_, H, Q, C, O>,
+        permitted: PermittedCall<'_, H, Q, C, O>,
         end: Timestamp,
         Reports { logs, traced }: Reports<'_>,
     ) -> AttemptOutcome {
@@ -262,7 +262,7 @@ impl<H: Handler, Q: Send + Sync, C: Clock, O: Observer> MessageProcessor<H, Q, C
         if result.as_ref().is_err_and(|error| error.kind == FailureKind::NotStarted) {
             // The target was not called, so there is no outcome for the breaker.
             permitted.give_back();
-            span.into_iter().for_each(InFlightCall::not_made);
+            span.into_iter().for_each(InFlightCall::discard_span);
             return AttemptOutcome::NotStarted;
         }
         if let Some(span) = span {

@@ -41,12 +41,12 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Confirmed, ReceiveTimes};
 use redeliver_core::policy::Policy;
 use redeliver_core::ports::{Clock, FlushOnDrop, Function, Observer, QueueSender, VisibilityControl};
-use redeliver_core::strategy::{GivenUp, SendContext, Unsent};
+use redeliver_core::strategy::{GivenUpMessage, SendContext, UnsentMessages};
 use redeliver_core::trace::Tracer;
 use spans::BatchSpans;
 
 pub use breaker::SharedBreaker;
-pub use on_aws::{NAME, RuntimeCommand, run, run_around, run_with_target};
+pub use on_aws::{NAME, RuntimeCommand, run, run_with_own_function, run_with_target};
 pub use redeliver_core::handler::{
     BodyForm, CallLogs, ErrorType, FailureKind, Handler, HandlerError, Invocation, LogLocation, Message,
 };
@@ -90,7 +90,7 @@ impl<H: Handler, Q: QueueSender + VisibilityControl, C: Clock, O: Observer> Func
     async fn process_batch(&self, records: Vec<ReceivedMessage>, deadline: Timestamp) -> Vec<Confirmed> {
         let _flush_guard = FlushOnDrop(&self.observer);
         let now = self.clock.now();
-        let mut unsent = Unsent::default();
+        let mut unsent = UnsentMessages::default();
         let mut accepted = Vec::with_capacity(records.len());
         for record in records {
             match self.accept_record(record, now) {
@@ -151,7 +151,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
         &self,
         record: ReceivedMessage,
         now: Timestamp,
-    ) -> Result<AcceptedMessage, Box<GivenUp>> {
+    ) -> Result<AcceptedMessage, Box<GivenUpMessage>> {
         let received = ReceiveTimes::new(&record, now);
         let no_resenders = Resenders::empty();
         // No message is re-sent if failed messages stay on their queue.
@@ -162,7 +162,7 @@ impl<H, Q, C, O> MessageProcessor<H, Q, C, O> {
             Ok(accepted) => self.on_failure.check_receives(&self.policy, accepted, now),
             Err(refused) => Err(Box::new(refused.give_up(Stage::MessageProcessor, None, now))),
         };
-        accepted.map_err(|verdict| Box::new(GivenUp { verdict: *verdict, received }))
+        accepted.map_err(|verdict| Box::new(GivenUpMessage { verdict: *verdict, received }))
     }
 }
 

@@ -52,8 +52,8 @@ pub async fn run_with_target() -> ExitCode {
 
 /// Runs a message-processor around the user's own function, in any language: `command` starts the function's runtime as
 /// a child process. Otherwise like [`run`].
-pub async fn run_around(command: RuntimeCommand) -> ExitCode {
-    start::run_beside(NAME, async {
+pub async fn run_with_own_function(command: RuntimeCommand) -> ExitCode {
+    start::run_with_guest(NAME, async {
         let (settings, own) = MessageProcessorSettings::with_own_function_from_env()?;
         let lines =
             Arc::new(JsonLinesObserver::for_stdout(NAME, settings.logging).with_schema(&settings.schema));

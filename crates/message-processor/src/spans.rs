@@ -35,7 +35,7 @@ pub(super) struct TracedAttempt<'a> {
 
 impl Drop for BatchSpans<'_> {
     fn drop(&mut self) {
-        self.tracer.batch_ended(self.batch);
+        self.tracer.record_batch_end(self.batch);
     }
 }
 
@@ -60,7 +60,7 @@ impl<'a> BatchSpans<'a> {
         // A batch without any sampled message is not recorded.
         let is_sampled = attempts.iter().any(|attempt| attempt.context.span.is_sampled);
         let batch = tracer.begin_trace(now, is_sampled);
-        tracer.batch_began(batch);
+        tracer.record_batch_start(batch);
         Some(Self { tracer, batch, start: now, attempts })
     }
 
@@ -187,7 +187,7 @@ impl<H: Handler, C: Clock> InFlightCall<'_, H, C> {
     }
 
     /// Discards the span of a call that was not made.
-    pub(super) fn not_made(mut self) {
+    pub(super) fn discard_span(mut self) {
         self.is_over = true;
     }
 

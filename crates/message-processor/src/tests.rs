@@ -20,7 +20,7 @@ use std::future::{pending, ready};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::{BoxFuture, FutureExt as _};
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::split_producer_attributes;
 use redeliver_core::decide::QueueTimes;
 use redeliver_core::events::Event;
 use redeliver_core::handler::{HandlerError, Invocation};
@@ -50,7 +50,7 @@ struct Setup {
     policy: Policy,
     /// The breaker of one environment, kept across batches.
     breaker: OnceCell<SharedBreaker>,
-    handler: Scripted,
+    handler: ScriptedHandler,
     max_concurrency: usize,
     schema: MessageSchema,
 }
@@ -58,7 +58,7 @@ struct Setup {
 impl Setup {
     fn new() -> Self {
         let world = FunctionWorld::new();
-        let handler = Scripted {
+        let handler = ScriptedHandler {
             clock: world.clock.clone(),
             steps: BTreeMap::new(),
             function: None,
@@ -97,7 +97,7 @@ impl Setup {
         self.on(n, Step::Fail(error))
     }
 
-    fn processor(&self) -> MessageProcessor<Scripted, SpyQueue, VirtualClock, EventRecorder> {
+    fn processor(&self) -> MessageProcessor<ScriptedHandler, SpyQueue, VirtualClock, EventRecorder> {
         MessageProcessor {
             handler: self.handler.clone(),
             on_failure: OnFailure::from_wiring(self.strategy, self)
@@ -149,12 +149,12 @@ impl Wiring for &Setup {
 }
 
 /// Returns the same record, sent by redeliver.
-fn resent(record: ReceivedMessage) -> ReceivedMessage {
+fn resent_record(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some(format!("{RESENDER}:failed-message-processor")), ..record }
 }
 
 /// Returns the same record, sent by a producer.
-fn produced(record: ReceivedMessage) -> ReceivedMessage {
+fn produced_record(record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { sender_id: Some("AROAPRODUCER000000000:web".to_owned()), ..record }
 }
 
@@ -184,7 +184,7 @@ const CANARY: &str = "canary-4711";
 
 /// A message as passed to the handler.
 #[derive(Clone, Debug, PartialEq)]
-struct Seen {
+struct SeenMessage {
     body: String,
     message_id: String,
     form: BodyForm,
@@ -194,7 +194,7 @@ struct Seen {
     idempotency_key: String,
 }
 
-impl From<&Message<'_>> for Seen {
+impl From<&Message<'_>> for SeenMessage {
     fn from(message: &Message<'_>) -> Self {
         Self {
             body: message.body.to_owned(),
@@ -210,20 +210,20 @@ impl From<&Message<'_>> for Seen {
 
 /// A handler scripted by message id. Messages without a script succeed.
 #[derive(Clone)]
-struct Scripted {
+struct ScriptedHandler {
     clock: VirtualClock,
     steps: BTreeMap<String, Step>,
     function: Option<&'static str>,
     /// True if each call has its own request id, `call-1` and so on.
     has_request_ids: bool,
-    calls: Arc<Mutex<Vec<Seen>>>,
+    calls: Arc<Mutex<Vec<SeenMessage>>>,
     /// The `traceparent` of each call.
     traces: Arc<Mutex<Vec<Option<String>>>>,
     span: CallSpan<'static>,
 }
 
-impl Scripted {
-    fn calls(&self) -> Vec<Seen> {
+impl ScriptedHandler {
+    fn calls(&self) -> Vec<SeenMessage> {
         self.calls.lock().unwrap().clone()
     }
 
@@ -232,7 +232,7 @@ impl Scripted {
     }
 }
 
-impl Handler for Scripted {
+impl Handler for ScriptedHandler {
     fn function_version(&self) -> Option<&str> {
         self.function
     }
@@ -253,7 +253,7 @@ impl Handler for Scripted {
     }
 
     fn handle(&self, message: &Message<'_>) -> impl Future<Output = Result<(), HandlerError>> + Send {
-        self.calls.lock().unwrap().push(Seen::from(message));
+        self.calls.lock().unwrap().push(SeenMessage::from(message));
         let step = self.steps.get(message.message_id).cloned();
         let answer: BoxFuture<'_, _> = match step {
             None => ready(Ok(())).boxed(),
@@ -263,11 +263,11 @@ impl Handler for Scripted {
                 ready(Err(HandlerError::not_started())).boxed()
             }
             Some(Step::FailThenHang | Step::FailThenNotStart | Step::FailThenUnreached) => {
-                ready(Err(busy())).boxed()
+                ready(Err(busy_error())).boxed()
             }
             Some(Step::Blip(times)) => {
                 let calls = self.called().iter().filter(|id| **id == message.message_id).count();
-                ready(if calls <= times { Err(busy()) } else { Ok(()) }).boxed()
+                ready(if calls <= times { Err(busy_error()) } else { Ok(()) }).boxed()
             }
             Some(Step::PanicAtOnce) => panic!("{CANARY}"),
             Some(Step::PanicInside) => async { panic!("{CANARY}") }.boxed(),
@@ -281,6 +281,6 @@ impl Handler for Scripted {
     }
 }
 
-fn busy() -> HandlerError {
+fn busy_error() -> HandlerError {
     HandlerError::transient("Db.Busy", "come later")
 }

@@ -11,7 +11,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Observer};
 
 use crate::MessageProcessor;
-use crate::breaker::{BreakerAnswer, Permitted};
+use crate::breaker::{BreakerAnswer, PermittedCall};
 use crate::order::GroupOrder;
 use crate::outcome::{AttemptOutcome, FinishedCall, timeout_error};
 
@@ -42,7 +42,7 @@ pub(super) struct Turns<'a, H, Q, C, O> {
 /// A message for which the target may be called now.
 pub(super) struct Turn<'a, H, Q, C: Clock, O: Observer> {
     pub(super) index: usize,
-    pub(super) permitted: Permitted<'a, H, Q, C, O>,
+    pub(super) permitted: PermittedCall<'a, H, Q, C, O>,
 }
 
 /// One pass through the waiting messages, in order.
@@ -148,13 +148,13 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         let accepted = &self.accepted[index];
         match slot {
             Slot::Ended(FinishedCall { outcome: AttemptOutcome::Trouble(error), started, seconds }) => {
-                FinishedCall { outcome: self.processor.held_or_failed(accepted, error), started, seconds }
+                FinishedCall { outcome: self.processor.hold_or_fail(accepted, error), started, seconds }
             }
             Slot::Ended(call) => call,
             Slot::Running { since, may_be_held } => {
                 let error = timeout_error();
                 let outcome = if may_be_held {
-                    self.processor.held_or_failed(accepted, error)
+                    self.processor.hold_or_fail(accepted, error)
                 } else {
                     AttemptOutcome::Failure(error)
                 };

@@ -233,8 +233,8 @@ impl ArchiveUri {
         let archive = self.open_to_read(connection, period.owner).await?;
         let now = SystemClock.now();
         let found = archive.find_deaths(period.resolve_period(now)?).await;
-        let ArchiveListing { deaths, not_ours } = found.map_err(|error| self.archive_error(error))?;
-        let is_empty = deaths.is_empty() && not_ours.is_empty();
+        let ArchiveListing { deaths, unrelated_keys } = found.map_err(|error| self.archive_error(error))?;
+        let is_empty = deaths.is_empty() && unrelated_keys.is_empty();
         if is_empty && archive.list_deployments().await.map_err(|error| self.archive_error(error))?.is_empty()
         {
             return Err(self.not_found_error());
@@ -250,7 +250,7 @@ impl ArchiveUri {
         drop(output);
         bar.finish_and_clear();
         let bad = read.map_err(|error| self.archive_error(error))?;
-        let not_ours = not_ours
+        let not_ours = unrelated_keys
             .into_iter()
             .map(|key| SkippedObject { key, why: "its key does not match the archive layout".to_owned() });
         let left_out: Vec<_> = not_ours.chain(bad).collect();

@@ -21,7 +21,7 @@ pub use auditor::{AuditProgress, AuditResult, Auditor};
 pub use comparison::{CauseComparison, CauseFinding, CauseTally, ComparedLetter, Share, compare_cause};
 pub use copies::Duplicates;
 pub use known_causes::KnownCausesFile;
-pub use over_time::{OverTime, TimeSpan};
+pub use over_time::{ArrivalHistogram, TimeSpan};
 pub use report::{AuditContext, AuditReport, AuditTally};
 pub use request::{AuditRequest, OpenAudit};
 pub use save::SaveFile;

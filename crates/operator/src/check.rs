@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use crate::files::FileError;
 use crate::message_file::{
-    LineForm, SeenIds, input_error, input_name, is_dead_letter, open_input, remark_on_recognized,
+    LineForm, SeenIds, input_error, input_name, is_dead_letter, open_input, remark_on_recognized_formats,
 };
 use crate::terminal::stderr;
 use crate::terminal::units::{format_count, format_span};
@@ -214,7 +214,7 @@ pub fn check_messages(path: &Path, schema: MessageSchema) -> Result<FileCheck, F
             }
         }
     }
-    remark_on_recognized(path, &lines);
+    remark_on_recognized_formats(path, &lines);
     if counts.dead_letters > 1 {
         let more = format_count(counts.dead_letters - 1, "more line");
         let kind = if counts.dead_letters == 2 { "is a dead letter" } else { "are dead letters" };

@@ -9,9 +9,9 @@ mod timeline;
 
 pub use body::readable_body;
 pub use edit_lines::{EditLine, edit_lines};
-pub use edit_of_invalid::edit_of_invalid;
+pub use edit_of_invalid::suggest_edit;
 pub use json_text::{FormattedText, JsonLayout, Mask, lay_out};
-pub use story::{STYLE, ShowOptions, is_long, render_details, render_story};
+pub use story::{STYLE, ShowOptions, render_details, render_story, scroll_tabindex};
 pub use timeline::{Timeline, TimelineEvent, TimelineEventKind, skipped_attempts};
 
 #[cfg(test)]

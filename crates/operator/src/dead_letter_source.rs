@@ -11,19 +11,21 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::message::{ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
-    VisibilityControl,
+    Clock as _, Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, ReceiveOptions,
+    UnreadableMessage, VisibilityControl,
 };
-use redeliver_dead_letters::files::open_own;
+use redeliver_dead_letters::files::open_own_file;
 use redeliver_dead_letters::redrive::{JournalError, RedriveJournal};
 use redeliver_dead_letters::{ArchivedMessage, BadLines, FileQueue, Retention};
 
 use crate::archive::{ArchiveUri, PeriodArgs};
 use crate::file_journals::{check_not_begun, redrive_journal_path, send_journal_path};
 use crate::files::{check_encoding, read_error};
-use crate::message_file::{InputLines, input_name, is_standard_input, open_input, remark_on_recognized};
+use crate::message_file::{
+    InputLines, input_name, is_standard_input, open_input, remark_on_recognized_formats,
+};
 use crate::queues::{DeadLetterQueue, KnownQueue, QueueCounts, name_in};
-use crate::sentences::repeated_lines;
+use crate::sentences::describe_repeated_lines;
 use crate::terminal::stderr;
 use crate::terminal::units::{format_count, group_digits};
 use crate::{CommandFailure, UsageError};
@@ -177,7 +179,7 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Command
     }
     let mut all = tempfile::tempfile()?;
     for path in backups {
-        let mut input = BufReader::new(open_own(path, false).map_err(|error| read_error(path, &error))?);
+        let mut input = BufReader::new(open_own_file(path, false).map_err(|error| read_error(path, &error))?);
         let mut line = Vec::new();
         // A run that left an incomplete last line did not delete its message.
         while input.read_until(b'\n', &mut line)? > 0 && line.ends_with(b"\n") {
@@ -223,7 +225,7 @@ fn warn_about_skipped_lines(queue: &FileQueue) {
     if *count > first.len() as u64 {
         stderr::warning(format_args!("{name}: {} lines are left out", group_digits(*count)));
     }
-    repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
+    describe_repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
 }
 
 /// Converts the messages of an export to lines of dead letters in an anonymous file. Returns `None` if the file is not
@@ -232,7 +234,7 @@ fn convert_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Op
     file.seek(SeekFrom::Start(0))?;
     let mut lines = InputLines::for_dead_letters(BufReader::new(file), now);
     let mut next = lines.next().transpose()?;
-    if lines.describe_recognized().is_none() {
+    if lines.describe_recognized_formats().is_none() {
         return Ok(None);
     }
     let mut dead_letters = BufWriter::new(tempfile::tempfile()?);
@@ -246,7 +248,7 @@ fn convert_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Op
         dead_letters.write_all(b"\n")?;
         next = lines.next().transpose()?;
     }
-    remark_on_recognized(path, &lines);
+    remark_on_recognized_formats(path, &lines);
     if let Some(sentence) = describe_missing_attributes(all, without_attributes) {
         stderr::warning(format_args!("{}: {sentence}", input_name(path).display()));
     }
@@ -316,7 +318,7 @@ impl QueueDepth for DeadLetters {
 }
 
 impl Queue for DeadLetters {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         match self {
             Self::Queue(queue) => queue.receive(request).await,
             Self::File(file) => file.receive(request).await,

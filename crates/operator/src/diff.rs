@@ -47,14 +47,14 @@ fn compare_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
         all.extend(old.iter().map(|line| DiffLine::Old(line)));
         all.extend(new.iter().map(|line| DiffLine::New(line)));
     } else {
-        all.extend(diff_changed(old, new));
+        all.extend(diff_changed_lines(old, new));
     }
     all.extend(before[before.len() - last..].iter().map(|line| DiffLine::Same(line)));
     all
 }
 
 /// Computes the diff of two short texts from their longest common subsequence.
-fn diff_changed<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
+fn diff_changed_lines<'t>(old: &[&'t str], new: &[&'t str]) -> Vec<DiffLine<'t>> {
     // The length of the longest common subsequence of `old[i..]` and `new[j..]`.
     let mut longest = vec![vec![0_u32; new.len() + 1]; old.len() + 1];
     for i in (0..old.len()).rev() {
@@ -104,7 +104,7 @@ fn abridge_lines<'t>(all: &[DiffLine<'t>]) -> Vec<DiffLine<'t>> {
 mod tests {
     use super::*;
 
-    fn shown(before: &str, after: &str) -> Vec<String> {
+    fn format_diff(before: &str, after: &str) -> Vec<String> {
         let shown = diff_lines(before, after).into_iter().map(|line| match line {
             DiffLine::Same(text) => format!(" {text}"),
             DiffLine::Old(text) => format!("-{text}"),
@@ -117,19 +117,19 @@ mod tests {
     #[test]
     fn a_difference_is_shown_with_three_lines_of_context() {
         assert_eq!(
-            shown("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
+            format_diff("1\n2\n3\n4\n5\n6", "1\n2\n3\n4\nfive\n6"),
             ["…1", " 2", " 3", " 4", "-5", "+five", " 6"]
         );
-        assert_eq!(shown("a\nb\nc\nd", "a\nx\nc\ny\nd"), [" a", "-b", "+x", " c", "+y", " d"]);
-        assert_eq!(shown("", "a"), ["+a"]);
-        assert_eq!(shown("a\na\nb", "a\nb"), [" a", "-a", " b"]);
-        assert_eq!(shown("a\nb", "a\nb"), ["…2"]);
+        assert_eq!(format_diff("a\nb\nc\nd", "a\nx\nc\ny\nd"), [" a", "-b", "+x", " c", "+y", " d"]);
+        assert_eq!(format_diff("", "a"), ["+a"]);
+        assert_eq!(format_diff("a\na\nb", "a\nb"), [" a", "-a", " b"]);
+        assert_eq!(format_diff("a\nb", "a\nb"), ["…2"]);
     }
 
     #[test]
     fn a_very_large_change_is_shown_as_all_old_and_all_new_lines() {
         let [old, new] = ["old", "new"].map(|text| vec![text; COMPARED_MAX + 1].join("\n"));
-        let shown = shown(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
+        let shown = format_diff(&format!("a\n{old}\nz"), &format!("a\n{new}\nz"));
         assert_eq!(
             (shown.len(), shown[0].as_str(), shown[COMPARED_MAX + 2].as_str()),
             (2 * COMPARED_MAX + 4, " a", "+new")
@@ -145,9 +145,12 @@ mod tests {
         let news = |lines: usize| vec!["+new"; lines];
         let (few, many) = (grown(COMPARED_MAX / 2 - 1), grown(COMPARED_MAX / 2));
         assert!(is_compared("a\nb\nz", &few) && !is_compared("a\nb\nz", &many));
-        assert_eq!(shown("a\nb\nz", &few), [&[" a"][..], &news(199), &[" b"], &news(199), &[" z"]].concat());
         assert_eq!(
-            shown("a\nb\nz", &many),
+            format_diff("a\nb\nz", &few),
+            [&[" a"][..], &news(199), &[" b"], &news(199), &[" z"]].concat()
+        );
+        assert_eq!(
+            format_diff("a\nb\nz", &many),
             [&[" a", "-b"][..], &news(200), &["+b"], &news(200), &[" z"]].concat()
         );
     }

@@ -20,15 +20,15 @@ impl UsageError {
 /// The error of a command that was ended by a signal before it had anything to report. The exit code is 130.
 #[derive(Debug, Error)]
 #[error("interrupted before {0}")]
-pub struct Interrupted(pub &'static str);
+pub struct InterruptedError(pub &'static str);
 
 /// Returns the exit code for an error: 2 for wrong usage and for an invalid jq filter, 130 for an interrupt, and 1
 /// otherwise.
-pub fn exit_code_of(failure: &CommandFailure) -> ExitCode {
+pub fn failure_exit_code(failure: &CommandFailure) -> ExitCode {
     if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {
         return ExitCode::Usage;
     }
-    if failure.is::<Interrupted>() {
+    if failure.is::<InterruptedError>() {
         return ExitCode::Interrupted;
     }
     ExitCode::Failed
@@ -46,10 +46,10 @@ mod tests {
         for (failure, code) in [
             (UsageError::new("name a queue").into(), ExitCode::Usage),
             (wrong.into(), ExitCode::Usage),
-            (Interrupted("anything was read").into(), ExitCode::Interrupted),
+            (InterruptedError("anything was read").into(), ExitCode::Interrupted),
             ("no such queue".into(), ExitCode::Failed),
         ] {
-            assert_eq!(exit_code_of(&failure), code, "{failure}");
+            assert_eq!(failure_exit_code(&failure), code, "{failure}");
         }
     }
 }

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     /// Returns the indices of the connections that `make_room` closes at the maximum number of connections.
-    fn closed(has_request: impl Fn(usize) -> bool) -> Vec<usize> {
+    fn closed_indices(has_request: impl Fn(usize) -> bool) -> Vec<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let mut tasks = JoinSet::new();
@@ -111,8 +111,8 @@ mod tests {
 
     #[test]
     fn a_new_connection_closes_the_oldest_silent_one_first() {
-        assert_eq!(closed(|_| false), [0]);
-        assert_eq!(closed(|index| index < 7), [7]);
-        assert_eq!(closed(|_| true), [0]);
+        assert_eq!(closed_indices(|_| false), [0]);
+        assert_eq!(closed_indices(|index| index < 7), [7]);
+        assert_eq!(closed_indices(|_| true), [0]);
     }
 }

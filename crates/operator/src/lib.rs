@@ -42,7 +42,7 @@ mod tests;
 pub mod trace_url;
 pub mod unblock;
 
-pub use failure::{Interrupted, UsageError, exit_code_of};
+pub use failure::{InterruptedError, UsageError, failure_exit_code};
 pub use redeliver_dead_letters::ExitCode;
 
 /// The error of a command or a page. Its message is a sentence.

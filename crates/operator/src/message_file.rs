@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal as _, Read as _};
 use std::path::{Path, PathBuf};
 
-use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed};
+use redeliver_core::message::schema::{InvalidMessage, MessageSchema, ParsedMessage};
 use redeliver_core::message::{OutgoingMessage, Timestamp};
 use redeliver_dead_letters::{BackupReader, LINE_BYTES_MAX};
 use uuid::Uuid;
@@ -69,8 +69,8 @@ impl LineForm {
                 let sendable = line.into_message().map_err(|refused| vec![refused])?;
                 let content = sendable.content();
                 let (id, is_plain) = match schema.read_message(&content.body, &content.attributes, NO_ID) {
-                    Ok(Parsed::Envelope(envelope)) => (Some(envelope.metadata.message_id), false),
-                    Ok(Parsed::Plain(plain)) => {
+                    Ok(ParsedMessage::Envelope(envelope)) => (Some(envelope.metadata.message_id), false),
+                    Ok(ParsedMessage::Plain(plain)) => {
                         let metadata = plain.metadata();
                         (Some(metadata.message_id).filter(|_| metadata.message_id_text != NO_ID), true)
                     }
@@ -114,10 +114,10 @@ pub fn dead_letter_hint(line: &str) -> Option<String> {
 }
 
 /// Describes the violations, each with its code.
-pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
+pub fn describe_invalid(invalid: &InvalidMessage) -> Vec<String> {
     match invalid {
-        Invalid::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
-        Invalid::Schema(violations) => {
+        InvalidMessage::Format(malformed) => vec![format!("INVALID_MESSAGE_FORMAT {malformed}")],
+        InvalidMessage::Schema(violations) => {
             violations.iter().map(|violation| format!("INVALID_MESSAGE_SCHEMA {violation}")).collect()
         }
     }
@@ -125,8 +125,8 @@ pub fn describe_invalid(invalid: &Invalid) -> Vec<String> {
 
 /// Prints the format and the number of messages of an input that was not read line by line, such as `12 messages of a
 /// receive-message export`.
-pub fn remark_on_recognized(path: &Path, lines: &InputLines<impl BufRead>) {
-    if let Some(recognized) = lines.describe_recognized() {
+pub fn remark_on_recognized_formats(path: &Path, lines: &InputLines<impl BufRead>) {
+    if let Some(recognized) = lines.describe_recognized_formats() {
         stderr::remark(format_args!("{}: {recognized}", input_name(path).display()));
     }
 }

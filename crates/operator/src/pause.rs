@@ -19,12 +19,12 @@ pub use switch::{MappingState, switch_mapping};
 #[derive(Default)]
 struct SwitchableQueues {
     switchable: Vec<SwitchableMapping>,
-    without_mapping: Vec<WithoutMapping>,
+    without_mapping: Vec<UnmappedQueue>,
 }
 
 /// A queue without an event source mapping: there is nothing to switch.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub struct WithoutMapping {
+pub struct UnmappedQueue {
     pub queue: String,
     pub readers: Readers,
 }
@@ -52,7 +52,7 @@ pub struct MappingChange {
 pub struct SwitchReport {
     pub applied: bool,
     pub mappings: Vec<MappingChange>,
-    pub without_mapping: Vec<WithoutMapping>,
+    pub without_mapping: Vec<UnmappedQueue>,
 }
 
 /// Enables or disables the event source mappings of the source queue or, with `all`, of every queue except the final
@@ -147,13 +147,13 @@ async fn find_mappings(
             continue;
         }
         let queue = known.queue.arn().to_owned();
-        let sources = EventSources::for_region_of(connection, &queue).await?;
+        let sources = EventSources::for_queue_region(connection, &queue).await?;
         let mappings = sources.list_for_queue(&queue).await?;
         if mappings.is_empty() {
             let in_flight = QueueCounts::from_attributes(&known.attributes).in_flight;
             let readers =
                 Readers::query_readers(connection, &queue, Some(&[]), in_flight, SystemClock.now()).await;
-            found.without_mapping.push(WithoutMapping { queue: name_in(&queue).to_owned(), readers });
+            found.without_mapping.push(UnmappedQueue { queue: name_in(&queue).to_owned(), readers });
         }
         found.switchable.extend(mappings.into_iter().map(|mapping| SwitchableMapping {
             queue: queue.clone(),
@@ -167,7 +167,7 @@ async fn find_mappings(
     Ok(found)
 }
 
-impl WithoutMapping {
+impl UnmappedQueue {
     /// Explains the problem and suggests an alternative.
     pub fn explain_remedy(&self, wanted: MappingState) -> String {
         let (done, do_it, replicas) = match wanted {
@@ -185,14 +185,14 @@ impl WithoutMapping {
 }
 
 impl SwitchReport {
-    /// Returns `NotThere` if no queue has a mapping, `NotAllDone` if a mapping failed or a queue has none, otherwise
+    /// Returns `NotFound` if no queue has a mapping, `PartlyDone` if a mapping failed or a queue has none, otherwise
     /// `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_done = self.mappings.iter().all(|changed| changed.error.is_none());
         match (self.mappings.is_empty(), is_done && self.without_mapping.is_empty()) {
-            (true, _) => ExitCode::NotThere,
+            (true, _) => ExitCode::NotFound,
             (false, true) => ExitCode::Done,
-            (false, false) => ExitCode::NotAllDone,
+            (false, false) => ExitCode::PartlyDone,
         }
     }
 

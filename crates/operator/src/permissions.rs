@@ -1,4 +1,4 @@
-//! The least-privilege IAM policy of each command. All policies are derived from a single table, `RIGHTS`.
+//! The least-privilege IAM policy of each command. All policies are derived from a single table, `PERMISSIONS`.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ use PolicyCommand::{
 };
 
 /// Each permission, and the commands that need it.
-const RIGHTS: &[(&str, ResourceKind, &[PolicyCommand])] = &[
+const PERMISSIONS: &[(&str, ResourceKind, &[PolicyCommand])] = &[
     ("sqs:GetQueueAttributes", ResourceKind::Dlq, &[Audit, Redrive, Purge]),
     ("sqs:ReceiveMessage", ResourceKind::Dlq, &[Audit, Redrive, Purge, Console]),
     ("sqs:ChangeMessageVisibility", ResourceKind::Dlq, &[Audit, Redrive, Purge, Console]),
@@ -199,7 +199,7 @@ impl PolicyNames {
     }
 
     /// Returns the permission needed to find the deployment.
-    fn discovery_right(&self) -> (&'static str, String) {
+    fn discovery_permission(&self) -> (&'static str, String) {
         let Self { partition, region, account, .. } = self;
         match &self.lookup {
             DeploymentLookup::Stack(name) => (
@@ -216,10 +216,10 @@ impl PolicyNames {
 /// Builds the least-privilege IAM policy of a command as JSON, with one statement per resource.
 #[must_use]
 pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
-    let mut rights = Vec::new();
-    for (action, on, commands) in RIGHTS {
+    let mut permissions = Vec::new();
+    for (action, on, commands) in PERMISSIONS {
         if commands.contains(&command) {
-            rights.extend(
+            permissions.extend(
                 names
                     .list_resources(*on)
                     .into_iter()
@@ -228,12 +228,12 @@ pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
         }
     }
     if command != Fleet {
-        let (action, resource) = names.discovery_right();
-        rights.push((action, resource, None));
+        let (action, resource) = names.discovery_permission();
+        permissions.push((action, resource, None));
     }
     // One statement per resource, to keep the policy short.
     let mut statements: Vec<(String, Option<Value>, Vec<&str>)> = Vec::new();
-    for (action, resource, condition) in rights {
+    for (action, resource, condition) in permissions {
         match statements.iter_mut().find(|(on, when, _)| (on, when) == (&resource, &condition)) {
             Some((_, _, actions)) if actions.contains(&action) => {}
             Some((_, _, actions)) => actions.push(action),

@@ -142,19 +142,19 @@ async fn mapped_queues(
     let mut queues = Vec::new();
     for OpenQueue { role, known } in deployment.open_queues(connection).await? {
         let arn = known.queue.arn().to_owned();
-        let mappings = EventSources::for_region_of(connection, &arn).await?.list_for_queue(&arn).await?;
+        let mappings = EventSources::for_queue_region(connection, &arn).await?.list_for_queue(&arn).await?;
         queues.push(MappedQueue { arn, role, mappings });
     }
     let Some(source) = queues.iter().find(|queue| queue.role == Some(Role::Source)) else {
         return Ok(queues);
     };
-    let sources = EventSources::for_region_of(connection, &source.arn).await?;
+    let sources = EventSources::for_queue_region(connection, &source.arn).await?;
     let functions: BTreeSet<String> =
         source.mappings.iter().map(|mapping| mapping.function.clone()).collect();
     for function in functions {
         for mapping in sources.list_for_function(&function).await? {
             let is_known = queues.iter().any(|queue| queue.arn == mapping.source);
-            if !is_known && mapping.is_of_queue() {
+            if !is_known && mapping.reads_queue() {
                 let (arn, mappings) = (mapping.source.clone(), vec![mapping]);
                 queues.push(MappedQueue { arn, role: None, mappings });
             }
@@ -205,7 +205,7 @@ impl Preflight {
         match (self.problems.is_empty(), !is_paused && !is_taken && are_sound && is_enough) {
             (false, _) => ExitCode::Incomplete,
             (true, true) => ExitCode::Done,
-            (true, false) => ExitCode::Found,
+            (true, false) => ExitCode::ProblemsFound,
         }
     }
 

@@ -13,7 +13,7 @@ use crate::CommandFailure;
 use crate::archive::BucketOwnerArgs;
 use crate::backup_place::{BackupPlace, OpenBackup};
 use crate::queues::DeadLetterQueue;
-use crate::sentences::{describe_not_judged, picked_without_members};
+use crate::sentences::{describe_missing_members, describe_unjudged_messages};
 
 /// A request for a purge, built from the user's options.
 pub struct PurgeRequest<'a> {
@@ -86,8 +86,8 @@ impl OpenPurge {
             if self.applied { purge.apply(&mut self.backup).await? } else { purge.dry_run().await? };
         let is_covered = purged.coverage.is_some_and(|coverage| coverage.complete);
         let missing = if is_covered { self.pick.describe_missing() } else { Vec::new() };
-        let remarks = picked_without_members(&self.pick).into_iter();
-        let remarks = remarks.chain(describe_not_judged(&purged.not_judged)).collect();
+        let remarks = describe_missing_members(&self.pick).into_iter();
+        let remarks = remarks.chain(describe_unjudged_messages(&purged.not_judged)).collect();
         Ok(PurgeOutcome { purged, missing, remarks })
     }
 }

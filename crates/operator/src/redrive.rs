@@ -28,7 +28,7 @@ use crate::queues::name_in;
 use crate::terminal::units::{HOUR, format_count, format_span, group_digits};
 use crate::{CommandFailure, UsageError};
 
-pub use next_step::{Continuation, describe_staying, next_step, not_consumed};
+pub use next_step::{Continuation, describe_missing_consumer, describe_staying_messages, next_step};
 pub use request::{RedriveRequest, RedriveResult};
 pub use run_estimate::RunEstimate;
 pub use to_file::RedriveToFile;
@@ -50,13 +50,13 @@ pub struct RedrivePace {
     pub watch_seconds: u64,
     pub stop_after_failures_percent: u8,
     /// True if messages are sent even if the source queue has no consumer.
-    pub into_paused: bool,
+    pub allow_paused: bool,
 }
 
 impl Default for RedrivePace {
     fn default() -> Self {
         // SQS counts are up to a minute old, so a shorter watch would detect only immediate failures.
-        Self { rate: None, watch_seconds: 90, stop_after_failures_percent: 20, into_paused: false }
+        Self { rate: None, watch_seconds: 90, stop_after_failures_percent: 20, allow_paused: false }
     }
 }
 
@@ -66,7 +66,7 @@ impl RedrivePace {
         let rate = self.rate.map_or("no limit on messages per second".to_owned(), |rate| {
             format!("at most {} per second", format_count(rate.into(), "message"))
         });
-        let paused = if self.into_paused { ", even if the deployment is paused" } else { "" };
+        let paused = if self.allow_paused { ", even if the deployment is paused" } else { "" };
         format!(
             "{rate}, {} s of watching, and a stop at more than {} %{paused}",
             self.watch_seconds, self.stop_after_failures_percent
@@ -111,7 +111,7 @@ impl RedriveTask<'_> {
             Some(_) => RedriveJournal::read_existing(journal, id, self.from.name_in_journal(), self.to.arn())
                 .map_err(|error| self.explain_error(error))?,
         };
-        self.build_job().dry_run_after(journal.as_ref()).await
+        self.build_job().dry_run_with_journal(journal.as_ref()).await
     }
 
     /// Sends the dead letters back. The journal belongs to this redrive only, so that the next run with the same
@@ -161,7 +161,7 @@ async fn dry_run(
     journal: Option<&RedriveJournal>,
     interrupted: &dyn Fn() -> bool,
 ) -> Result<RedriveReport, CommandFailure> {
-    job_without_queue(from, plan, max, interrupted).dry_run_after(journal).await
+    job_without_queue(from, plan, max, interrupted).dry_run_with_journal(journal).await
 }
 
 /// Builds a redrive that sends nothing to a queue.
@@ -185,7 +185,7 @@ fn job_without_queue<'a>(
 
 /// Returns a sentence about dead letters from queues other than their destination, with the counts of the first five
 /// queues, or `None` if there are none.
-pub fn from_elsewhere(report: &RedriveReport, to: &str) -> Option<String> {
+pub fn describe_other_sources(report: &RedriveReport, to: &str) -> Option<String> {
     let others: Vec<_> = report.counts_from_other_queues(to).collect();
     let count: u64 = others.iter().map(|(_, count)| count).sum();
     let shown = others.iter().take(QUEUES_SHOWN);
@@ -278,7 +278,7 @@ mod tests {
                 rate: Some(3),
                 watch_seconds: 7,
                 stop_after_failures_percent: 9,
-                into_paused: true,
+                allow_paused: true,
             };
             let (interrupted, progress) = (&|| false, &|_| {});
             let task =
@@ -296,13 +296,14 @@ mod tests {
             by_source: counts.iter().map(|(name, count)| (SOURCE.replace("orders", name), *count)).collect(),
             ..RedriveReport::default()
         };
-        assert_eq!(from_elsewhere(&by_source(&[("orders", 3)]), SOURCE), None);
+        assert_eq!(describe_other_sources(&by_source(&[("orders", 3)]), SOURCE), None);
         assert_eq!(
-            from_elsewhere(&by_source(&[("orders", 3), ("mails", 1200), ("bills", 1)]), SOURCE).unwrap(),
+            describe_other_sources(&by_source(&[("orders", 3), ("mails", 1200), ("bills", 1)]), SOURCE)
+                .unwrap(),
             "1,201 dead letters did not come from orders, but from bills (1), mails (1,200)"
         );
         let many = by_source(&[("a", 1), ("b", 1), ("c", 1), ("d", 1), ("e", 1), ("f", 1)]);
-        assert!(from_elsewhere(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 more queue"));
+        assert!(describe_other_sources(&many, SOURCE).unwrap().ends_with("d (1), e (1), 1 more queue"));
     }
 
     /// Sending dead letters to their own DLQ would duplicate them there.

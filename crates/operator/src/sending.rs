@@ -16,7 +16,7 @@ pub use file::{FileToSend, OpenFile};
 pub use journal::{SendJournal, open_journal};
 pub use reader::{InputStep, LineCheck, LineRules, NumberedMessage};
 pub use sender::{FileSender, Watcher, count_step};
-pub use summary::{Stopped, Summary};
+pub use summary::{StopReason, Summary};
 
 #[cfg(test)]
 mod tests;

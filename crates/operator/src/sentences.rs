@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use redeliver_core::message::Timestamp;
-use redeliver_core::message::all_invalid::{self, INVALID, are_all_invalid};
+use redeliver_core::message::all_invalid::{self, INVALID_CODES, are_all_invalid};
 use redeliver_dead_letters::groups::{DeadLetterGroup, GROUPS_MAX, format_timestamp};
 use redeliver_dead_letters::redrive::{PilotResult, RedriveReport};
 use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, Pick, Retention};
@@ -14,18 +14,18 @@ use crate::terminal::units::{approximate_span, format_count, format_span, group_
 
 /// Names the setting to check if there are at least ten messages and all of them are invalid.
 #[must_use]
-pub fn all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
-    are_all_invalid(invalid, all).then(|| all_invalid::all_invalid(group_digits(all), setting))
+pub fn describe_all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
+    are_all_invalid(invalid, all).then(|| all_invalid::describe_all_invalid(group_digits(all), setting))
 }
 
 /// Counts the final records or dead letters with an invalid message, from counts by code.
 #[must_use]
-pub fn invalid_among(by_code: &BTreeMap<String, u64>) -> u64 {
-    INVALID.iter().filter_map(|code| by_code.get(*code)).sum()
+pub fn count_invalid(by_code: &BTreeMap<String, u64>) -> u64 {
+    INVALID_CODES.iter().filter_map(|code| by_code.get(*code)).sum()
 }
 
 /// Describes how many of the messages were seen.
-pub fn describe_seen(coverage: &Coverage) -> String {
+pub fn describe_seen_messages(coverage: &Coverage) -> String {
     format!(
         "{} of about {} messages were seen",
         group_digits(coverage.seen),
@@ -36,7 +36,7 @@ pub fn describe_seen(coverage: &Coverage) -> String {
 /// Describes which messages were not seen, and what to do about it.
 pub fn describe_incompleteness(coverage: &Coverage) -> String {
     let Coverage { seen, approximate, unreadable, reappeared, full_groups, .. } = coverage;
-    let seen_of = describe_seen(coverage);
+    let seen_of = describe_seen_messages(coverage);
     let unreadable_too = match unreadable {
         0 => String::new(),
         _ => format!(
@@ -77,13 +77,13 @@ pub fn describe_full_groups(full_groups: u64) -> Option<String> {
 }
 
 /// Describes how many lines of a file of dead letters are skipped because they repeat an earlier message.
-pub fn repeated_lines(file: &impl Display, count: u64) -> Option<String> {
+pub fn describe_repeated_lines(file: &impl Display, count: u64) -> Option<String> {
     let lines = format_count(count, "line");
     (count > 0).then(|| format!("{file}: {lines} left out: an earlier line has the same message"))
 }
 
 /// Describes how many of the dead letters read will soon be deleted by SQS, and what to do about it.
-pub fn deleted_soon(
+pub fn describe_deleted_soon(
     count: u64,
     first_ends_at: Option<Timestamp>,
     retention: Option<Retention>,
@@ -104,7 +104,7 @@ pub fn deleted_soon(
 }
 
 /// Reports that received messages could not be made visible again; `None` if all were.
-pub fn still_hidden(count: u64) -> Option<String> {
+pub fn describe_still_hidden(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
             "{} will stay hidden from other readers for up to two minutes (half an hour if SQS answers slowly); if that \
@@ -119,19 +119,19 @@ pub const ELSEWHERE: &str =
     "in flight elsewhere, delayed, or beyond the 120,000 that SQS hands out at a time";
 
 /// Warns about messages that were selected only because jq treats a missing member as null.
-pub fn picked_without_members(pick: &Pick) -> Option<String> {
-    let MissingMembers { messages, members, instead } = pick.filter.as_ref()?.missing_members()?;
+pub fn describe_missing_members(pick: &Pick) -> Option<String> {
+    let MissingMembers { messages, members, replacements } = pick.filter.as_ref()?.missing_members()?;
     Some(format!(
         "{} selected without {}: jq treats a missing member as null, which is less than any number and unequal to any \
          value. To exclude such messages, write `{}`",
         format_count(messages, "message"),
         escape_line(&members.join(" or ")),
-        escape_line(&instead.join("` and `")),
+        escape_line(&replacements.join("` and `")),
     ))
 }
 
 /// Describes the messages on which the filter failed, and what to do about it.
-pub fn describe_not_judged(not_judged: &NotJudged) -> Option<String> {
+pub fn describe_unjudged_messages(not_judged: &NotJudged) -> Option<String> {
     let NotJudged { messages: 1.., example: Some(example), reason: Some(reason) } = not_judged else {
         return None;
     };
@@ -145,8 +145,8 @@ pub fn describe_not_judged(not_judged: &NotJudged) -> Option<String> {
 }
 
 /// Warns about messages whose causes did not fit in the table of groups.
-pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
-    let (messages, causes) = match KnownCauses::unknown_among(groups) {
+pub fn describe_causes_beyond_table(groups: &[DeadLetterGroup]) -> Option<String> {
+    let (messages, causes) = match KnownCauses::count_unknown_causes(groups) {
         0 => return None,
         messages => (format_count(messages, "message"), group_digits(GROUPS_MAX as u64)),
     };
@@ -155,9 +155,9 @@ pub fn causes_beyond_the_table(groups: &[DeadLetterGroup]) -> Option<String> {
     ))
 }
 
-/// Describes the result of watching the pilot: its size, the time, the messages that failed again, and the messages
-/// waiting for a retry.
-pub fn describe_watched(PilotResult { seconds, sent, came_back, waiting }: &PilotResult) -> String {
+/// Describes the result of watching the pilot: its size, how long it was watched, the messages that failed again, and
+/// the increase in messages waiting for a retry.
+pub fn describe_pilot_result(PilotResult { seconds, sent, came_back, waiting }: &PilotResult) -> String {
     let (span, sent, came_back) = (format_span(*seconds), group_digits(*sent), group_digits(*came_back));
     let waiting = match waiting {
         Some(waiting) => {
@@ -175,7 +175,7 @@ pub struct NotDeletedReason {
 }
 
 /// Returns the reason and the remedy for messages that were sent back but are still in the DLQ.
-pub fn why_not_deleted(report: &RedriveReport) -> NotDeletedReason {
+pub fn not_deleted_reason(report: &RedriveReport) -> NotDeletedReason {
     match &report.why_not_deleted {
         Some(why) => {
             NotDeletedReason { why: format!("The deletion of the last one: {why}."), remedy: why.remedy() }
@@ -240,20 +240,20 @@ mod tests {
         );
     }
 
-    fn remark_of(filter: &str, document: &str) -> Option<String> {
+    fn remark_on_filter(filter: &str, document: &str) -> Option<String> {
         let pick = Pick::with_filter(Filter::new(filter).unwrap());
-        assert_eq!(picked_without_members(&pick), None);
+        assert_eq!(describe_missing_members(&pick), None);
         pick.filter.as_ref().unwrap().judge_document("m", document).unwrap();
-        picked_without_members(&pick)
+        describe_missing_members(&pick)
     }
 
     #[test]
     fn unjudged_messages_are_counted_with_example_and_remedy() {
-        assert_eq!(describe_not_judged(&NotJudged::default()), None);
+        assert_eq!(describe_unjudged_messages(&NotJudged::default()), None);
         let (example, reason) =
             (Some("sqs-7".to_owned()), Some("cannot index a value with another".to_owned()));
         assert_eq!(
-            describe_not_judged(&NotJudged { messages: 2, example, reason }).unwrap(),
+            describe_unjudged_messages(&NotJudged { messages: 2, example, reason }).unwrap(),
             "2 messages skipped, since the filter failed (e.g. sqs-7: cannot index a value with another); write \
              `?` after a member that may be missing or of another type, such as `.body.data?.n?`, or select by \
              --group or --ids"
@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn a_filter_on_an_absent_member_has_a_warning_with_a_fix() {
         assert_eq!(
-            remark_of(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
+            remark_on_filter(".attempts < 3", r#"{"attempts":null}"#).unwrap(),
             "1 message selected without .attempts: jq treats a missing member as null, which is less than any number and \
              unequal to any value. To exclude such messages, write `(.attempts | numbers < 3)`"
         );
@@ -272,7 +272,7 @@ mod tests {
     #[test]
     fn each_comparison_with_an_absent_member_has_a_fix() {
         assert_eq!(
-            remark_of(".a < 3 or .b < 3", "{}").unwrap(),
+            remark_on_filter(".a < 3 or .b < 3", "{}").unwrap(),
             "1 message selected without .a or .b: jq treats a missing member as null, which is less than any number and \
              unequal to any value. To exclude such messages, write `(.a != null and .a < 3)` and `(.b != null and .b < 3)`"
         );
@@ -282,7 +282,7 @@ mod tests {
     fn a_watched_pilot_is_described_without_a_waiting_count() {
         let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: None };
         assert_eq!(
-            describe_watched(&watched),
+            describe_pilot_result(&watched),
             "the first 50 were watched for 1m 30s: 1 came straight back, and the number waiting for a retry is unknown"
         );
     }
@@ -293,10 +293,10 @@ mod tests {
         let mut table = GroupTable::default();
         table.add_record(&record);
         let mut groups = table.into_groups();
-        assert_eq!(causes_beyond_the_table(&groups), None);
+        assert_eq!(describe_causes_beyond_table(&groups), None);
         groups.push(DeadLetterGroup { fingerprint: OTHER.to_owned(), count: 1_234, ..groups[0].clone() });
         assert_eq!(
-            causes_beyond_the_table(&groups).unwrap(),
+            describe_causes_beyond_table(&groups).unwrap(),
             "1,234 messages died of causes beyond the first 10,000: could not determine whether those are new"
         );
     }

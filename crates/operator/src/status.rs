@@ -50,7 +50,7 @@ pub async fn query_status(
     let mappings = open.iter().map(async |queue| {
         let arn = queue.known.queue.arn();
         Ok::<_, CommandFailure>(
-            EventSources::for_region_of(connection, arn).await?.list_for_queue(arn).await?,
+            EventSources::for_queue_region(connection, arn).await?.list_for_queue(arn).await?,
         )
     });
     let mut problems = Vec::new();
@@ -177,7 +177,7 @@ async fn query_target(
     functions: &[&str],
     now: Timestamp,
 ) -> Result<TargetFindings, CommandFailure> {
-    let points = MetricsClient::for_region_of(connection, queue_arn)
+    let points = MetricsClient::for_queue_region(connection, queue_arn)
         .await?
         .query_target_points(functions, now)
         .await?;
@@ -193,11 +193,12 @@ async fn query_target(
 /// version or alias. redeliver's other functions have none; they are recognized by the names that the stack gives them
 /// (infra/lib/names.ts).
 pub(crate) fn breaker_functions(mappings: &[LambdaMapping]) -> Vec<&str> {
-    const WITHOUT: [Stage; 3] =
+    const STAGES_WITHOUT_BREAKER: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];
     let names = mappings.iter().filter_map(|mapping| mapping.function.split(':').next());
-    let with = names
-        .filter(|name| !name.is_empty() && !WITHOUT.iter().any(|stage| name.ends_with(stage.wire_name())));
+    let with = names.filter(|name| {
+        !name.is_empty() && !STAGES_WITHOUT_BREAKER.iter().any(|stage| name.ends_with(stage.wire_name()))
+    });
     with.collect::<BTreeSet<_>>().into_iter().collect()
 }
 

@@ -1,14 +1,14 @@
 //! Private files, and checks of other users' access to them.
 
 pub use system::{
-    is_owned_by_current_user, is_stream, keep_private, open_no_link, read_by_another, set_mode,
-    sync_directory, written_by_others,
+    describe_other_reader, describe_other_writers, is_owned_by_current_user, is_stream, keep_private,
+    open_no_link, set_mode, sync_directory,
 };
 
 /// The mode of a file that only its owner can read and write.
-pub const FOR_ITS_OWNER: u32 = 0o600;
+pub const OWNER_ONLY: u32 = 0o600;
 /// The mode of a file that all users can read and write, before the umask is applied.
-pub const FOR_ALL: u32 = 0o666;
+pub const ALL_USERS: u32 = 0o666;
 
 #[cfg(unix)]
 mod system {
@@ -43,7 +43,7 @@ mod system {
     /// # Errors
     /// The file system rejects the change.
     pub fn keep_private(file: &File) -> io::Result<()> {
-        file.set_permissions(Permissions::from_mode(super::FOR_ITS_OWNER))
+        file.set_permissions(Permissions::from_mode(super::OWNER_ONLY))
     }
 
     /// Syncs a folder, so that its file names survive a system crash.
@@ -63,11 +63,11 @@ mod system {
     /// Returns the reason why another user may have written to the file; `None` if only the current user can write to
     /// it.
     #[must_use]
-    pub fn written_by_others(metadata: &Metadata) -> Option<String> {
-        written_by_others_than(geteuid().as_raw(), metadata)
+    pub fn describe_other_writers(metadata: &Metadata) -> Option<String> {
+        describe_foreign_writers(geteuid().as_raw(), metadata)
     }
 
-    fn written_by_others_than(user: u32, metadata: &Metadata) -> Option<String> {
+    fn describe_foreign_writers(user: u32, metadata: &Metadata) -> Option<String> {
         let mode = metadata.mode() & 0o777;
         match metadata.uid() {
             owner if owner != user => Some(format!("it belongs to another user (uid {owner})")),
@@ -85,11 +85,11 @@ mod system {
     /// Returns the reason why another user can read data written to a pipe or a device; `None` if it belongs to the
     /// current user or to root, which is trusted.
     #[must_use]
-    pub fn read_by_another(metadata: &Metadata) -> Option<String> {
-        read_by_another_than(geteuid().as_raw(), metadata.uid())
+    pub fn describe_other_reader(metadata: &Metadata) -> Option<String> {
+        describe_foreign_reader(geteuid().as_raw(), metadata.uid())
     }
 
-    fn read_by_another_than(user: u32, owner: u32) -> Option<String> {
+    fn describe_foreign_reader(user: u32, owner: u32) -> Option<String> {
         let is_another = owner != user && owner != ROOT;
         is_another.then(|| {
             format!("another user (uid {owner}) owns it and could read all of it; name another file")
@@ -107,18 +107,18 @@ mod system {
             let file = tempfile::NamedTempFile::new().unwrap();
             let metadata = file.path().metadata().unwrap();
             let owner = metadata.uid();
-            assert_eq!(written_by_others_than(owner, &metadata), None);
+            assert_eq!(describe_foreign_writers(owner, &metadata), None);
             let why = format!("it belongs to another user (uid {owner})");
-            assert_eq!(written_by_others_than(owner + 1, &metadata), Some(why));
+            assert_eq!(describe_foreign_writers(owner + 1, &metadata), Some(why));
         }
 
         #[test]
         fn only_own_pipes_and_system_devices_are_written_to() {
-            assert_eq!([read_by_another_than(1000, 1000), read_by_another_than(1000, 0)], [None, None]);
+            assert_eq!([describe_foreign_reader(1000, 1000), describe_foreign_reader(1000, 0)], [None, None]);
             let why = "another user (uid 1000) owns it and could read all of it; name another file";
             for user in [1001, 0] {
                 assert_eq!(
-                    read_by_another_than(user, 1000),
+                    describe_foreign_reader(user, 1000),
                     Some(why.to_owned()),
                     "even root refuses another user's pipe"
                 );
@@ -179,7 +179,7 @@ mod system {
 
     /// Returns `None`: the access control list is not checked on Windows.
     #[must_use]
-    pub fn written_by_others(_: &Metadata) -> Option<String> {
+    pub fn describe_other_writers(_: &Metadata) -> Option<String> {
         None
     }
 
@@ -191,7 +191,7 @@ mod system {
 
     /// Returns `None`, since pipes and devices are not written to: see [`is_stream`].
     #[must_use]
-    pub fn read_by_another(_: &Metadata) -> Option<String> {
+    pub fn describe_other_reader(_: &Metadata) -> Option<String> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! This process and its children.
 
-pub use system::{Group, keep_from_interrupts, leave_no_core_file, refuse_debuggers};
+pub use system::{Group, leave_no_core_file, refuse_debuggers, shield_from_interrupts};
 
 #[cfg(unix)]
 mod system {
@@ -23,7 +23,7 @@ mod system {
     }
 
     /// Keeps the terminal's Ctrl-C from reaching the command's process.
-    pub fn keep_from_interrupts(command: &mut Command) {
+    pub fn shield_from_interrupts(command: &mut Command) {
         command.process_group(0);
     }
 
@@ -46,14 +46,14 @@ mod system {
         ///
         /// # Errors
         /// Never fails on Unix.
-        pub fn begin_with(command: &mut Command, mark: String) -> io::Result<Self> {
+        pub fn prepare_command(command: &mut Command, mark: String) -> io::Result<Self> {
             command.process_group(0).env(MARK, &mark);
             Ok(Self { mark, leader: None })
         }
 
         /// Sets the process id of the group's leader, once the command has started.
         #[must_use]
-        pub fn led_by(self, id: u32) -> Self {
+        pub fn with_leader(self, id: u32) -> Self {
             Self { leader: Pid::from_raw(id.cast_signed()), ..self }
         }
 
@@ -160,11 +160,11 @@ mod marked {
         fn group_with_daemons(mark: &str) -> (Child, Group, Vec<String>) {
             let mut command = Command::new("sh");
             let script = "setsid sleep 1000 & echo $!; env -i setsid sleep 1000 & echo $!; exec sleep 1000";
-            let group = Group::begin_with(command.args(["-c", script]), mark.to_owned()).unwrap();
+            let group = Group::prepare_command(command.args(["-c", script]), mark.to_owned()).unwrap();
             let mut leader = command.stdout(Stdio::piped()).spawn().unwrap();
             let ids =
                 BufReader::new(leader.stdout.take().unwrap()).lines().take(2).map(Result::unwrap).collect();
-            let group = group.led_by(leader.id());
+            let group = group.with_leader(leader.id());
             (leader, group, ids)
         }
 
@@ -209,7 +209,7 @@ mod system {
     pub fn refuse_debuggers() {}
 
     /// Keeps the terminal's Ctrl-C from reaching the command's process.
-    pub fn keep_from_interrupts(command: &mut Command) {
+    pub fn shield_from_interrupts(command: &mut Command) {
         const CREATE_NEW_PROCESS_GROUP: u32 = 0x0000_0200;
         command.creation_flags(CREATE_NEW_PROCESS_GROUP);
     }
@@ -224,7 +224,7 @@ mod system {
         ///
         /// # Errors
         /// Always.
-        pub fn begin_with(_: &mut Command, _: String) -> io::Result<Self> {
+        pub fn prepare_command(_: &mut Command, _: String) -> io::Result<Self> {
             Err(io::Error::new(
                 io::ErrorKind::Unsupported,
                 "Windows cannot end a function together with its child processes; run redeliver in WSL or in a container",
@@ -233,7 +233,7 @@ mod system {
 
         /// Returns the group unchanged.
         #[must_use]
-        pub fn led_by(self, _: u32) -> Self {
+        pub fn with_leader(self, _: u32) -> Self {
             self
         }
 

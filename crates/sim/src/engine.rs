@@ -32,7 +32,7 @@ const EMPTY_COUNTS: u32 = 3;
 #[derive(Debug)]
 pub struct LoopFunctions<M, F, A> {
     /// The function that polls the source queue: the message-processor or the async-retry-handler.
-    pub on_source: M,
+    pub source_function: M,
     /// The function that polls the intermediate DLQ, if the strategy has one.
     pub failed_message_processor: Option<F>,
     pub final_dlq_annotator: A,
@@ -76,20 +76,20 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
             // Not `try_join!`: when one poller fails, `done` ends the others after their current batch.
             let annotator = &functions.final_dlq_annotator;
             let (messages, failed, moved, annotated, collected) = join!(
-                self.poll_queue(source, &functions.on_source, self.pollers, *batching, &done),
+                self.poll_queue(source, &functions.source_function, self.pollers, *batching, &done),
                 async {
                     match (intermediate, &functions.failed_message_processor) {
-                        (Some(queue), Some(function)) => self.poll_inner(queue, function, &done).await,
+                        (Some(queue), Some(function)) => self.poll_inner_queue(queue, function, &done).await,
                         _ => Ok(()),
                     }
                 },
                 async {
                     match source_dlq {
-                        Some(queue) => self.poll_inner(queue, annotator, &done).await,
+                        Some(queue) => self.poll_inner_queue(queue, annotator, &done).await,
                         None => Ok(()),
                     }
                 },
-                self.poll_inner(annotation, annotator, &done),
+                self.poll_inner_queue(annotation, annotator, &done),
                 self.read_final_dlq(output, &done),
             );
             messages.and(failed).and(moved).and(annotated).and(collected)
@@ -111,7 +111,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    async fn poll_inner(
+    async fn poll_inner_queue(
         &self,
         queue: &Q,
         function: &impl Function,

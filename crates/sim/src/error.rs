@@ -1,7 +1,7 @@
 //! Errors that end a run of the loop.
 
-use redeliver_core::ports::{EntryError, NotInvoked};
-use redeliver_embedded::Stuck;
+use redeliver_core::ports::{AsyncInvokeError, EntryError};
+use redeliver_embedded::StuckError;
 use thiserror::Error;
 
 /// An error that ends a run.
@@ -17,9 +17,9 @@ pub enum LoopError {
         total: usize,
     },
     #[error("invoking the function: {0}")]
-    Invoke(#[from] NotInvoked),
+    Invoke(#[from] AsyncInvokeError),
     #[error(transparent)]
-    Stuck(#[from] Stuck),
+    Stuck(#[from] StuckError),
     #[error("writing the final records: {0}")]
     Output(#[from] std::io::Error),
 }

@@ -114,7 +114,7 @@ mod tests {
         let (policy, schema) = (Policy::default, MessageSchema::default);
         let on_source = message_processor(&topology, (), (), (), schema(), policy());
         let on_intermediate = failed_message_processor(&topology, (), (), schema(), policy()).unwrap();
-        let is_own = |resenders: &Resenders| resenders.origin_of(Some("AROAREDELIVER00000000:functions"));
+        let is_own = |resenders: &Resenders| resenders.sender_origin(Some("AROAREDELIVER00000000:functions"));
         assert_eq!(is_own(&on_source.resenders), Origin::Resent);
         assert_eq!(is_own(&on_intermediate.resenders), Origin::Resent);
     }

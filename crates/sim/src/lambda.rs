@@ -10,7 +10,7 @@ use redeliver_core::deliver::deliver;
 use redeliver_core::handler::{BodyForm, Handler, HandlerError, Message};
 use redeliver_core::message::metadata::format_rfc3339;
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
-use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked, QueueSender};
+use redeliver_core::ports::{AsyncInvokeError, AsyncInvoker, Clock, QueueSender};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -41,7 +41,7 @@ impl<'a, H, Q, C> LocalLambda<'a, H, Q, C> {
 }
 
 impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q, C> {
-    async fn invoke_async(&self, _: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, _: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         let (retry, original) = read_payload(payload);
         let message = Message {
             body: original,
@@ -56,13 +56,13 @@ impl<H: Handler, Q: QueueSender, C: Clock> AsyncInvoker for LocalLambda<'_, H, Q
             return Ok(());
         };
         let content = Content { body: self.failure_record(payload, &error), ..Content::default() };
-        let record = OutgoingMessage::new(content).map_err(|_| NotInvoked::TooLarge)?;
+        let record = OutgoingMessage::new(content).map_err(|_| AsyncInvokeError::TooLarge)?;
         let deadline = self.clock.now() + RECORD_TIMEOUT;
         let outcomes = deliver(self.retry_queue, self.clock, deadline, vec![record]).await;
         // At this point, Lambda would drop the event. Here, the caller invokes the function again.
         outcomes.into_iter().try_for_each(|outcome| match outcome {
             Ok(_) => Ok(()),
-            Err(error) => Err(NotInvoked::NotNow { code: error.code }),
+            Err(error) => Err(AsyncInvokeError::NotNow { code: error.code }),
         })
     }
 }

@@ -41,7 +41,7 @@ impl Topology<EmbeddedQueue> {
     pub fn for_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";
         let resenders = Resenders::parse(ROLE).expect("every run parses this role id");
-        let queues = self.map_queues(|queue| queue.sending_as(&format!("{ROLE}:functions")));
+        let queues = self.map_queues(|queue| queue.with_sender(&format!("{ROLE}:functions")));
         Self { resenders, ..queues }
     }
 }

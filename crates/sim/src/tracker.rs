@@ -22,7 +22,7 @@ pub struct Tracker {
 #[derive(Clone, Copy, Debug, Default)]
 struct MessageCount {
     sent: u32,
-    came_out: u32,
+    times_settled: u32,
 }
 
 impl Tracker {
@@ -45,7 +45,7 @@ impl Tracker {
         let count = self.messages.entry(identity_hash(body)).or_default();
         count.sent += 1;
         // A copy may already have been settled.
-        self.settled += u64::from(count.came_out >= count.sent);
+        self.settled += u64::from(count.times_settled >= count.sent);
     }
 
     /// Records that the target has processed a message.
@@ -108,8 +108,8 @@ impl Tracker {
 
     fn record_end(&mut self, body: &str, now: Timestamp) {
         let count = self.messages.entry(identity_hash(body)).or_default();
-        count.came_out += 1;
-        if count.came_out <= count.sent {
+        count.times_settled += 1;
+        if count.times_settled <= count.sent {
             self.settled += 1;
             self.last_settled_at = Some(now);
         }

@@ -9,7 +9,7 @@ use redeliver_core::lock;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, Receive,
+    Clock as _, Depth, EntryError, EntryOutcome, Fault, Queue, QueueDepth, QueueSender, ReceiveOptions,
     UnreadableMessage, VisibilityControl,
 };
 use redeliver_embedded::{EmbeddedQueue, VirtualClock};
@@ -27,7 +27,7 @@ pub trait Alteration: Send + Sync {
 
     fn receive_messages(
         &self,
-        request: Receive,
+        request: ReceiveOptions,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send {
         self.inner_queue().receive(request)
     }
@@ -61,7 +61,7 @@ impl<A: Alteration> QueueDepth for AlteredQueue<A> {
 }
 
 impl<A: Alteration> Queue for AlteredQueue<A> {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.0.run_request(self.0.receive_messages(request)).await
     }
 
@@ -117,7 +117,7 @@ impl Alteration for FullQueue<'_> {
         self.queue
     }
 
-    async fn receive_messages(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive_messages(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.receives.fetch_add(1, Ordering::Relaxed);
         if self.queue.depth().await?.in_flight >= self.in_flight_max {
             return Err(EntryError::new(Fault::Throttled, self.code));
@@ -146,7 +146,7 @@ impl Alteration for GarbledBodies {
         &self.queue
     }
 
-    async fn receive_messages(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive_messages(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         let mut readable = Vec::new();
         for message in self.queue.receive(request).await? {
             if message.body != GARBLED {

@@ -15,11 +15,11 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::log_location::LogLocation;
 use redeliver_core::message::metadata::{format_rfc3339, parse_rfc3339};
 use redeliver_core::message::packing::Batch;
-use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, Rewritten};
+use redeliver_core::message::schema::{MESSAGE_SCHEMA, MessageSchema, RewrittenPart};
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
     Clock, Depth, EntryError, EntryOutcome, Function, Observer, Queue, QueueDepth, QueueSender, QueueService,
-    QueueSettings, Receive, VisibilityControl,
+    QueueSettings, ReceiveOptions, VisibilityControl,
 };
 use redeliver_core::trace::{Span, Tracer};
 use redeliver_embedded::{
@@ -101,8 +101,8 @@ fn binary_attribute(data_type: &str, bytes: &[u8]) -> Attribute {
 /// Returns the body of a re-sent envelope, which contains the message's state.
 pub fn resent_body(resend: Resend) -> String {
     match resend.rewritten {
-        Rewritten::Body(body) => body,
-        Rewritten::Attributes(attributes) => panic!("a plain message: {attributes:?}"),
+        RewrittenPart::Body(body) => body,
+        RewrittenPart::Attributes(attributes) => panic!("a plain message: {attributes:?}"),
     }
 }
 
@@ -150,10 +150,10 @@ impl FunctionWorld {
     }
 
     pub fn add_queue(&self, name: &str) -> SpyQueue {
-        self.add_queue_with(name, &QueueSettings::default())
+        self.add_queue_with_settings(name, &QueueSettings::default())
     }
 
-    pub fn add_queue_with(&self, name: &str, settings: &QueueSettings) -> SpyQueue {
+    pub fn add_queue_with_settings(&self, name: &str, settings: &QueueSettings) -> SpyQueue {
         let queue = self.clock.block_on(self.sqs.create_queue(name, settings)).unwrap();
         let pauses = (Duration::ZERO, Duration::ZERO);
         SpyQueue { queue, clock: self.clock.clone(), pauses, sent: Arc::default() }
@@ -289,7 +289,7 @@ impl SpyQueue {
     }
 
     /// Returns the content of the only message that was sent to the queue.
-    pub fn only_sent(&self) -> Content {
+    pub fn only_sent_content(&self) -> Content {
         let sent = self.sent_contents();
         assert_eq!(sent.len(), 1, "{sent:?}");
         sent.into_iter().next().unwrap()
@@ -297,7 +297,7 @@ impl SpyQueue {
 
     /// Receives all visible messages, ordered by body.
     pub fn receive_all(&self) -> Vec<ReceivedMessage> {
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut all: Vec<ReceivedMessage> = Vec::new();
         loop {
             let received = self.clock.block_on(self.queue.receive(request)).unwrap();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 ///
 /// `layers` lists the crate's modules, lowest layer first. A layer is a line of paths (`"layout pages::status"`) whose
 /// modules do not import each other. A module that is not listed belongs to its parent.
-pub fn first_import_up(src: impl AsRef<Path>, layers: &[&str]) -> Option<String> {
+pub fn first_upward_import(src: impl AsRef<Path>, layers: &[&str]) -> Option<String> {
     let layer_of = |path: &str| {
         let candidates =
             (0..).zip(layers).flat_map(|(layer, line)| line.split(' ').map(move |module| (layer, module)));
@@ -101,8 +101,8 @@ mod tests {
         write("pages/show.rs", "fn show() { crate::pages::list::list(crate::url::path()) }");
         write("tests/world.rs", "use crate::pages;");
         let layers = ["url", "error", "pages::list", "pages"];
-        assert_eq!(first_import_up(src.path(), &layers), None);
-        let found = |layers: &[&str]| first_import_up(src.path(), layers).unwrap();
+        assert_eq!(first_upward_import(src.path(), &layers), None);
+        let found = |layers: &[&str]| first_upward_import(src.path(), layers).unwrap();
         assert_eq!(found(&["error", "url", "pages"]), "error imports url::self");
         assert_eq!(found(&["url error", "pages"]), "error imports url::self");
         assert_eq!(found(&["url", "pages::list", "error", "pages"]), "pages::list imports error::Answer");
@@ -126,13 +126,13 @@ mod tests {
             "async_retry blocked redelivery",
             "strategy",
         ];
-        assert_eq!(first_import_up(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src"), &layers), None);
+        assert_eq!(first_upward_import(concat!(env!("CARGO_MANIFEST_DIR"), "/../core/src"), &layers), None);
     }
 
     #[test]
     fn message_processor_modules_import_only_from_lower_layers() {
         let layers = ["outcome", "breaker order spans", "turns", "calls", "on_aws"];
         let src = concat!(env!("CARGO_MANIFEST_DIR"), "/../message-processor/src");
-        assert_eq!(first_import_up(src, &layers), None);
+        assert_eq!(first_upward_import(src, &layers), None);
     }
 }

@@ -36,7 +36,7 @@ pub use options::WorkerOptions;
 pub use poller::PollerLimits;
 
 use otlp::SpanExport;
-use prepared::{Prepared, prepare_worker};
+use prepared::{PreparedWorker, prepare_worker};
 use server::{HealthServer, ServedState};
 
 /// The way a process ended.
@@ -100,7 +100,7 @@ async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartErr
             "health": server.as_ref().map(HealthServer::address),
         }),
     );
-    let Prepared { pollers, health, metrics, traced, own_function } = prepared;
+    let PreparedWorker { pollers, health, metrics, traced, own_function } = prepared;
     let export = export.map(|export| export.start_export(traced));
     let served = ServedState { health, metrics };
     let serving = server.map(|server| tokio::spawn(server.serve_forever(served, SystemClock)));

@@ -64,8 +64,8 @@ impl<Q: Queue, F: Function, C: Clock, O: Observer> Poller<Q, F, C, O> {
                 Ok(mut records) => {
                     pauses = self::pause_backoff();
                     self.heartbeat.record_poll(self.clock.now());
-                    // Only the unreadable messages from this receive: all pollers share one task, and nothing is
-                    // awaited in between.
+                    // These are only the unreadable messages from this receive: all pollers share one task, and nothing
+                    // is awaited in between.
                     let unreadable = self.queue.take_unreadable();
                     take_waiting(&self.function, &mut records, &unreadable);
                     self.report_unreadable(unreadable);

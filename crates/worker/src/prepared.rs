@@ -34,7 +34,7 @@ use crate::queues::NamedQueues;
 use crate::settings::{CallTarget, MessageProcessorSetup, WorkerSettings};
 
 /// A process that is ready to receive.
-pub(crate) struct Prepared {
+pub(crate) struct PreparedWorker {
     /// The pollers; each one ends once a stop is requested and its work in progress is finished.
     pub(crate) pollers: Vec<LocalBoxFuture<'static, ()>>,
     pub(crate) health: Health,
@@ -45,7 +45,10 @@ pub(crate) struct Prepared {
 }
 
 /// Reads the settings, finds and checks the queues, and creates a poller for each function.
-pub(crate) async fn prepare_worker(options: &WorkerOptions, stop: &Stop) -> Result<Prepared, StartError> {
+pub(crate) async fn prepare_worker(
+    options: &WorkerOptions,
+    stop: &Stop,
+) -> Result<PreparedWorker, StartError> {
     // Settings, queue names and queue attributes are checked first, in this order. A process that cannot do its work
     // must not receive a single message, since each message on the source queue has only one receive.
     let settings = WorkerSettings::read_settings(options)?;
@@ -53,7 +56,8 @@ pub(crate) async fn prepare_worker(options: &WorkerOptions, stop: &Stop) -> Resu
     named.check_distinct()?;
     let queues = find_queues(options, &named).await?;
     let config = options.connection.sdk_config(None).await?;
-    let mut preparation = Preparation { options, config, queues, prepared: Prepared::new(options, stop) };
+    let mut preparation =
+        Preparation { options, config, queues, prepared: PreparedWorker::new(options, stop) };
     if let Some(setup) = settings.message_processor {
         preparation.add_message_processor(setup).await?;
     }
@@ -89,7 +93,7 @@ fn polled_roles(function: FunctionName, named: &NamedQueues) -> impl Iterator<It
     [Some(function.polled_role()), second.then_some(Role::SourceDlq)].into_iter().flatten()
 }
 
-impl Prepared {
+impl PreparedWorker {
     fn new(options: &WorkerOptions, stop: &Stop) -> Self {
         let names = options.functions.iter().map(|function| options.functions.full_name(function));
         Self {
@@ -108,7 +112,7 @@ struct Preparation<'a> {
     config: SdkConfig,
     /// The queues that have no poller yet.
     queues: BTreeMap<Role, KnownQueue>,
-    prepared: Prepared,
+    prepared: PreparedWorker,
 }
 
 impl Preparation<'_> {
@@ -181,7 +185,7 @@ impl Preparation<'_> {
         observer: &Arc<dyn Observer>,
     ) -> Result<Target, StartError> {
         let WorkerOptions { functions, limits, .. } = self.options;
-        let command = command.outside_lambda(&functions.full_name(FunctionName::MessageProcessor));
+        let command = command.with_lambda_variables(&functions.full_name(FunctionName::MessageProcessor));
         let function = OwnFunction::new(Processes::new(command, limits.concurrency), settings.handler_event);
         let function = function.with_observer(Arc::clone(observer));
         start_own_function(&function).await?;
@@ -198,7 +202,7 @@ impl Preparation<'_> {
         observer: Arc<dyn Observer>,
         limits: PollerLimits,
     ) {
-        let Prepared { pollers, health, traced, .. } = &mut self.prepared;
+        let PreparedWorker { pollers, health, traced, .. } = &mut self.prepared;
         let KnownQueue { queue, .. } =
             self.queues.remove(&role).expect("each function polls a queue of its own");
         let full_name = self.options.functions.full_name(name);

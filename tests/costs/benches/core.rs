@@ -25,8 +25,8 @@ fn measure(criterion: &mut Criterion) {
                     BatchSize::SmallInput,
                 );
             }
-            Operation::ResendByDataSchema => {
-                let resend = |record| workload.resend_by_data_schema(record);
+            Operation::ResendWithDataSchema => {
+                let resend = |record| workload.resend_with_data_schema(record);
                 bencher.iter_batched(|| record.clone(), resend, BatchSize::SmallInput);
             }
         });

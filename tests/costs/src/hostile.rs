@@ -9,7 +9,7 @@ mod shapes;
 use std::fmt::Write as _;
 use std::hint::black_box;
 
-use redeliver_core::arrival::producers_attributes;
+use redeliver_core::arrival::split_producer_attributes;
 use redeliver_core::async_retry::FailedInvocation;
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
@@ -102,7 +102,7 @@ impl HostileReading {
 
 /// Returns all cases, grouped by reader.
 pub fn all_cases() -> Vec<HostileCase> {
-    let mut cases = by_published_schemas();
+    let mut cases = published_schema_cases();
     cases.extend(reader_cases());
     cases.extend(messages::message_cases());
     cases.extend(dead_letters::dead_letter_cases());
@@ -110,7 +110,7 @@ pub fn all_cases() -> Vec<HostileCase> {
     cases
 }
 
-fn by_published_schemas() -> Vec<HostileCase> {
+fn published_schema_cases() -> Vec<HostileCase> {
     let values = hostile_values()
         .into_iter()
         .flat_map(|(name, value)| PLACES.iter().map(move |place| HostileCase::at_place(name, place, value)));
@@ -125,7 +125,7 @@ type MakeValue = fn() -> String;
 /// Returns hostile values of 1 MiB, or smaller ones that are as expensive.
 fn hostile_values() -> Vec<(&'static str, MakeValue)> {
     vec![
-        ("more values than are checked", || format!("[{}]", filled_value(|_| "0".to_owned()))),
+        ("more values than are checked", || format!("[{}]", fill_value(|_| "0".to_owned()))),
         ("zeros", || fill_array(|_| "0".to_owned())),
         ("empty objects", || fill_array(|_| "{}".to_owned())),
         ("objects of one member", || fill_array(|_| r#"{"a":0}"#.to_owned())),
@@ -153,11 +153,11 @@ fn hostile_values() -> Vec<(&'static str, MakeValue)> {
                 repeat_items(98_000, |_| "0".to_owned())
             )
         }),
-        ("texts of a and b", || fill_array(as_and_bs)),
+        ("texts of a and b", || fill_array(letters_from_bits)),
         ("texts in Unicode", || fill_array(|_| format!("\"{}\"", "éa b".repeat(250)))),
         ("texts of 100 letters", || fill_array(|_| format!("\"{}\"", "a".repeat(100)))),
         ("one text of a and b", || {
-            let text: String = (0..2000).map(|index| as_and_bs(index).replace('"', "")).collect();
+            let text: String = (0..2000).map(|index| letters_from_bits(index).replace('"', "")).collect();
             format!("\"{}\"", &text[..MESSAGE_BYTES - 1000])
         }),
         ("a tree of a hundred levels", || {
@@ -170,13 +170,13 @@ fn reader_cases() -> Vec<HostileCase> {
     let named = |index: usize| format!(r#""{index:x}":0"#);
     vec![
         HostileCase::new("envelope, members of metadata", move || {
-            HostileReading::with_metadata(&filled_value(named))
+            HostileReading::with_metadata(&fill_value(named))
         }),
         HostileCase::new("envelope, brackets and backslashes", || {
             HostileReading::with_metadata(&format!(r#""x":{}"#, fill_text(r#"\\\"[{"#)))
         }),
         HostileCase::new("metadata, past failures", || {
-            let failures = filled_value(|_| r#"{"attempt":1e-9999}"#.to_owned());
+            let failures = fill_value(|_| r#"{"attempt":1e-9999}"#.to_owned());
             HostileReading::with_metadata(&format!(r#""retry_history":[{failures}]"#))
         }),
         HostileCase::new("value, a name that the JSON library keeps for itself", || {
@@ -186,14 +186,14 @@ fn reader_cases() -> Vec<HostileCase> {
             HostileReading::for_body(MessageSchema::new(Some(schema)), format!(r#"{HEAD}{{"v":{value}}}}}"#))
         }),
         HostileCase::new("Failure, folded attributes", || {
-            let folded = filled_value(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));
+            let folded = fill_value(|index| format!(r#""{index}":{{"data_type":"String","text":"x"}}"#));
             let document =
                 format!(r#"{{"verdict":"RETRY_ATTEMPT_EXCEEDED","folded_attributes":{{{folded}}}}}"#);
             let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(document))]);
-            HostileReading::new(attributes, |attributes| producers_attributes(attributes.clone()))
+            HostileReading::new(attributes, |attributes| split_producer_attributes(attributes.clone()))
         }),
         HostileCase::new("destination record, members of the context", move || {
-            let context = filled_value(named);
+            let context = fill_value(named);
             let record = format!(r#"{{"requestContext":{{{context}}},"requestPayload":0}}"#);
             HostileReading::new(record, |record| drop(black_box(FailedInvocation::parse(record))))
         }),
@@ -230,11 +230,11 @@ fn test_annotation() -> Annotation {
 }
 
 /// Returns as many parts as fit in a message.
-fn filled_value(part: impl Fn(usize) -> String) -> String {
-    filled_up_to(MESSAGE_BYTES - 500, part)
+fn fill_value(part: impl Fn(usize) -> String) -> String {
+    fill_up_to(MESSAGE_BYTES - 500, part)
 }
 
-fn filled_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
+fn fill_up_to(bytes: usize, part: impl Fn(usize) -> String) -> String {
     let mut filled = String::new();
     for index in 0.. {
         let part = part(index);
@@ -261,7 +261,7 @@ fn fill_checked(part: impl Fn(usize) -> String) -> String {
     let values = part(1);
     let count = |pattern: &str| values.matches(pattern).count();
     let values = 1 + count(",") + count("[") + count("{") - count("[]") - count("{}");
-    filled_value(|index| if index * values < CHECKED_VALUES { part(index) } else { String::new() })
+    fill_value(|index| if index * values < CHECKED_VALUES { part(index) } else { String::new() })
         .trim_end_matches(',')
         .to_owned()
 }
@@ -271,7 +271,7 @@ fn fill_text(part: &str) -> String {
 }
 
 /// Returns a string made from the bits of numbers, for which no regex engine has a shortcut.
-fn as_and_bs(index: usize) -> String {
+fn letters_from_bits(index: usize) -> String {
     let bits = |index: usize| format!("{:b}", index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let bits: String = (index * 16..index * 16 + 16).map(bits).collect();
     format!("\"{}\"", bits.replace('0', "a").replace('1', "b"))

@@ -19,8 +19,8 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         [_, "retry"] => run_retry(),
-        [_, "hostile"] => time_hostile(),
-        [_, "hostile", case] => count_hostile(case),
+        [_, "hostile"] => time_hostile_cases(),
+        [_, "hostile", case] => read_hostile_case(case),
         _ => {
             eprintln!("usage: costs retry | costs hostile [CASE]");
             ExitCode::from(2)
@@ -47,7 +47,7 @@ fn resend_counted(workload: &Workload, record: ReceivedMessage) {
 
 /// Prints each reader's slowest input, with the best time of several runs.
 #[expect(clippy::disallowed_methods, clippy::print_stdout, reason = "it measures time and prints it")]
-fn time_hostile() -> ExitCode {
+fn time_hostile_cases() -> ExitCode {
     let cases = hostile::all_cases();
     for same_reader in cases.chunk_by(|one, next| one.message == next.message) {
         let timed = same_reader.iter().map(|case| {
@@ -66,7 +66,7 @@ fn time_hostile() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-fn count_hostile(name: &str) -> ExitCode {
+fn read_hostile_case(name: &str) -> ExitCode {
     let Some(case) = hostile::all_cases().into_iter().find(|case| case.name() == name) else {
         eprintln!("no hostile case is named {name}");
         return ExitCode::from(2);

@@ -30,7 +30,7 @@ pub enum Operation {
     /// From the received record to the re-sent message: open, parse, validate, decide, splice, check.
     Resend,
     /// Like [`Operation::Resend`], with a schema for `data`.
-    ResendByDataSchema,
+    ResendWithDataSchema,
 }
 
 impl Operation {
@@ -38,7 +38,7 @@ impl Operation {
         match self {
             Self::Skim => "serde_json skims",
             Self::Resend => "re-send",
-            Self::ResendByDataSchema => "re-send by a data schema",
+            Self::ResendWithDataSchema => "re-send by a data schema",
         }
     }
 }
@@ -77,13 +77,13 @@ impl Workload {
     pub fn cases(&self) -> Vec<WorkloadCase> {
         let records = [
             ("first failure/1 KiB", self.record(body_of_size(1 << 10))),
-            ("third failure/1 KiB", self.record(self.retried_twice(1 << 10))),
+            ("third failure/1 KiB", self.record(self.body_retried_twice(1 << 10))),
             ("first failure/64 KiB", self.record(body_of_size(1 << 16))),
             ("first failure/1 MiB", self.record(body_of_size((1 << 20) - 1024))),
         ];
         let mut cases = Vec::new();
         for (state, record) in records {
-            for operation in [Operation::Skim, Operation::Resend, Operation::ResendByDataSchema] {
+            for operation in [Operation::Skim, Operation::Resend, Operation::ResendWithDataSchema] {
                 let name = format!("{}, {state}", operation.name());
                 cases.push(WorkloadCase { name, operation, record: record.clone() });
             }
@@ -92,7 +92,7 @@ impl Workload {
     }
 
     /// Returns a body of this size whose `metadata` records two retries.
-    fn retried_twice(&self, bytes: usize) -> String {
+    fn body_retried_twice(&self, bytes: usize) -> String {
         let details = "the target answered 503 after 1.2 s";
         let past = |attempt| PastFailure::new(attempt, self.now, "HttpStatus.503", details);
         let retry = RetryMetadata {
@@ -151,15 +151,15 @@ impl Workload {
 
     /// Performs [`Operation::Resend`].
     pub fn resend(&self, record: ReceivedMessage) -> OutgoingMessage {
-        self.resend_by(&self.schema, record)
+        self.resend_with_schema(&self.schema, record)
     }
 
-    /// Performs [`Operation::ResendByDataSchema`].
-    pub fn resend_by_data_schema(&self, record: ReceivedMessage) -> OutgoingMessage {
-        self.resend_by(&self.schema_with_data, record)
+    /// Performs [`Operation::ResendWithDataSchema`].
+    pub fn resend_with_data_schema(&self, record: ReceivedMessage) -> OutgoingMessage {
+        self.resend_with_schema(&self.schema_with_data, record)
     }
 
-    fn resend_by(&self, schema: &MessageSchema, record: ReceivedMessage) -> OutgoingMessage {
+    fn resend_with_schema(&self, schema: &MessageSchema, record: ReceivedMessage) -> OutgoingMessage {
         let mut arrival = Arrival::from_record(record, self.now);
         let HandedOffFailure { hand_off, due_at } = arrival.take_hand_off(self.now);
         let accepted = arrival.accept(schema, Some(&hand_off.delivery)).expect("the bodies are valid");

@@ -31,7 +31,7 @@ fn suite_cases(prefix: &str) -> Vec<(String, String)> {
 }
 
 /// Returns a message with the case as a value in `data`.
-fn as_data(case: &str) -> String {
+fn message_with_data(case: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"case":{case}}}}}"#)
 }
 
@@ -45,7 +45,7 @@ fn json_suite_accepts_valid_documents_and_keeps_their_bytes() {
     assert_eq!(cases.len(), 95);
     let schema = MessageSchema::default();
     for (name, case) in cases {
-        let body = as_data(&case);
+        let body = message_with_data(&case);
         let envelope = schema.parse_envelope(&body).unwrap_or_else(|invalid| panic!("{name}: {invalid}"));
         let next = envelope.with_next_generation(redeliver_core::failure::DlqReturn::default());
         let data = |body: &str| body[body.find(r#","data""#).unwrap()..].to_owned();
@@ -61,7 +61,7 @@ fn json_suite_refuses_invalid_documents_alone_and_nested() {
     for (name, case) in cases {
         assert_eq!(refusal_reason(&case), Some(DeadLetterReason::InvalidMessageFormat), "{name}");
         assert_eq!(
-            refusal_reason(&as_data(&case)),
+            refusal_reason(&message_with_data(&case)),
             Some(DeadLetterReason::InvalidMessageFormat),
             "{name} in data"
         );
@@ -98,7 +98,8 @@ fn json_suite_records_implementation_defined_results() {
     let cases = suite_cases("i_");
     assert_eq!(cases.len(), 35);
     let refused = |schema: &MessageSchema| {
-        let refused = cases.iter().filter(|(_, case)| schema.parse_envelope(&as_data(case)).is_err());
+        let refused =
+            cases.iter().filter(|(_, case)| schema.parse_envelope(&message_with_data(case)).is_err());
         let mut names: Vec<_> = refused.map(|(name, _)| name.as_str()).collect();
         names.sort_unstable();
         names

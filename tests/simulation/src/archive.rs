@@ -9,7 +9,7 @@ use redeliver_core::ports::{Clock as _, EntryError, ObjectStore, Queue as _};
 use redeliver_embedded::{EmbeddedQueue, Injection, MemoryBucket};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
-use crate::knobs::Archiving;
+use crate::knobs::ArchiveKnobs;
 use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{LedgerObserver, SimulationWorld, SkewedClock};
@@ -37,7 +37,7 @@ pub fn new_annotator<'a>(
         omit: Omit::default(),
     };
     let topic =
-        |_: &Archiving| Notices::new(SimulatedTopic { world, process: world.next_environment() }, about);
+        |_: &ArchiveKnobs| Notices::new(SimulatedTopic { world, process: world.next_environment() }, about);
     FinalDlqAnnotator {
         final_dlq: Probe { world, queue: final_dlq, actor: Actor::Annotator },
         archive: archiving.filter(|archiving| archiving.has_bucket).map(|_| archive()),
@@ -72,18 +72,18 @@ impl SimulatedBucket<'_> {
 /// Carries out a request with everything that can go wrong on the way there and back.
 async fn simulate_request<T>(
     world: &SimulationWorld,
-    chances: &Archiving,
+    chances: &ArchiveKnobs,
     is_refused: bool,
     carry_out: impl Future<Output = Result<T, EntryError>>,
 ) -> Result<T, EntryError> {
     world.cross_network().await;
     if is_refused {
         let refusals = [Injection::Throttled, Injection::Service, Injection::Sender];
-        let which = usize::try_from(world.up_to(2)).unwrap_or(0);
+        let which = usize::try_from(world.draw_up_to(2)).unwrap_or(0);
         return Err(refusals[which].to_error());
     }
     if world.fault_strikes(chances.request_lost) {
-        world.clock.sleep(Duration::from_secs(world.up_to(10))).await;
+        world.clock.sleep(Duration::from_secs(world.draw_up_to(10))).await;
         return Err(Injection::LostRequest.to_error());
     }
     let answer = carry_out.await;
@@ -91,13 +91,13 @@ async fn simulate_request<T>(
     if world.fault_strikes(chances.answer_late) {
         // Half of the late responses come after the deadline.
         let most = 2000 * world.knobs.invocation_seconds;
-        world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
+        world.clock.sleep(Duration::from_millis(world.draw_up_to(most))).await;
     }
     if world.fault_strikes(chances.answer_never) {
         std::future::pending::<()>().await;
     }
     if world.fault_strikes(chances.answer_lost) {
-        world.clock.sleep(Duration::from_secs(world.up_to(10))).await;
+        world.clock.sleep(Duration::from_secs(world.draw_up_to(10))).await;
         return Err(Injection::LostAnswer.to_error());
     }
     answer
@@ -126,11 +126,11 @@ impl Notifier for SimulatedTopic<'_> {
     async fn publish(&self, notice: &Notice) -> Result<(), EntryError> {
         let Self { world, process } = *self;
         let _ends = NoticeRequest::begin(world);
-        world.lock_ledger().notice_begins(process, notice, world.clock.now());
+        world.lock_ledger().begin_notice(process, notice, world.clock.now());
         let chances = world.knobs.archiving.as_ref().expect("a run without notices has no topic");
         let is_refused = world.fault_strikes(chances.notice_refused);
         simulate_request(world, chances, is_refused, async { Ok(()) }).await?;
-        world.lock_ledger().notice_published(process, &notice.fingerprint, world.clock.now());
+        world.lock_ledger().record_published_notice(process, &notice.fingerprint, world.clock.now());
         Ok(())
     }
 }
@@ -143,7 +143,7 @@ struct NoticeRequest<'a> {
 
 impl<'a> NoticeRequest<'a> {
     fn begin(world: &'a SimulationWorld) -> Self {
-        Self { world, invocation: world.lock_ledger().notice_work_begins(world.clock.now()) }
+        Self { world, invocation: world.lock_ledger().begin_notice_work(world.clock.now()) }
     }
 }
 
@@ -151,7 +151,7 @@ impl Drop for NoticeRequest<'_> {
     fn drop(&mut self) {
         let Self { world, invocation } = self;
         if let Some(invocation) = invocation {
-            world.lock_ledger().notice_work_ends(*invocation, world.clock.now());
+            world.lock_ledger().end_notice_work(*invocation, world.clock.now());
         }
     }
 }

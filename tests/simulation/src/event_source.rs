@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::TimeDelta;
 use futures_util::future::{Either, join, select};
 use redeliver_core::message::{ReceivedMessage, Timestamp};
-use redeliver_core::ports::{Clock, Function, Queue, Receive};
+use redeliver_core::ports::{Clock, Function, Queue, ReceiveOptions};
 
 use crate::ledger::Actor;
 use crate::probe::Probe;
@@ -100,7 +100,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     }
 
     async fn receive_batch(&self, wait: Duration) -> Vec<ReceivedMessage> {
-        let request = Receive { max_messages: 10, wait, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait, visibility: None };
         match self.queue.receive(request).await {
             Ok(records) => records,
             Err(_) => {
@@ -114,18 +114,18 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
     async fn sleep_while_empty(&self) {
         let SimulationWorld { clock, sqs, .. } = self.queue.world;
         let most = clock.now() + TimeDelta::seconds(120);
-        clock.sleep_until(sqs.next_due().map_or(most, |due| due.min(most))).await;
+        clock.sleep_until(sqs.next_due_at().map_or(most, |due| due.min(most))).await;
     }
 
     /// Occasionally mixes the records of several receives.
     async fn mix_receives(&self, mut records: Vec<ReceivedMessage>) -> Vec<Vec<ReceivedMessage>> {
         let world = self.queue.world;
         if world.fault_strikes(world.knobs.process.reorder) {
-            for _ in 0..world.up_to(3) {
+            for _ in 0..world.draw_up_to(3) {
                 records.extend(self.receive_batch(Duration::ZERO).await);
             }
             for last in (1..records.len()).rev() {
-                let other = usize::try_from(world.up_to(last as u64)).unwrap_or(0);
+                let other = usize::try_from(world.draw_up_to(last as u64)).unwrap_or(0);
                 records.swap(last, other);
             }
         }
@@ -151,14 +151,14 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
             world.take_a_moment().await;
         }
         let timeout = Duration::from_secs(world.knobs.invocation_seconds);
-        let polls = world.fault_strikes(world.knobs.process.dies).then(|| world.up_to(40));
+        let polls = world.fault_strikes(world.knobs.process.dies).then(|| world.draw_up_to(40));
         let process = function.batch_item_failures(records.to_vec(), self.clock.now() + timeout);
         let time_is_up = pin!(world.clock.sleep(timeout));
         let failed = match select(pin!(run_until_death(process, polls)), time_is_up).await {
             Either::Left((Some(failed), _)) => failed,
             Either::Left((None, _)) => return false,
             Either::Right(_) => {
-                world.lock_ledger().timed_out(id);
+                world.lock_ledger().check_timed_out_invocation(id);
                 return false;
             }
         };

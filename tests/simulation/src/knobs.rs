@@ -57,7 +57,7 @@ pub struct SimulationKnobs {
     /// True if the functions can identify the sender of re-sends (`RESEND_SENDER_IDS`).
     pub senders_known: bool,
     /// The archive and the notices of the final-dlq-annotator.
-    pub archiving: Option<Archiving>,
+    pub archiving: Option<ArchiveKnobs>,
     /// Set if the functions write spans.
     pub tracing: Option<TracingKnobs>,
     /// Set if minutes pass between messages, and idle environments end.
@@ -170,7 +170,7 @@ pub enum RequestedDelay {
     /// No `Retry-After`.
     Nothing,
     /// The time until the target accepts calls again.
-    UntilThen,
+    UntilAvailable,
     /// A ban. Each premature call doubles its duration.
     Ban,
 }
@@ -180,7 +180,7 @@ impl Capacity {
         let asks = [
             RequestedDelay::Nothing,
             RequestedDelay::Nothing,
-            RequestedDelay::UntilThen,
+            RequestedDelay::UntilAvailable,
             RequestedDelay::Ban,
         ];
         Self {
@@ -193,7 +193,7 @@ impl Capacity {
 
 /// The archive and the notices, with the probabilities of their faults per request.
 #[derive(Clone, Debug)]
-pub struct Archiving {
+pub struct ArchiveKnobs {
     /// True if there is a bucket; otherwise there are only notices.
     pub has_bucket: bool,
     pub has_notices: bool,
@@ -213,7 +213,7 @@ pub struct Archiving {
     pub outage_seconds: Option<Range<u64>>,
 }
 
-impl Archiving {
+impl ArchiveKnobs {
     fn random(fault_seconds: u64, rng: &mut impl Rng) -> Self {
         let faulty = rng.random_bool(0.85);
         let mut some = |most: f64| random_chance(rng, if faulty { most } else { 0.0 });
@@ -273,7 +273,7 @@ pub enum OutageEffect {
     /// An error that the message itself might have caused.
     Breaks,
     /// An error that the handler reports as an outage.
-    SaysSo,
+    ReportsOutage,
     /// No response until the call is cut off.
     Hangs,
 }
@@ -293,7 +293,7 @@ impl PlannedOutage {
             OutageEffect::Refuses,
             OutageEffect::Breaks,
             OutageEffect::Breaks,
-            OutageEffect::SaysSo,
+            OutageEffect::ReportsOutage,
             OutageEffect::Hangs,
         ];
         let all = u32::try_from(fault_seconds).unwrap_or(u32::MAX);
@@ -539,7 +539,7 @@ impl SimulationKnobs {
                 knobs.fault_seconds = rng.random_range(86_400..=3 * 86_400);
                 knobs.messages = knobs.messages.min(200);
             }
-            knobs.archiving = Some(Archiving::random(knobs.fault_seconds, rng));
+            knobs.archiving = Some(ArchiveKnobs::random(knobs.fault_seconds, rng));
         }
         // Also drawn from a separate generator, for the same reason.
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x7ace_5eed);

@@ -9,7 +9,7 @@ use std::time::Duration;
 use chrono::SecondsFormat;
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::ports::{AsyncInvoker, Clock as _, NotInvoked, QueueSender as _};
+use redeliver_core::ports::{AsyncInvokeError, AsyncInvoker, Clock as _, QueueSender as _};
 use redeliver_embedded::EmbeddedQueue;
 
 use crate::ledger::Actor;
@@ -47,9 +47,9 @@ pub struct SimulatedLambda<'a> {
 }
 
 impl AsyncInvoker for SimulatedLambda<'_> {
-    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         let Self { world, events } = *self;
-        let not_now = |code: &str| Err(NotInvoked::NotNow { code: code.to_owned() });
+        let not_now = |code: &str| Err(AsyncInvokeError::NotNow { code: code.to_owned() });
         world.cross_network().await;
         let sqs = &world.knobs.sqs;
         if world.fault_strikes(sqs.send_throttled) {
@@ -58,7 +58,7 @@ impl AsyncInvoker for SimulatedLambda<'_> {
         if world.fault_strikes(sqs.send_lost) {
             return not_now("NoAnswer");
         }
-        world.lock_ledger().invoked_again(function_arn, payload, world.clock.now());
+        world.lock_ledger().record_repeated_invocation(function_arn, payload, world.clock.now());
         events.push_event(payload);
         world.cross_network().await;
         let silenced = if world.is_silent() { world.silent_fault().await } else { None };
@@ -84,7 +84,7 @@ pub async fn execute_events(world: &SimulationWorld, events: &EventQueue, retry_
             events.push_event(&payload);
         }
         let most = 1000 * world.knobs.invocation_seconds;
-        world.clock.sleep(Duration::from_millis(world.up_to(most))).await;
+        world.clock.sleep(Duration::from_millis(world.draw_up_to(most))).await;
         let failed = failure_type(world, &payload);
         if let Some(error_type) = failed {
             let request = events.executed.fetch_add(1, Ordering::Relaxed);

@@ -34,7 +34,7 @@ use redeliver_embedded::{ChangeKind, MessageChange};
 use redeliver_sim::Tracker;
 
 use crate::knobs::{Operator, SimulationKnobs};
-use crate::messages::{ExpectedEnd, Produced, message_number};
+use crate::messages::{ExpectedEnd, ProducedMessage, message_number};
 use crate::policy::{DelayKey, TargetDelay};
 use archive::ArchiveLedger;
 pub use balance::Balance;
@@ -44,7 +44,7 @@ use breaker::LedgerEnvironment;
 use calls::CallAnswer;
 use copies::Copy;
 use invocations::LedgerInvocation;
-use oracle::{RetryCase, RetryKey, Unspent};
+use oracle::{FreeResend, RetryCase, RetryKey};
 pub use spans::SpanCounts;
 use spans::SpanLedger;
 
@@ -129,7 +129,7 @@ type CachedDelayKey = (usize, RetryKey, Option<TargetDelay>);
 
 /// A message with all its copies.
 struct LedgerMessage {
-    produced: Produced,
+    produced: ProducedMessage,
     body: Option<LedgerBody>,
     /// The attributes as they must arrive: without the reserved name, and with the folded attributes of a valid
     /// document restored.
@@ -187,7 +187,7 @@ impl LedgerMessage {
         plain::as_envelope(&self.produced, content)
     }
 
-    fn copies_out(&self) -> u32 {
+    fn outcome_count(&self) -> u32 {
         self.processed + self.final_records
     }
 
@@ -207,13 +207,13 @@ impl Ledger {
     #[must_use]
     pub fn new(
         knobs: &SimulationKnobs,
-        messages: &[Produced],
+        messages: &[ProducedMessage],
         queues: [&str; 4],
         start: DateTime<Utc>,
     ) -> Self {
         let places =
             [QueuePlace::Source, QueuePlace::Intermediate, QueuePlace::Annotation, QueuePlace::Final];
-        let subject = |produced: &Produced| LedgerMessage {
+        let subject = |produced: &ProducedMessage| LedgerMessage {
             produced: produced.clone(),
             body: LedgerBody::parse(&plain::as_envelope(produced, &produced.content).body),
             attributes: arrivals::read_arrival(&plain::as_envelope(produced, &produced.content).attributes)
@@ -261,7 +261,7 @@ impl Ledger {
     }
 
     /// Records that the producer is about to send this message.
-    pub fn about_to_send(&mut self, content: &Content) {
+    pub fn record_upcoming_send(&mut self, content: &Content) {
         self.tracker.record_sent(&content.body);
         if let Some(subject) = message_number(&content.body).and_then(|n| self.subjects.get_mut(n)) {
             subject.sends += 1;
@@ -289,7 +289,7 @@ impl Ledger {
 
     /// Returns true if the producer has sent everything.
     #[must_use]
-    pub fn is_all_sent(&self) -> bool {
+    pub fn is_everything_sent(&self) -> bool {
         self.subjects.iter().all(|subject| subject.sends == if subject.produced.twice { 2 } else { 1 })
     }
 
@@ -403,7 +403,7 @@ impl Ledger {
         if place == QueuePlace::Final {
             let produced =
                 self.knobs.is_async_retry().then(|| self.subjects[n].produced.content.body.clone());
-            self.record_final(n, &copy, produced.as_deref().unwrap_or(&sent.body));
+            self.record_final_record(n, &copy, produced.as_deref().unwrap_or(&sent.body));
         }
         self.put_copy(n, place, id, copy);
         checked.map_err(|violation| format!("{actor:?} sent message {n} to {place:?}: {violation}"))
@@ -434,7 +434,7 @@ impl Ledger {
         Ok(n)
     }
 
-    fn record_final(&mut self, n: usize, copy: &Copy, body: &str) {
+    fn record_final_record(&mut self, n: usize, copy: &Copy, body: &str) {
         let code = copy.trusted_failure().map(|failure| failure.text_member("verdict"));
         let error_type = match arrivals::dead_letter(&copy.attributes) {
             Some(_) => copy.attributes.get("ErrorType").and_then(|attribute| attribute.text()).unwrap_or(""),
@@ -461,9 +461,9 @@ impl Ledger {
         let key = DelayKey { message_id, generation, attempt };
         let delay = match unspent {
             None => self.knobs.policy.exact_delay(key, asked),
-            Some(Unspent::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
+            Some(FreeResend::Redrive { count }) => self.knobs.policy.redrive_delay(key, count),
             // Not drawn from a generator: the hand-off states the delay.
-            Some(Unspent::Hold) => 0,
+            Some(FreeResend::Hold) => 0,
         };
         self.last_delay.set(Some(((n, retry, asked), delay)));
         delay

@@ -24,7 +24,7 @@ pub enum ExpectedEnd {
 
 /// A message with all facts that the ledger needs.
 #[derive(Clone, Debug)]
-pub struct Produced {
+pub struct ProducedMessage {
     pub content: Content,
     /// The required outcome.
     pub expected: ExpectedEnd,
@@ -79,7 +79,7 @@ pub fn produce_message(
     destinies: (f64, f64),
     start: chrono::DateTime<chrono::Utc>,
     rng: &mut impl Rng,
-) -> Produced {
+) -> ProducedMessage {
     let id = message_id(rng);
     let mut attributes = producer_attributes(n, mix, start, rng);
     let max_attempts = rng.random_bool(mix.expires).then(|| rng.random_range(0..15));
@@ -151,7 +151,7 @@ pub fn produce_message(
     };
     let twice = rng.random_bool(mix.sent_twice);
     let (trace, is_sampled) = (None, None);
-    Produced {
+    ProducedMessage {
         content,
         expected,
         message_id,
@@ -168,7 +168,7 @@ pub fn produce_message(
 /// Adds the producer's trace contexts, sampled or not, valid or not, to the message's `traceparent` attribute and its
 /// trace header.
 #[must_use]
-pub fn with_trace(mut message: Produced, n: usize, seed: u64) -> Produced {
+pub fn with_trace(mut message: ProducedMessage, n: usize, seed: u64) -> ProducedMessage {
     let rng = &mut StdRng::seed_from_u64(seed ^ (n as u64) << 40);
     let [of_attribute, of_header] = [0, 0].map(|_| SpanContext {
         trace_id: u128::from(rng.random_range(1..=u64::MAX)) << 64 | u128::from(rng.random::<u64>()),

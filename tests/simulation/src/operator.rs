@@ -6,7 +6,7 @@ use std::time::Duration;
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::ports::{Clock as _, Queue, QueueSender, Receive};
+use redeliver_core::ports::{Clock as _, Queue, QueueSender, ReceiveOptions};
 use redeliver_dead_letters::redrive::{RedriveJob, RedriveJournal, RedriveLimits, RedrivePlan};
 use redeliver_embedded::EmbeddedQueue;
 
@@ -29,11 +29,11 @@ pub async fn run_operator(
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let journal = folder.path().join("redrive.jsonl");
     loop {
-        world.clock.sleep(Duration::from_secs(world.up_to(pause))).await;
+        world.clock.sleep(Duration::from_secs(world.draw_up_to(pause))).await;
         if world.should_wind_down() || world.has_ended() {
             return;
         }
-        let death = world.fault_strikes(world.knobs.process.dies).then(|| world.up_to(60));
+        let death = world.fault_strikes(world.knobs.process.dies).then(|| world.draw_up_to(60));
         match world.knobs.operator {
             Operator::None => return,
             Operator::Console => {
@@ -50,7 +50,7 @@ pub async fn run_operator(
 
 /// Moves up to ten messages as the SQS console does, with body and attributes unchanged.
 async fn move_back(from: &Probe<'_>, to: &Probe<'_>) {
-    let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+    let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
     let Ok(records) = from.receive(request).await else {
         return;
     };

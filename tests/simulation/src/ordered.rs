@@ -38,10 +38,10 @@ pub use knobs::OrderedKnobs;
 use knobs::{Fate, OrderedFaults, PlannedMessage};
 
 /// The pause between the end of the faults and the late messages.
-const CALM: Duration = Duration::from_secs(3600);
+const CALM_PERIOD: Duration = Duration::from_secs(3600);
 
 /// The retention of notices: the longest time for which SQS can hide a message.
-const NOTICES_KEPT: Duration = Duration::from_secs(12 * 3600);
+const NOTICE_RETENTION: Duration = Duration::from_secs(12 * 3600);
 
 /// A run that passed.
 #[derive(Clone, Copy, Debug)]
@@ -140,7 +140,7 @@ async fn produce_and_settle(world: &OrderedWorld) {
     let pause_ms = 2 * 1000 * knobs.fault_seconds / (early.len() as u64 + 1);
     for (n, message) in early {
         send_until_confirmed(world, n, message).await;
-        clock.sleep(Duration::from_millis(world.up_to(pause_ms))).await;
+        clock.sleep(Duration::from_millis(world.draw_up_to(pause_ms))).await;
     }
     clock
         .sleep_until(
@@ -150,12 +150,12 @@ async fn produce_and_settle(world: &OrderedWorld) {
     world.healed.store(true, Ordering::Relaxed);
     world.sqs.set_faults(FaultPlan::default());
     world.judge().record_remark(clock.now(), "the faults are over");
-    clock.sleep(CALM).await;
+    clock.sleep(CALM_PERIOD).await;
     for (n, message) in late {
         send_until_confirmed(world, n, message).await;
-        clock.sleep(Duration::from_millis(world.up_to(2000))).await;
+        clock.sleep(Duration::from_millis(world.draw_up_to(2000))).await;
     }
-    let end = clock.now() + TimeDelta::seconds(timestamp_seconds(knobs.settled_within_seconds()));
+    let end = clock.now() + TimeDelta::seconds(timestamp_seconds(knobs.settling_seconds_max()));
     while !world.has_ended() {
         let left = unsettled_count(world).await;
         if left == 0 && world.judge().are_all_done() || clock.now() > end {
@@ -253,13 +253,13 @@ impl OrderedWorld {
     }
 
     /// Draws a number in `0..=most`.
-    fn up_to(&self, most: u64) -> u64 {
+    fn draw_up_to(&self, most: u64) -> u64 {
         lock(&self.rng).random_range(0..=most)
     }
 
     /// Waits for one trip over the network.
     async fn cross_network(&self) {
-        let latency = Duration::from_millis(self.up_to(self.knobs.latency_ms));
+        let latency = Duration::from_millis(self.draw_up_to(self.knobs.latency_ms));
         if !latency.is_zero() {
             self.clock.sleep(latency).await;
         }
@@ -283,7 +283,7 @@ async fn create_queues(sqs: &EmbeddedSqs, knobs: &OrderedKnobs) -> BTreeMap<Role
         let queue = sqs.create_queue(needed.name, &settings).await.expect("a new queue, and no faults yet");
         queues.insert(needed.role, queue);
     }
-    let settings = QueueSettings { retention: NOTICES_KEPT, ..QueueSettings::default() };
+    let settings = QueueSettings { retention: NOTICE_RETENTION, ..QueueSettings::default() };
     let blocked = sqs.create_queue("blocked", &settings).await.expect("a new queue, and no faults yet");
     queues.insert(Role::Blocked, blocked);
     queues

@@ -299,7 +299,7 @@ impl SimulatedRuntime<'_> {
 
     /// Returns a response that reports no failure, which counts as a success.
     fn success_answer(&self) -> FunctionResponse {
-        self.one_of(&[
+        self.pick_answer(&[
             "null",
             "{}",
             "",
@@ -323,7 +323,7 @@ impl SimulatedRuntime<'_> {
         let known = &records[0].record.sqs_message_id;
         let and_unknown =
             json!({"batchItemFailures": [{"itemIdentifier": known}, {"itemIdentifier": "nobody"}]});
-        self.one_of(&[
+        self.pick_answer(&[
             "done",
             "{",
             r#"{"batchItemFailures":[]} {}"#,
@@ -409,8 +409,8 @@ impl SimulatedRuntime<'_> {
         render_response(&json!({ "batchItemFailures": list }))
     }
 
-    fn one_of(&self, answers: &[&str]) -> FunctionResponse {
-        let index = usize::try_from(self.world.up_to(answers.len() as u64 - 1)).unwrap_or(0);
+    fn pick_answer(&self, answers: &[&str]) -> FunctionResponse {
+        let index = usize::try_from(self.world.draw_up_to(answers.len() as u64 - 1)).unwrap_or(0);
         FunctionResponse::Response(answers[index].to_owned().into())
     }
 }

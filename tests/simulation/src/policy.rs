@@ -7,7 +7,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng as _;
 use serde_json::{Value, json};
 
-pub use breaker::{BreakerKnob, BreakerModel, CircuitPartition, Met};
+pub use breaker::{BreakerKnob, BreakerModel, CallOutcome, CircuitPartition};
 
 /// The error types of the simulated target, and those that the functions add.
 pub const ERROR_TYPES: [&str; 6] =
@@ -256,20 +256,28 @@ impl PolicyModel {
     /// Classifies the outcome of a call that ended with this error. `unavailable` is true if the handler itself
     /// reported that its target is unavailable.
     #[must_use]
-    pub fn call_outcome(&self, kind: &str, error_type: &str, after: Option<u64>, unavailable: bool) -> Met {
+    pub fn call_outcome(
+        &self,
+        kind: &str,
+        error_type: &str,
+        after: Option<u64>,
+        unavailable: bool,
+    ) -> CallOutcome {
         if kind.is_empty() || self.failure_class(kind, error_type) != Class::Transient {
-            return Met::Answer;
+            return CallOutcome::Answer;
         }
         let names = |breaker: &BreakerModel| breaker.opens_on(error_type);
         let is_named = matches!(&self.breaker, BreakerKnob::On(breaker) if names(breaker));
         let outcome = match breaker::transient_outcome(error_type) {
-            Met::Refusal => Met::Refusal,
-            _ if unavailable || is_named => Met::Unavailable,
+            CallOutcome::Refusal => CallOutcome::Refusal,
+            _ if unavailable || is_named => CallOutcome::Unavailable,
             outcome => outcome,
         };
         match (outcome, after.filter(|after| *after > 0)) {
-            (Met::Unavailable | Met::Fault, Some(_)) => Met::Refusal,
-            (Met::Answer, Some(after)) if error_type.starts_with("HttpStatus.") => Met::Later(after),
+            (CallOutcome::Unavailable | CallOutcome::Fault, Some(_)) => CallOutcome::Refusal,
+            (CallOutcome::Answer, Some(after)) if error_type.starts_with("HttpStatus.") => {
+                CallOutcome::Later(after)
+            }
             _ => outcome,
         }
     }
@@ -392,23 +400,23 @@ mod tests {
     #[test]
     fn the_model_classifies_errors_as_documented() {
         for (error_type, outcome) in [
-            ("HttpStatus.503", Met::Unavailable),
-            ("HttpStatus.302", Met::Unavailable),
-            ("HttpStatus.401", Met::Unavailable),
-            ("HttpStatus.525", Met::Unavailable),
-            ("Http.Refused", Met::Unavailable),
-            ("Http.Tls", Met::Unavailable),
-            ("Http.InvalidResponse", Met::Fault),
-            ("Http.Reset", Met::Fault),
-            ("Lambda.NotFound", Met::Unavailable),
-            ("HttpStatus.429", Met::Refusal),
-            ("Lambda.Throttled", Met::Refusal),
-            ("HttpStatus.500", Met::Fault),
-            ("HttpStatus.404", Met::Fault),
-            ("Timeout", Met::Fault),
-            ("Lambda.FunctionError", Met::Fault),
-            ("HttpStatus.418", Met::Answer),
-            ("Panic", Met::Answer),
+            ("HttpStatus.503", CallOutcome::Unavailable),
+            ("HttpStatus.302", CallOutcome::Unavailable),
+            ("HttpStatus.401", CallOutcome::Unavailable),
+            ("HttpStatus.525", CallOutcome::Unavailable),
+            ("Http.Refused", CallOutcome::Unavailable),
+            ("Http.Tls", CallOutcome::Unavailable),
+            ("Http.InvalidResponse", CallOutcome::Fault),
+            ("Http.Reset", CallOutcome::Fault),
+            ("Lambda.NotFound", CallOutcome::Unavailable),
+            ("HttpStatus.429", CallOutcome::Refusal),
+            ("Lambda.Throttled", CallOutcome::Refusal),
+            ("HttpStatus.500", CallOutcome::Fault),
+            ("HttpStatus.404", CallOutcome::Fault),
+            ("Timeout", CallOutcome::Fault),
+            ("Lambda.FunctionError", CallOutcome::Fault),
+            ("HttpStatus.418", CallOutcome::Answer),
+            ("Panic", CallOutcome::Answer),
         ] {
             assert_eq!(breaker::transient_outcome(error_type), outcome, "{error_type}");
         }

@@ -4,7 +4,7 @@ use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::message::packing::Batch;
 use redeliver_core::ports::{
-    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, Receive, UnreadableMessage,
+    Depth, EntryError, EntryOutcome, Queue, QueueDepth, QueueSender, ReceiveOptions, UnreadableMessage,
     VisibilityControl,
 };
 use redeliver_embedded::EmbeddedQueue;
@@ -56,7 +56,7 @@ impl QueueDepth for Probe<'_> {
 }
 
 impl Queue for Probe<'_> {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         self.world.cross_network().await;
         let answer = self.queue.receive(request).await;
         self.world.apply_changes(self.actor);

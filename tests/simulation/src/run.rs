@@ -33,7 +33,7 @@ use crate::event_source::EventSource;
 use crate::knobs::{DATA_SCHEMA, SimulationKnobs};
 use crate::lambda::{EventQueue, FUNCTION_ARN, SimulatedLambda, execute_events};
 use crate::ledger::{Actor, Balance, BrokenInvariant, Ledger, SpanCounts};
-use crate::messages::{Destiny, ID_ATTRIBUTE, Produced, message_number, produce_message, with_trace};
+use crate::messages::{Destiny, ID_ATTRIBUTE, ProducedMessage, message_number, produce_message, with_trace};
 use crate::operator::run_operator;
 use crate::probe::Probe;
 use crate::target::SimulationTarget;
@@ -155,16 +155,16 @@ fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<F
     let messages =
         (0..knobs.messages).map(|n| produce_message(n, &knobs.content, destinies, start, &mut rng));
     // An asynchronous event consists of its payload alone.
-    let bare = |message: Produced| {
+    let bare = |message: ProducedMessage| {
         let content = Content { body: message.content.body, ..Content::default() };
-        Produced { content, max_attempts: None, expires_after_seconds: None, ..message }
+        ProducedMessage { content, max_attempts: None, expires_after_seconds: None, ..message }
     };
     let ungrouped_fail = knobs.target.ungrouped_fail;
-    let with_destiny = |message: Produced| match message.content.message_group_id {
+    let with_destiny = |message: ProducedMessage| match message.content.message_group_id {
         None if ungrouped_fail && seed.is_multiple_of(2) => {
-            Produced { destiny: Destiny::AlwaysTransient, ..message }
+            ProducedMessage { destiny: Destiny::AlwaysTransient, ..message }
         }
-        None if ungrouped_fail => Produced { destiny: Destiny::AlwaysFaulty, ..message },
+        None if ungrouped_fail => ProducedMessage { destiny: Destiny::AlwaysFaulty, ..message },
         _ => message,
     };
     let messages =
@@ -228,7 +228,7 @@ async fn create_queues(sqs: &EmbeddedSqs, knobs: &SimulationKnobs) -> SimulatedQ
         create("source", 7, Some((&intermediate, receives))).await
     };
     let times = QueueTimes { visibility_timeout: visibility, retention: Duration::from_secs(7 * 24 * 3600) };
-    let resent = source.sending_as(&format!("{FUNCTIONS_ROLE}:functions"));
+    let resent = source.with_sender(&format!("{FUNCTIONS_ROLE}:functions"));
     SimulatedQueues { source, resent, intermediate, annotation, final_dlq, times }
 }
 
@@ -343,7 +343,7 @@ async fn produce_all(world: &SimulationWorld, source: &EmbeddedQueue, events: &E
         });
         for content in contents {
             if world.knobs.is_async_retry() {
-                world.lock_ledger().about_to_send(&content);
+                world.lock_ledger().record_upcoming_send(&content);
                 world.lock_ledger().record_queued_event(
                     message_number(&content.body).expect("the producer marks each body"),
                 );
@@ -355,12 +355,12 @@ async fn produce_all(world: &SimulationWorld, source: &EmbeddedQueue, events: &E
         if world.has_ended() {
             return;
         }
-        world.clock.sleep(Duration::from_millis(world.up_to(2 * pause_ms))).await;
+        world.clock.sleep(Duration::from_millis(world.draw_up_to(2 * pause_ms))).await;
     }
 }
 
 async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, content: Content) {
-    world.lock_ledger().about_to_send(&content);
+    world.lock_ledger().record_upcoming_send(&content);
     let message = OutgoingMessage::new(content).expect("a test checks that SQS accepts the message");
     for batch in pack_batches(std::slice::from_ref(&message)) {
         while !probe.send_batch(batch).await.iter().all(Result::is_ok) {
@@ -398,7 +398,7 @@ async fn heal_and_settle(world: &SimulationWorld, queues: &SimulatedQueues) {
     while !world.has_ended() && quiet < 2 {
         world.clock.sleep(Duration::from_secs(60)).await;
         let empty = queued_messages(queues).await == 0 && world.lock_ledger().is_lambda_idle();
-        quiet = if empty && world.lock_ledger().is_all_sent() { quiet + 1 } else { 0 };
+        quiet = if empty && world.lock_ledger().is_everything_sent() { quiet + 1 } else { 0 };
         if world.clock.now() > give_up {
             let unsettled = world.lock_ledger().unsettled_messages();
             world

@@ -102,7 +102,7 @@ impl Handler for SimulationTarget<'_> {
     }
 
     async fn invoke(&self, invocation: Invocation<'_>) -> Result<(), HandlerError> {
-        self.world.lock_ledger().called_within(&invocation);
+        self.world.lock_ledger().check_call_context(&invocation);
         let Some(function) = &self.own_function else { return self.handle(invocation.message).await };
         let calling = SimulatedCall::new(self.world, invocation.message);
         own_function::call_function(function, invocation, calling, self.choose_act(invocation.message)).await
@@ -135,7 +135,7 @@ impl<'a> SimulationTarget<'a> {
         match world.current_outage(tenant) {
             Some(OutageEffect::Refuses) => return Act::Fail("transient", unavailable, None),
             Some(OutageEffect::Breaks) => return Act::Fail("transient", broken, None),
-            Some(OutageEffect::SaysSo) => return Act::Unavailable(busy),
+            Some(OutageEffect::ReportsOutage) => return Act::Unavailable(busy),
             Some(OutageEffect::Hangs) => return Act::Hang,
             None => {}
         }
@@ -148,7 +148,7 @@ impl<'a> SimulationTarget<'a> {
         } else if world.fault_strikes(panic) {
             Act::Panic
         } else if world.fault_strikes(snooze) {
-            Act::Fail("snooze", busy, Some(world.up_to(2000)))
+            Act::Fail("snooze", busy, Some(world.draw_up_to(2000)))
         } else if world.fault_strikes(permanent) {
             Act::Fail("permanent", refused, None)
         } else if world.fault_strikes(retry_after) {
@@ -156,13 +156,13 @@ impl<'a> SimulationTarget<'a> {
             let after = match world.random_fraction() {
                 ..0.1 => u64::MAX / 2,
                 0.1..0.2 => 0,
-                0.2..0.3 => world.up_to(5),
-                _ => world.up_to(1200),
+                0.2..0.3 => world.draw_up_to(5),
+                _ => world.draw_up_to(1200),
             };
             Act::Fail("transient", unavailable, Some(after))
         } else if world.fault_strikes(transient) {
             let errors = [busy, refused, unavailable, broken, missing];
-            let which = usize::try_from(world.up_to(errors.len() as u64 - 1)).unwrap_or(0);
+            let which = usize::try_from(world.draw_up_to(errors.len() as u64 - 1)).unwrap_or(0);
             Act::Fail("transient", errors[which], None)
         } else {
             Act::Succeed

@@ -18,15 +18,15 @@ use crate::knobs::{
     TracingKnobs,
 };
 use crate::ledger::{Actor, Ledger};
-use crate::messages::Produced;
+use crate::messages::ProducedMessage;
 
 /// The number of queue changes after which the faults end, regardless of the knobs.
-const CHANGES_IN_FAULTS: u64 = 30_000;
+const FAULT_CHANGES_MAX: u64 = 30_000;
 
 /// The world of one run.
 pub struct SimulationWorld {
     pub knobs: SimulationKnobs,
-    pub messages: Vec<Produced>,
+    pub messages: Vec<ProducedMessage>,
     pub clock: VirtualClock,
     pub sqs: EmbeddedSqs,
     pub bucket: MemoryBucket,
@@ -55,7 +55,12 @@ struct TargetLoad {
 impl SimulationWorld {
     /// Creates a world before its first event.
     #[must_use]
-    pub fn new(knobs: SimulationKnobs, messages: Vec<Produced>, sqs: EmbeddedSqs, ledger: Ledger) -> Self {
+    pub fn new(
+        knobs: SimulationKnobs,
+        messages: Vec<ProducedMessage>,
+        sqs: EmbeddedSqs,
+        ledger: Ledger,
+    ) -> Self {
         Self {
             messages,
             clock: sqs.clock().clone(),
@@ -102,7 +107,7 @@ impl SimulationWorld {
     }
 
     /// Draws a number in `0..=most`.
-    pub fn up_to(&self, most: u64) -> u64 {
+    pub fn draw_up_to(&self, most: u64) -> u64 {
         if most == 0 { 0 } else { self.lock_rng().random_range(0..=most) }
     }
 
@@ -132,7 +137,7 @@ impl SimulationWorld {
     /// Returns true if the faults and the operator's work should end: their time is over, or the queues have changed so
     /// often that the run would not finish.
     pub fn should_wind_down(&self) -> bool {
-        self.is_healed() || self.lock_ledger().change_count() > CHANGES_IN_FAULTS
+        self.is_healed() || self.lock_ledger().change_count() > FAULT_CHANGES_MAX
     }
 
     /// Returns the number of a new invocation.
@@ -150,7 +155,7 @@ impl SimulationWorld {
     pub async fn take_a_moment(&self) {
         let call = self.calls.fetch_add(1, Ordering::Relaxed) % 999_999 + 1;
         let now = self.clock.now().trunc_subsecs(3);
-        let milliseconds = i64::try_from(1 + self.up_to(20)).unwrap_or(1);
+        let milliseconds = i64::try_from(1 + self.draw_up_to(20)).unwrap_or(1);
         let nanoseconds = i64::try_from(call).unwrap_or(1);
         let end = now + TimeDelta::milliseconds(milliseconds) + TimeDelta::nanoseconds(nanoseconds);
         self.clock.sleep_until(end).await;
@@ -160,7 +165,7 @@ impl SimulationWorld {
     pub async fn delay_slow_call(&self) {
         if self.fault_strikes(self.knobs.target.slow) {
             let most = 2000 * self.knobs.invocation_seconds;
-            self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
+            self.clock.sleep(Duration::from_millis(self.draw_up_to(most))).await;
         }
     }
 
@@ -206,7 +211,7 @@ impl SimulationWorld {
         }
         Some(match asks {
             RequestedDelay::Nothing => None,
-            RequestedDelay::UntilThen => Some(rest),
+            RequestedDelay::UntilAvailable => Some(rest),
             RequestedDelay::Ban => {
                 load.ban_seconds = if is_banned { (2 * load.ban_seconds).min(600) } else { 2 * rest };
                 load.banned_until = now + load.ban_seconds;
@@ -225,7 +230,7 @@ impl SimulationWorld {
         // A slow network is also a fault: it makes processes miss their deadlines.
         let most = if self.is_healed() { self.knobs.latency_ms.min(20) } else { self.knobs.latency_ms };
         if most > 0 {
-            self.clock.sleep(Duration::from_millis(self.up_to(most))).await;
+            self.clock.sleep(Duration::from_millis(self.draw_up_to(most))).await;
         }
     }
 
@@ -239,20 +244,20 @@ impl SimulationWorld {
     /// Returns the fault that replaces the response to a request accepted during a silence, or `None` if the response
     /// is only late. One time in four, this never returns.
     pub async fn silent_fault(&self) -> Option<Fault> {
-        let (fault, seconds_max) = match self.up_to(3) {
+        let (fault, seconds_max) = match self.draw_up_to(3) {
             0 => return std::future::pending().await,
             1 => (None, 60),
             2 => (Some(Fault::NoAnswer), 10),
             _ => (Some(Fault::Service), 10),
         };
-        self.clock.sleep(Duration::from_secs(self.up_to(seconds_max))).await;
+        self.clock.sleep(Duration::from_secs(self.draw_up_to(seconds_max))).await;
         fault
     }
 
     /// Creates the clock of a new process, which can be wrong.
     pub fn skewed_clock(&self) -> SkewedClock {
         let most = u64::try_from(self.knobs.skew_ms).unwrap_or(0);
-        let skew_ms = i64::try_from(self.up_to(2 * most)).unwrap_or(0) - self.knobs.skew_ms;
+        let skew_ms = i64::try_from(self.draw_up_to(2 * most)).unwrap_or(0) - self.knobs.skew_ms;
         SkewedClock { clock: self.clock.clone(), skew_ms }
     }
 

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::thread;
 
 use clap::Parser;
-use redeliver_tests::deployment::{CdkFailed, Cloud, Outputs, local_context};
+use redeliver_tests::deployment::{CdkFailure, Cloud, Outputs, local_context};
 use tokio::signal::ctrl_c;
 use tokio::sync::oneshot;
 
@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
     }
 }
 
-async fn run_deployment(context: &[String]) -> Result<(), CdkFailed> {
+async fn run_deployment(context: &[String]) -> Result<(), CdkFailure> {
     eprintln!("starting an emulator and bootstrapping it ...");
     let cloud = Cloud::start().await?;
     eprintln!("deploying ...");

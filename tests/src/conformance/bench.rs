@@ -13,15 +13,15 @@ use redeliver_core::message::{
 };
 use redeliver_core::ports::{
     Clock, EntryError, EntryOutcome, FIFO_SUFFIX, Fault, Queue, QueueSender, QueueService, QueueSettings,
-    Receive,
+    ReceiveOptions,
 };
 
 use crate::settings::PATIENCE;
 
 /// The tolerance for early events: the servers' clocks differ.
-pub(super) const EARLY: Duration = Duration::from_millis(500);
+pub(super) const EARLY_TOLERANCE: Duration = Duration::from_millis(500);
 /// The tolerance for late events: a loaded machine, or a distant AWS region.
-pub(super) const LATE: Duration = Duration::from_secs(6);
+pub(super) const LATE_TOLERANCE: Duration = Duration::from_secs(6);
 
 /// The observation that violates a rule.
 #[derive(Debug)]
@@ -102,21 +102,27 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
 
     /// Creates a queue with SQS's defaults and this visibility timeout.
     pub(super) async fn create_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
-        self.queue_with(&queue_settings(visibility_seconds)).await
+        self.create_queue_with_settings(&queue_settings(visibility_seconds)).await
     }
 
     /// Creates a queue; its name ends with a unique number.
-    pub(super) async fn queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, BrokenRule> {
+    pub(super) async fn create_queue_with_settings(
+        &self,
+        settings: &QueueSettings,
+    ) -> Result<S::Queue, BrokenRule> {
         Ok(self.try_queue("", settings).await?)
     }
 
     /// Creates a FIFO queue with SQS's defaults and this visibility timeout.
-    pub(super) async fn fifo_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
-        self.fifo_queue_with(&queue_settings(visibility_seconds)).await
+    pub(super) async fn create_fifo_queue(&self, visibility_seconds: u64) -> Result<S::Queue, BrokenRule> {
+        self.create_fifo_queue_with_settings(&queue_settings(visibility_seconds)).await
     }
 
     /// Creates a FIFO queue.
-    pub(super) async fn fifo_queue_with(&self, settings: &QueueSettings) -> Result<S::Queue, BrokenRule> {
+    pub(super) async fn create_fifo_queue_with_settings(
+        &self,
+        settings: &QueueSettings,
+    ) -> Result<S::Queue, BrokenRule> {
         Ok(self.try_queue(FIFO_SUFFIX, settings).await?)
     }
 
@@ -160,15 +166,15 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(outcomes)
     }
 
-    /// Calls [`Self::must_refuse_on`] with a standard queue.
-    pub(super) async fn must_refuse(&self, all: Vec<(String, Content)>) -> Result<(), BrokenRule> {
+    /// Calls [`Self::expect_refusal_on`] with a standard queue.
+    pub(super) async fn expect_refusal(&self, all: Vec<(String, Content)>) -> Result<(), BrokenRule> {
         let queue = self.create_queue(30).await?;
-        self.must_refuse_on(&queue, &plain_content("right"), all).await
+        self.expect_refusal_on(&queue, &plain_content("right"), all).await
     }
 
     /// Sends each of these messages along with a valid one: it must fail as the sender's fault and must not be in the
     /// queue. The service may accept or refuse the valid one, but must report what it did.
-    pub(super) async fn must_refuse_on(
+    pub(super) async fn expect_refusal_on(
         &self,
         queue: &S::Queue,
         right: &Content,
@@ -205,7 +211,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         wait_seconds: u64,
     ) -> Result<Vec<ReceivedMessage>, BrokenRule> {
         let wait = Duration::from_secs(wait_seconds);
-        Ok(queue.receive(Receive { max_messages: 10, wait, visibility: None }).await?)
+        Ok(queue.receive(ReceiveOptions { max_messages: 10, wait, visibility: None }).await?)
     }
 
     /// Receives until `count` different messages have arrived, and returns them in order of their bodies.
@@ -250,8 +256,8 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         event: &str,
     ) -> Result<(), BrokenRule> {
         let elapsed = (self.now() - start).to_std()?;
-        ensure!(elapsed + EARLY >= duration, "{event} after {elapsed:?}, before {duration:?}");
-        ensure!(elapsed <= duration + LATE, "{event} after {elapsed:?}, long after {duration:?}");
+        ensure!(elapsed + EARLY_TOLERANCE >= duration, "{event} after {elapsed:?}, before {duration:?}");
+        ensure!(elapsed <= duration + LATE_TOLERANCE, "{event} after {elapsed:?}, long after {duration:?}");
         Ok(())
     }
 

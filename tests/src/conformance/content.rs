@@ -5,8 +5,8 @@ use redeliver_core::message::{Attribute, Attributes, Content};
 use redeliver_core::ports::{Clock, Queue, QueueService};
 
 use super::bench::{
-    BrokenRule, ConformanceBench, EARLY, LATE, binary_attribute, ensure, ensure_eq, plain_content,
-    text_attribute,
+    BrokenRule, ConformanceBench, EARLY_TOLERANCE, LATE_TOLERANCE, binary_attribute, ensure, ensure_eq,
+    plain_content, text_attribute,
 };
 
 pub(super) async fn a_body_of_exactly_one_mebibyte_is_kept<S: QueueService, C: Clock>(
@@ -133,7 +133,9 @@ pub(super) async fn system_attributes_report_the_first_receive<S: QueueService, 
     ensure_eq!(message.queue_arn, queue.arn(), "the queue's ARN");
     ensure!(!message.receipt_handle.is_empty(), "no receipt handle");
     let sent_after = message.sent_at - before;
-    let is_near = |seconds: chrono::TimeDelta| seconds.abs().to_std().is_ok_and(|near| near <= EARLY + LATE);
+    let is_near = |seconds: chrono::TimeDelta| {
+        seconds.abs().to_std().is_ok_and(|near| near <= EARLY_TOLERANCE + LATE_TOLERANCE)
+    };
     ensure!(is_near(sent_after), "SentTimestamp is off by {sent_after}");
     let first = message.first_received_at.ok_or_else(|| BrokenRule::new("no first receive"))?;
     ensure!(first >= message.sent_at, "first received before it was sent");

@@ -7,7 +7,7 @@ use std::time::Duration;
 use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::{Content, ReceivedMessage};
 use redeliver_core::ports::{
-    Clock, FIFO_SUFFIX, Fault, Queue, QueueService, QueueSettings, Receive, RedriveSettings,
+    Clock, FIFO_SUFFIX, Fault, Queue, QueueService, QueueSettings, ReceiveOptions, RedriveSettings,
     VisibilityControl as _,
 };
 
@@ -28,7 +28,7 @@ fn fifo_content(body: impl Into<String>, group: &str) -> Content {
 pub(super) async fn a_group_is_received_in_the_order_of_its_sends<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(30).await?;
+    let queue = bench.create_fifo_queue(30).await?;
     let bodies: Vec<_> = (10..35).map(|number| number.to_string()).collect();
     bench.send_all(&queue, bodies.iter().map(|body| fifo_content(body, "a")).collect()).await?;
     ensure_eq!(drain_queue(bench, &queue, bodies.len()).await?, bodies, "bodies in order");
@@ -38,7 +38,7 @@ pub(super) async fn a_group_is_received_in_the_order_of_its_sends<S: QueueServic
 pub(super) async fn a_message_in_flight_keeps_its_group_back_and_no_other<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(300).await?;
+    let queue = bench.create_fifo_queue(300).await?;
     bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     let first = bench.receive_one(&queue).await?;
     bench.send_all(&queue, vec![fifo_content("a2", "a"), fifo_content("b1", "b")]).await?;
@@ -52,7 +52,7 @@ pub(super) async fn a_message_in_flight_keeps_its_group_back_and_no_other<S: Que
 pub(super) async fn visibility_zero_returns_a_message_before_its_successors<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(300).await?;
+    let queue = bench.create_fifo_queue(300).await?;
     bench.send_all(&queue, ["a1", "a2", "a3"].map(|body| fifo_content(body, "a")).into()).await?;
     let first = receive_first::<S>(&queue).await?;
     ensure_eq!(first.body, "a1", "the first message");
@@ -65,7 +65,7 @@ pub(super) async fn visibility_zero_returns_a_message_before_its_successors<S: Q
 pub(super) async fn a_message_that_is_hidden_longer_keeps_its_group_back<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(2).await?;
+    let queue = bench.create_fifo_queue(2).await?;
     bench.send_all(&queue, ["a1", "a2"].map(|body| fifo_content(body, "a")).into()).await?;
     let first = receive_first::<S>(&queue).await?;
     let start = bench.now();
@@ -81,7 +81,7 @@ pub(super) async fn a_message_that_is_hidden_longer_keeps_its_group_back<S: Queu
 pub(super) async fn a_repeated_deduplication_id_adds_nothing<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(300).await?;
+    let queue = bench.create_fifo_queue(300).await?;
     bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     ensure_eq!(drain_queue(bench, &queue, 1).await?, ["a1"], "bodies");
@@ -93,7 +93,7 @@ pub(super) async fn a_repeated_deduplication_id_adds_nothing<S: QueueService, C:
 pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(300).await?;
+    let queue = bench.create_fifo_queue(300).await?;
     bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     drain_queue(bench, &queue, 1).await?;
     bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
@@ -107,7 +107,7 @@ pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: 
 pub(super) async fn a_repeated_send_is_confirmed_with_the_id_of_the_first<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(300).await?;
+    let queue = bench.create_fifo_queue(300).await?;
     let first = bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     ensure_eq!(
         bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?,
@@ -120,13 +120,13 @@ pub(super) async fn a_repeated_send_is_confirmed_with_the_id_of_the_first<S: Que
 pub(super) async fn a_missing_message_group_id_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    must_refuse(bench, Content { message_group_id: None, ..fifo_content("wrong", "a") }).await
+    expect_refusal(bench, Content { message_group_id: None, ..fifo_content("wrong", "a") }).await
 }
 
 pub(super) async fn a_missing_deduplication_id_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    must_refuse(bench, Content { deduplication_id: None, ..fifo_content("wrong", "a") }).await
+    expect_refusal(bench, Content { deduplication_id: None, ..fifo_content("wrong", "a") }).await
 }
 
 pub(super) async fn a_wrong_deduplication_id_is_a_sender_fault<S: QueueService, C: Clock>(
@@ -134,7 +134,7 @@ pub(super) async fn a_wrong_deduplication_id_is_a_sender_fault<S: QueueService, 
 ) -> Result<(), BrokenRule> {
     for wrong in ["order 1", "a\tb", &"i".repeat(129)] {
         let deduplication_id = Some(wrong.to_owned());
-        must_refuse(bench, Content { deduplication_id, ..fifo_content("wrong", "a") }).await?;
+        expect_refusal(bench, Content { deduplication_id, ..fifo_content("wrong", "a") }).await?;
     }
     Ok(())
 }
@@ -144,21 +144,21 @@ pub(super) async fn delay_seconds_on_a_fifo_queue_are_a_sender_fault<S: QueueSer
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let delay = DelaySeconds::new(1).unwrap_or(DelaySeconds::MAX);
-    must_refuse(bench, Content { delay, ..fifo_content("wrong", "a") }).await
+    expect_refusal(bench, Content { delay, ..fifo_content("wrong", "a") }).await
 }
 
 pub(super) async fn a_deduplication_id_on_a_standard_queue_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    bench.must_refuse(vec![("a deduplication id".to_owned(), fifo_content("wrong", "a"))]).await
+    bench.expect_refusal(vec![("a deduplication id".to_owned(), fifo_content("wrong", "a"))]).await
 }
 
-/// "ReceiveMessage", Amazon SQS API Reference: "if a consumer whose message processing time is longer than the visibility timeout
-/// tries to delete the processed messages, the action fails with an error".
+/// "ReceiveMessage", Amazon SQS API Reference: "if a consumer whose message processing time is longer than the
+/// visibility timeout tries to delete the processed messages, the action fails with an error".
 pub(super) async fn an_expired_receipt_handle_deletes_nothing_from_a_fifo_queue<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(1).await?;
+    let queue = bench.create_fifo_queue(1).await?;
     bench.send_all(&queue, vec![fifo_content("a1", "a")]).await?;
     let handle = bench.receive_one(&queue).await?.receipt_handle;
     bench.sleep(Duration::from_secs(3)).await;
@@ -172,9 +172,10 @@ pub(super) async fn an_expired_receipt_handle_deletes_nothing_from_a_fifo_queue<
 pub(super) async fn a_redrive_to_a_fifo_queue_keeps_group_and_order<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    let dlq = bench.fifo_queue(30).await?;
+    let dlq = bench.create_fifo_queue(30).await?;
     let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
-    let source = bench.fifo_queue_with(&QueueSettings { redrive, ..queue_settings(1) }).await?;
+    let source =
+        bench.create_fifo_queue_with_settings(&QueueSettings { redrive, ..queue_settings(1) }).await?;
     let sent = [("a1", "a"), ("a2", "a"), ("b1", "b")];
     bench.send_all(&source, sent.map(|(body, group)| fifo_content(body, group)).into()).await?;
     let give_up = bench.now() + Duration::from_secs(60);
@@ -200,18 +201,18 @@ pub(super) async fn a_redrive_to_a_fifo_queue_keeps_group_and_order<S: QueueServ
 pub(super) async fn a_standard_dead_letter_queue_of_a_fifo_queue_is_refused<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    must_refuse_queue(bench, FIFO_SUFFIX, &bench.create_queue(30).await?).await
+    expect_queue_refusal(bench, FIFO_SUFFIX, &bench.create_queue(30).await?).await
 }
 
 /// "Using dead-letter queues in Amazon SQS": both queues must have the same type.
 pub(super) async fn a_fifo_dead_letter_queue_of_a_standard_queue_is_refused<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
-    must_refuse_queue(bench, "", &bench.fifo_queue(30).await?).await
+    expect_queue_refusal(bench, "", &bench.create_fifo_queue(30).await?).await
 }
 
 /// Tries to create a queue whose name has this suffix, with a dead-letter queue of the wrong type.
-async fn must_refuse_queue<S: QueueService, C: Clock>(
+async fn expect_queue_refusal<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     suffix: &str,
     dlq: &S::Queue,
@@ -222,17 +223,19 @@ async fn must_refuse_queue<S: QueueService, C: Clock>(
     Ok(())
 }
 
-async fn must_refuse<S: QueueService, C: Clock>(
+async fn expect_refusal<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     wrong: Content,
 ) -> Result<(), BrokenRule> {
-    let queue = bench.fifo_queue(300).await?;
-    bench.must_refuse_on(&queue, &fifo_content("right", "right"), vec![(format!("{wrong:?}"), wrong)]).await
+    let queue = bench.create_fifo_queue(300).await?;
+    bench
+        .expect_refusal_on(&queue, &fifo_content("right", "right"), vec![(format!("{wrong:?}"), wrong)])
+        .await
 }
 
 /// Receives the first available message alone.
 async fn receive_first<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
-    let one = Receive { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
+    let one = ReceiveOptions { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
     queue.receive(one).await?.pop().ok_or_else(|| BrokenRule::new("no message"))
 }
 

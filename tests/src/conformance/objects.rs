@@ -47,7 +47,7 @@ async fn create_objects(store: &impl ReadableStore, folder: &str, names: &[&str]
     Ok(())
 }
 
-fn in_folder(folder: &str, names: &[&str]) -> Vec<String> {
+fn keys_in_folder(folder: &str, names: &[&str]) -> Vec<String> {
     names.iter().map(|name| format!("{folder}{name}")).collect()
 }
 
@@ -84,7 +84,7 @@ async fn all_characters_of_a_key_are_kept(
     create_objects(store, &prefix, &["x"]).await?;
     ensure_eq!(read_object(store, &format!("{prefix}x")).await?, Vec::<u8>::new(), "the content");
     let page = store.list_keys(Listing { prefix: &prefix, ..Listing::default() }).await?;
-    ensure_eq!(page.keys, in_folder(&prefix, &["x"]), "the keys");
+    ensure_eq!(page.keys, keys_in_folder(&prefix, &["x"]), "the keys");
     Ok(())
 }
 
@@ -112,8 +112,8 @@ async fn a_listing_by_folder_has_each_folder_once(
     create_objects(store, folder, &["a/1", "a/2/3", "b/1", "c"]).await?;
     let page = store.list_keys(Listing { prefix: folder, by_folder: true, ..Listing::default() }).await?;
     let expected = ListingPage {
-        keys: in_folder(folder, &["c"]),
-        folders: in_folder(folder, &["a/", "b/"]),
+        keys: keys_in_folder(folder, &["c"]),
+        folders: keys_in_folder(folder, &["a/", "b/"]),
         next: None,
     };
     ensure_eq!(page, expected, "the page");

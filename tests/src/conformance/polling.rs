@@ -5,7 +5,7 @@ use std::time::Duration;
 use futures_util::future::try_join;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::Content;
-use redeliver_core::ports::{Clock, Depth, Queue, QueueDepth as _, QueueService, Receive};
+use redeliver_core::ports::{Clock, Depth, Queue, QueueDepth as _, QueueService, ReceiveOptions};
 
 use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content};
 
@@ -41,7 +41,7 @@ pub(super) async fn a_receive_returns_at_most_the_requested_number<S: QueueServi
 ) -> Result<(), BrokenRule> {
     let queue = bench.create_queue(30).await?;
     bench.send_all(&queue, (0..15).map(|number| plain_content(number.to_string())).collect()).await?;
-    let three = Receive { max_messages: 3, wait: Duration::from_secs(5), visibility: None };
+    let three = ReceiveOptions { max_messages: 3, wait: Duration::from_secs(5), visibility: None };
     let first = queue.receive(three).await?;
     ensure!((1..=3).contains(&first.len()), "{} messages instead of up to 3", first.len());
     let second = bench.poll_once(&queue, 5).await?;

@@ -14,7 +14,7 @@ async fn create_queue_pair<S: QueueService, C: Clock>(
 ) -> Result<(S::Queue, S::Queue), BrokenRule> {
     let dlq = bench.create_queue(30).await?;
     let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count });
-    let source = bench.queue_with(&QueueSettings { redrive, ..queue_settings(1) }).await?;
+    let source = bench.create_queue_with_settings(&QueueSettings { redrive, ..queue_settings(1) }).await?;
     Ok((source, dlq))
 }
 

@@ -11,7 +11,7 @@ pub(super) async fn a_wrong_attribute_name_is_a_sender_fault<S: QueueService, C:
 ) -> Result<(), BrokenRule> {
     let long = "x".repeat(257);
     let names = ["a b", "a/b", "a:b", ".a", "a.", "a..b", "AWS.a", "aws.a", "Amazon.a", "aMaZoN.a", &long];
-    bench.must_refuse(names.map(|name| content_with_attribute(name, Attribute::string("x"))).into()).await
+    bench.expect_refusal(names.map(|name| content_with_attribute(name, Attribute::string("x"))).into()).await
 }
 
 pub(super) async fn a_wrong_data_type_is_a_sender_fault<S: QueueService, C: Clock>(
@@ -20,7 +20,7 @@ pub(super) async fn a_wrong_data_type_is_a_sender_fault<S: QueueService, C: Cloc
     let long = format!("String.{}", "x".repeat(250));
     let types = ["Foo", "string", "number.int", "Text.String", ".String", &long];
     bench
-        .must_refuse(
+        .expect_refusal(
             types.map(|data_type| content_with_attribute("a", text_attribute(data_type, "x"))).into(),
         )
         .await
@@ -35,7 +35,7 @@ pub(super) async fn a_wrong_number_attribute_is_a_sender_fault<S: QueueService, 
         text_attribute("Number", "-"),
         text_attribute("Number", "1,5x"),
     ];
-    bench.must_refuse(numbers.map(|number| content_with_attribute("a", number)).into()).await
+    bench.expect_refusal(numbers.map(|number| content_with_attribute("a", number)).into()).await
 }
 
 pub(super) async fn a_value_of_another_kind_than_its_type_is_a_sender_fault<S: QueueService, C: Clock>(
@@ -47,21 +47,21 @@ pub(super) async fn a_value_of_another_kind_than_its_type_is_a_sender_fault<S: Q
         binary_attribute("String", b"bytes"),
         binary_attribute("Number", b"7"),
     ];
-    bench.must_refuse(wrong.map(|attribute| content_with_attribute("a", attribute)).into()).await
+    bench.expect_refusal(wrong.map(|attribute| content_with_attribute("a", attribute)).into()).await
 }
 
 pub(super) async fn an_empty_attribute_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let empty = [text_attribute("String", ""), text_attribute("Number", ""), binary_attribute("Binary", b"")];
-    bench.must_refuse(empty.map(|attribute| content_with_attribute("a", attribute)).into()).await
+    bench.expect_refusal(empty.map(|attribute| content_with_attribute("a", attribute)).into()).await
 }
 
 pub(super) async fn an_eleventh_attribute_is_a_sender_fault<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
     let attributes: Attributes = (0..11).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
-    bench.must_refuse(vec![("eleven".to_owned(), Content { attributes, ..plain_content("wrong") })]).await
+    bench.expect_refusal(vec![("eleven".to_owned(), Content { attributes, ..plain_content("wrong") })]).await
 }
 
 pub(super) async fn a_wrong_message_group_id_is_a_sender_fault<S: QueueService, C: Clock>(
@@ -71,7 +71,7 @@ pub(super) async fn a_wrong_message_group_id_is_a_sender_fault<S: QueueService, 
     let with_group = |id: &str| {
         (id.to_owned(), Content { message_group_id: Some(id.to_owned()), ..plain_content("wrong") })
     };
-    bench.must_refuse(["tenant 1", "a\tb", &long].map(with_group).into()).await
+    bench.expect_refusal(["tenant 1", "a\tb", &long].map(with_group).into()).await
 }
 
 /// Creates a message with only this attribute, and a description of it.

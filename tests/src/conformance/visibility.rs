@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::ports::{Clock, Fault, Queue, QueueService, Receive, VisibilityControl as _};
+use redeliver_core::ports::{Clock, Fault, Queue, QueueService, ReceiveOptions, VisibilityControl as _};
 
 use super::bench::{BrokenRule, ConformanceBench, ensure, ensure_eq, plain_content, to_visibility};
 
@@ -28,7 +28,7 @@ pub(super) async fn a_receive_sets_its_own_visibility_timeout<S: QueueService, C
     let queue = bench.create_queue(900).await?;
     bench.send_all(&queue, vec![plain_content("again")]).await?;
     let wait = Duration::from_secs(10);
-    let own = Receive { max_messages: 1, wait, visibility: Some(to_visibility(2)) };
+    let own = ReceiveOptions { max_messages: 1, wait, visibility: Some(to_visibility(2)) };
     ensure_eq!(queue.receive(own).await?.len(), 1, "messages received");
     let received = bench.now();
     bench.receive_one(&queue).await?;

@@ -48,7 +48,7 @@ async fn output_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -
 }
 
 /// Returns the message ids of all messages received by the queue, including duplicates.
-fn sent_bodies(stub: &ArchiveStub) -> Vec<String> {
+fn sent_message_ids(stub: &ArchiveStub) -> Vec<String> {
     let id = |body: &String| {
         let message: Value = serde_json::from_str(body).expect("a message is JSON");
         message["metadata"]["message_id"].as_str().expect("the message has an id").to_owned()
@@ -70,7 +70,7 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
     let file = saved.to_str().expect("UTF-8");
 
     let audit = ["audit", &archive, "--save", file, "--format", "json"];
-    let audited = report_with(3, &output_on_stub(&stub, here.path(), &audit).await);
+    let audited = checked_report(3, &output_on_stub(&stub, here.path(), &audit).await);
     assert_eq!(audited["total"], DEAD_LETTERS + 1);
     #[cfg(unix)]
     {
@@ -85,7 +85,7 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
 
     // One batch is confirmed and in the journal; the others are in flight when the program is killed.
     let redrive =
-        ["redrive", file, "--to", &stub.queue_url(), "--into-paused", "--apply", "--format", "json"];
+        ["redrive", file, "--to", &stub.queue_url(), "--allow-paused", "--apply", "--format", "json"];
     stub.set_batch_limit(Some(1));
     let mut killed = command_on_stub(&stub, here.path(), &redrive)
         .stdout(Stdio::null())
@@ -101,19 +101,19 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
     };
     tokio::time::timeout(PATIENCE, until_confirmed).await.expect("a batch is confirmed");
     killed.kill().await.expect("the program was running");
-    assert_eq!(sent_bodies(&stub).len(), 10);
+    assert_eq!(sent_message_ids(&stub).len(), 10);
 
     // The journal belongs to the file, regardless of where the next run starts and what it selects.
     stub.set_batch_limit(None);
-    let finished = report_with(5, &output_on_stub(&stub, elsewhere.path(), &redrive).await);
+    let finished = checked_report(5, &output_on_stub(&stub, elsewhere.path(), &redrive).await);
     assert_eq!((&finished["sent"], &finished["deleted_only"]), (&20.into(), &10.into()), "{finished}");
     let stays = "its /data/email was omitted from the archive: it cannot be sent again";
     assert_eq!(finished["staying"][0]["reason"], stays, "{finished}");
     let all: BTreeSet<_> = (1..=DEAD_LETTERS).map(dead_letters::letter_id).collect();
-    assert_eq!(sent_bodies(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
+    assert_eq!(sent_message_ids(&stub), all.iter().cloned().collect::<Vec<_>>(), "each once");
     let first = dead_letters::letter_id(1);
     let selecting = [&redrive[..], &["--ids", &first]].concat();
-    let third = report_with(0, &output_on_stub(&stub, here.path(), &selecting).await);
+    let third = checked_report(0, &output_on_stub(&stub, here.path(), &selecting).await);
     assert_eq!((&third["sent"], &third["deleted_only"]), (&0.into(), &DEAD_LETTERS.into()), "{third}");
     let other = ["send", "--backup", file, "--queue", &stub.queue_url(), "--apply"];
     let other = output_on_stub(&stub, here.path(), &other).await;
@@ -123,11 +123,11 @@ async fn saved_messages_are_sent_once_across_killed_runs() {
         "{}",
         stderr_text(&other)
     );
-    assert_eq!(sent_bodies(&stub).len(), 30);
+    assert_eq!(sent_message_ids(&stub).len(), 30);
 }
 
 #[tokio::test]
-async fn letters_of_several_deployments_are_not_saved_into_one_file() {
+async fn letters_from_several_deployments_are_not_saved_to_one_file() {
     let both = ["orders-final-dlq", "payments-final-dlq"]
         .map(|name| archived_objects(name, [archived_message(1)].into_iter()));
     let stub = ArchiveStub::start(both.into_iter().flatten().collect()).await;
@@ -139,7 +139,8 @@ async fn letters_of_several_deployments_are_not_saved_into_one_file() {
     let payments = format!("{archive}/dead-letters/deployment=payments-final-dlq");
     assert!(stderr_text(&refused).contains(&payments), "{}", stderr_text(&refused));
     let audit = ["audit", &payments, "--format", "json"];
-    let audited = report_with(3, &output_on_stub(&stub, folder.path(), &[&audit[..], &save].concat()).await);
+    let audited =
+        checked_report(3, &output_on_stub(&stub, folder.path(), &[&audit[..], &save].concat()).await);
     assert_eq!(audited["total"], 1);
 }
 
@@ -171,14 +172,14 @@ async fn saving_from_a_foreign_bucket_is_refused_unless_its_owner_is_named() {
     assert!(stderr_text(&unknown).contains(sentence), "{}", stderr_text(&unknown));
 
     let named = output_on_stub(&stub, folder.path(), &[&save[..], &["--bucket-owner", OTHER]].concat()).await;
-    assert_eq!(report_with(3, &named)["total"], 1);
+    assert_eq!(checked_report(3, &named)["total"], 1);
 }
 
 /// Saves three dead letters in a folder and returns the file.
 async fn save_letters(stub: &ArchiveStub, folder: &Path) -> String {
     let file = folder.join("old.jsonl").to_str().expect("UTF-8").to_owned();
     let audit = ["audit", &stub.archive_address("prod"), "--save", &file, "--format", "json"];
-    assert_eq!(report_with(3, &output_on_stub(stub, folder, &audit).await)["total"], 3);
+    assert_eq!(checked_report(3, &output_on_stub(stub, folder, &audit).await)["total"], 3);
     file
 }
 
@@ -189,18 +190,18 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
     let file = save_letters(&stub, here.path()).await;
     let queue = stub.queue_url();
     let redrive = |file: &str, queue: &str| {
-        ["redrive", file, "--to", queue, "--into-paused", "--apply", "--format", "json"].map(str::to_owned)
+        ["redrive", file, "--to", queue, "--allow-paused", "--apply", "--format", "json"].map(str::to_owned)
     };
     let run = async |arguments: [String; 8]| {
         output_on_stub(&stub, here.path(), &arguments.each_ref().map(String::as_str)).await
     };
-    assert_eq!(report_with(0, &run(redrive(&file, &queue)).await)["sent"], 3);
+    assert_eq!(checked_report(0, &run(redrive(&file, &queue)).await)["sent"], 3);
 
     for name in ["old.jsonl", "old.jsonl.redriven"] {
         std::fs::rename(here.path().join(name), there.path().join(name)).expect("the file exists");
     }
     let moved = there.path().join("old.jsonl").to_str().expect("UTF-8").to_owned();
-    let again = report_with(0, &run(redrive(&moved, &queue)).await);
+    let again = checked_report(0, &run(redrive(&moved, &queue)).await);
     assert_eq!((&again["sent"], &again["deleted_only"]), (&0.into(), &3.into()), "{again}");
 
     let elsewhere = run(redrive(&moved, &queue.replace("/orders", "/payments"))).await;
@@ -212,7 +213,7 @@ async fn a_file_that_was_moved_with_its_journal_is_not_sent_again() {
         "another journal would send everything twice: {}",
         stderr_text(&elsewhere)
     );
-    assert_eq!(sent_bodies(&stub).len(), 3);
+    assert_eq!(sent_message_ids(&stub).len(), 3);
 }
 
 #[tokio::test]
@@ -221,51 +222,51 @@ async fn a_dry_run_of_a_file_counts_earlier_sends() {
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
-    let dry_run = ["redrive", &file, "--to", &queue, "--into-paused", "--format", "json"];
+    let dry_run = ["redrive", &file, "--to", &queue, "--allow-paused", "--format", "json"];
     let counts = async || {
-        let planned = report_with(0, &output_on_stub(&stub, folder.path(), &dry_run).await);
+        let planned = checked_report(0, &output_on_stub(&stub, folder.path(), &dry_run).await);
         (planned["planned"].clone(), planned["deleted_only"].clone())
     };
     assert_eq!(counts().await, (3.into(), 0.into()));
     assert!(!folder.path().join("old.jsonl.redriven").exists(), "a dry run starts no journal");
     let two = [&dry_run[..], &["--apply", "--max", "2"]].concat();
-    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
+    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
     assert_eq!(counts().await, (1.into(), 2.into()));
 }
 
 /// In a second file, they would be sent twice: by the earlier command, and from that file.
 #[tokio::test]
-async fn sent_letters_of_a_file_are_not_written_to_another_file() {
+async fn letters_sent_from_a_file_are_not_written_to_another_file() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let two =
-        ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
-    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
+        ["redrive", &file, "--to", &queue, "--allow-paused", "--apply", "--max", "2", "--format", "json"];
+    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
 
     let write = ["redrive", &file, "-o", "rest.jsonl", "--format", "json"];
-    let planned = report_with(0, &output_on_stub(&stub, folder.path(), &write).await);
+    let planned = checked_report(0, &output_on_stub(&stub, folder.path(), &write).await);
     assert_eq!((&planned["planned"], &planned["deleted_only"]), (&1.into(), &2.into()), "{planned}");
     let apply = [&write[..], &["--apply"]].concat();
-    let written = report_with(0, &output_on_stub(&stub, folder.path(), &apply).await);
+    let written = checked_report(0, &output_on_stub(&stub, folder.path(), &apply).await);
     assert_eq!((&written["sent"], &written["deleted_only"]), (&1.into(), &2.into()), "{written}");
     let rest = std::fs::read_to_string(folder.path().join("rest.jsonl")).expect("the file is written");
     assert_eq!(rest.lines().count(), 1);
     let message: Value = serde_json::from_str(&rest).expect("a message is JSON");
     let id = message["metadata"]["message_id"].as_str().expect("the message has an id").to_owned();
-    assert!(!sent_bodies(&stub).contains(&id), "{id} was sent");
+    assert!(!sent_message_ids(&stub).contains(&id), "{id} was sent");
 }
 
 #[tokio::test]
-async fn letters_of_a_killed_run_are_written_with_a_warning() {
+async fn letters_from_a_killed_run_are_written_with_a_warning() {
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
     let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let two =
-        ["redrive", &file, "--to", &queue, "--into-paused", "--apply", "--max", "2", "--format", "json"];
-    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
+        ["redrive", &file, "--to", &queue, "--allow-paused", "--apply", "--max", "2", "--format", "json"];
+    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &two).await)["sent"], 2);
     let journal = folder.path().join("old.jsonl.redriven");
     let journal_text = std::fs::read_to_string(&journal).expect("the journal exists");
     let (until_the_kill, _) = journal_text.split_once(r#"{"sent":"#).expect("two messages were sent");
@@ -273,7 +274,7 @@ async fn letters_of_a_killed_run_are_written_with_a_warning() {
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
     let written = output_on_stub(&stub, folder.path(), &write).await;
-    assert_eq!(report_with(0, &written)["sent"], 3);
+    assert_eq!(checked_report(0, &written)["sent"], 3);
     let warning = "warning: 2 messages may have been sent by a run that was killed or received no response, so sending \
                    them again might duplicate them: first finish that redrive, to its queue";
     assert!(stderr_text(&written).contains(warning), "{}", stderr_text(&written));
@@ -292,11 +293,11 @@ async fn duplicate_letters_in_a_file_are_sent_once_by_either_command() {
         let queue = stub.queue_url();
         let way = match command {
             "send" => ["send", "twice.jsonl", "--backup", "--queue", &queue, "--apply"],
-            _ => ["redrive", "twice.jsonl", "--to", &queue, "--into-paused", "--apply"],
+            _ => ["redrive", "twice.jsonl", "--to", &queue, "--allow-paused", "--apply"],
         };
         let run = output_on_stub(&stub, folder.path(), &[&way[..], &["--format", "json"]].concat()).await;
-        assert_eq!(report_with(0, &run)["sent"], 3, "{command}");
-        assert_eq!(sent_bodies(&stub).len(), 3, "{command}");
+        assert_eq!(checked_report(0, &run)["sent"], 3, "{command}");
+        assert_eq!(sent_message_ids(&stub).len(), 3, "{command}");
         let sentence = "twice.jsonl: 3 lines left out: an earlier line has the same message";
         assert!(stderr_text(&run).contains(sentence), "{command}: {}", stderr_text(&run));
     }
@@ -309,7 +310,7 @@ async fn a_backup_begun_by_send_is_written_only_with_a_new_journal() {
     let file = save_letters(&stub, folder.path()).await;
     let queue = stub.queue_url();
     let send = ["send", "--backup", &file, "--queue", &queue, "--apply", "--format", "json"];
-    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &send).await)["sent"], 3);
+    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &send).await)["sent"], 3);
 
     let write = ["redrive", &file, "-o", "all.jsonl", "--apply", "--format", "json"];
     let refused = output_on_stub(&stub, folder.path(), &write).await;
@@ -317,12 +318,12 @@ async fn a_backup_begun_by_send_is_written_only_with_a_new_journal() {
     let why = "`redeliver send --backup` has begun to send this file, and its journal ";
     assert!(stderr_text(&refused).contains(why), "{}", stderr_text(&refused));
     let again = [&write[..], &["--journal", "new"]].concat();
-    assert_eq!(report_with(0, &output_on_stub(&stub, folder.path(), &again).await)["sent"], 3);
+    assert_eq!(checked_report(0, &output_on_stub(&stub, folder.path(), &again).await)["sent"], 3);
 }
 
 #[tokio::test]
 #[cfg(unix)]
-async fn a_file_by_another_path_is_not_sent_again() {
+async fn a_file_with_another_path_is_not_sent_again() {
     use std::os::unix::fs::symlink;
     let stub = ArchiveStub::start(archived_objects("orders-final-dlq", (1..=3).map(archived_message))).await;
     let folder = tempfile::tempdir().expect("the temporary folder is writable");
@@ -333,8 +334,8 @@ async fn a_file_by_another_path_is_not_sent_again() {
     drop(save_letters(&stub, &here).await);
     let queue = stub.queue_url();
     let counts = async |name: &str| {
-        let redrive = ["redrive", name, "--to", &queue, "--into-paused", "--apply", "--format", "json"];
-        let report = report_with(0, &output_on_stub(&stub, &here, &redrive).await);
+        let redrive = ["redrive", name, "--to", &queue, "--allow-paused", "--apply", "--format", "json"];
+        let report = checked_report(0, &output_on_stub(&stub, &here, &redrive).await);
         (report["sent"].clone(), report["deleted_only"].clone())
     };
     assert_eq!(counts("old.jsonl").await, (3.into(), 0.into()));
@@ -347,5 +348,5 @@ async fn a_file_by_another_path_is_not_sent_again() {
     for name in ["../here/old.jsonl", "../linked/old.jsonl", "../link.jsonl", "../copied/old.jsonl"] {
         assert_eq!(counts(name).await, (0.into(), 3.into()), "{name}");
     }
-    assert_eq!(sent_bodies(&stub).len(), 3);
+    assert_eq!(sent_message_ids(&stub).len(), 3);
 }

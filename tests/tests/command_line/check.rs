@@ -61,7 +61,7 @@ fn check_finds_policy_and_data_schema_errors() {
 }
 
 #[test]
-fn check_and_simulate_warn_of_a_policy_that_never_retries() {
+fn check_and_simulate_warn_about_a_policy_that_never_retries() {
     let policy = ScratchFile::new(
         "no-retry.json",
         br#"{"max_age_seconds":60,"backoff":{"kind":"fixed","delay_seconds":600,"jitter":"none"}}"#,
@@ -80,7 +80,7 @@ fn check_and_simulate_warn_of_a_policy_that_never_retries() {
 
 #[test]
 fn check_refuses_a_policy_from_standard_input() {
-    let output = with_input(&["check", "--policy", "-"], b"{}");
+    let output = run_with_input(&["check", "--policy", "-"], b"{}");
     let refusal = "-: cannot be read: No such file or directory (os error 2); only messages are read from standard input: \
                    name a file\n";
     assert_eq!(output.status.code(), Some(1));
@@ -89,7 +89,7 @@ fn check_refuses_a_policy_from_standard_input() {
 
 /// Both commands print the same warning about thin traffic, and neither counts errors that the policy's lists exclude.
 #[test]
-fn check_and_simulate_warn_of_thin_traffic_with_a_remedy() {
+fn check_and_simulate_warn_about_thin_traffic_with_a_remedy() {
     let remedy = "; plan more or longer retries, or name the error in opens_on\n";
     let stated = |policy: &[u8]| {
         let policy = ScratchFile::new("thin.json", policy);

@@ -6,13 +6,13 @@ const VALID: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-012345
 const OTHER: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ac"},"data":{}}"#;
 
 fn check_input(input: &[u8]) -> (Option<i32>, String) {
-    let output = with_input(&["check", "-"], input);
+    let output = run_with_input(&["check", "-"], input);
     assert_eq!(stderr_text(&output), "");
     (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
 }
 
 #[test]
-fn a_dash_is_standard_input() {
+fn a_dash_means_standard_input() {
     let reported = |sentence: &str| (Some(0), format!("standard input: {sentence}\n"));
     assert_eq!(check_input(VALID.as_bytes()), reported("1 message, valid"));
     assert_eq!(check_input(format!("{VALID}\r\n{OTHER}\n").as_bytes()), reported("2 messages, valid"));
@@ -47,7 +47,7 @@ fn a_message_of_one_mebibyte_is_valid() {
 
 /// `aws sqs send-message --message-body file://order.json` sends such a file as one message.
 #[test]
-fn a_document_over_several_lines_is_a_single_message() {
+fn a_document_that_spans_several_lines_is_a_single_message() {
     let pretty = VALID.replace(",\"data\"", ",\n  \"data\"");
     assert_eq!(check_input(pretty.as_bytes()).0, Some(0));
     let (code, reported) = check_input(format!("{VALID}\n\n").as_bytes());
@@ -67,12 +67,12 @@ fn missing_members_are_named_and_foreign_ids_are_plain() {
     let is_a_ulid =
         format!("{invalid}/message_id is a ULID, not a hyphenated UUID: write one, or set ENVELOPE=optional");
     assert!(code == Some(3) && reported.starts_with(&is_a_ulid), "{reported}");
-    let checked = with_input(&["check", "-", "--plain"], ulid.as_bytes());
+    let checked = run_with_input(&["check", "-", "--plain"], ulid.as_bytes());
     let warning = "warning: standard input: 1 message with a metadata.message_id that is not a UUID, and therefore plain; \
                    to use that id, set --message-id-pointer /metadata/message_id (MESSAGE_ID_POINTER)\n";
     assert_eq!((checked.status.code(), stderr_text(&checked).as_str()), (Some(0), warning));
     let arguments = ["check", "-", "--plain", "--message-id-pointer", "/metadata/message_id"];
-    let checked = with_input(&arguments, ulid.as_bytes());
+    let checked = run_with_input(&arguments, ulid.as_bytes());
     assert_eq!((checked.status.code(), stderr_text(&checked).as_str()), (Some(0), ""));
 }
 
@@ -95,7 +95,7 @@ fn each_command_reads_the_messages_of_an_export() {
         (format!("[{VALID},\n{OTHER}]"), 2, "2 messages of a JSON array"),
     ] {
         let reported = format!("standard input: {recognized}\n");
-        let checked = with_input(&["check", "-"], input.as_bytes());
+        let checked = run_with_input(&["check", "-"], input.as_bytes());
         assert_eq!(stderr_text(&checked), reported);
         let found = String::from_utf8(checked.stdout).expect("UTF-8");
         if recognized.ends_with("export") {
@@ -103,16 +103,19 @@ fn each_command_reads_the_messages_of_an_export() {
                 found.starts_with("standard input:2: INVALID_MESSAGE_SCHEMA /metadata is missing"),
                 "{found}"
             );
-            let audited = with_input(&["audit", "-", "--format", "json"], input.as_bytes());
+            let audited = run_with_input(&["audit", "-", "--format", "json"], input.as_bytes());
             assert_eq!(
-                (report_with(3, &audited)["total"].clone(), stderr_text(&audited)),
+                (checked_report(3, &audited)["total"].clone(), stderr_text(&audited)),
                 (count.into(), reported.clone())
             );
         } else {
             assert!(found.ends_with(" valid\n"), "{found}");
         }
-        let local = with_input(&["local", "-", "--plain", "--format", "json"], input.as_bytes());
-        assert_eq!((report_with(0, &local)["sent"].clone(), stderr_text(&local)), (count.into(), reported));
+        let local = run_with_input(&["local", "-", "--plain", "--format", "json"], input.as_bytes());
+        assert_eq!(
+            (checked_report(0, &local)["sent"].clone(), stderr_text(&local)),
+            (count.into(), reported)
+        );
     }
 }
 
@@ -123,7 +126,7 @@ fn a_plain_message_is_valid_where_envelopes_are_optional() {
         "{VALID}\nno JSON\n{{\"id\":\"o-1\"}}\n{{\"specversion\":\"1.0\",\"id\":\"e\",\"source\":\"/s\"}}\n"
     );
     let check = |arguments: &[&str]| {
-        let output = with_input(&[&["check", "-"], arguments].concat(), input.as_bytes());
+        let output = run_with_input(&[&["check", "-"], arguments].concat(), input.as_bytes());
         assert_eq!(stderr_text(&output), "");
         (output.status.code(), String::from_utf8(output.stdout).expect("UTF-8"))
     };
@@ -134,7 +137,7 @@ fn a_plain_message_is_valid_where_envelopes_are_optional() {
         check(&["--plain", "--message-id-pointer", "/id"]),
         reported("3 plain, 1 of them without their own id: SQS's is used")
     );
-    let wrong = with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
+    let wrong = run_with_input(&["check", "-", "--plain", "--message-id-pointer", "id"], b"");
     assert_eq!(wrong.status.code(), Some(2));
     assert!(
         stderr_text(&wrong)
@@ -142,7 +145,7 @@ fn a_plain_message_is_valid_where_envelopes_are_optional() {
         "{}",
         stderr_text(&wrong)
     );
-    let alone = with_input(&["check", "-", "--message-id-pointer", "/id"], b"");
+    let alone = run_with_input(&["check", "-", "--message-id-pointer", "/id"], b"");
     assert!(
         alone.status.code() == Some(2) && stderr_text(&alone).contains("--plain"),
         "{}",

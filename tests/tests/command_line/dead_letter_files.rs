@@ -4,7 +4,7 @@ use std::io::{BufRead as _, BufReader};
 
 use super::*;
 
-const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"order":"A-1001"}}
+const FIVE_MESSAGES: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"order":"A-1001"}}
 {"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000002"},"data":{"order":"A-1002"}}
 {"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000003"},"data":{"order":"A\ud800"}}
 {"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000004"},"data":{"order":"A-1004"}
@@ -14,7 +14,7 @@ const FIVE: &str = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0000000
 /// Returns a file with the dead letters that `local` writes for five messages. All five fail, two of them as invalid.
 fn dead_letters() -> ScratchFile {
     let (input, dead) =
-        (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), ScratchFile::absent("dead.jsonl"));
+        (ScratchFile::new("orders.jsonl", FIVE_MESSAGES.as_bytes()), ScratchFile::absent("dead.jsonl"));
     let local = ["local", input.name(), "--fail-permanently", "1", "--final-dlq", dead.name()];
     let output = run_redeliver(&local);
     assert_eq!(output.status.code(), Some(0), "{}", stderr_text(&output));
@@ -28,11 +28,11 @@ fn stdout_text(output: &Output) -> String {
 #[test]
 fn a_file_and_standard_input_are_audited_like_a_queue() {
     let dead = dead_letters();
-    let audited = report_with(3, &run_redeliver(&["audit", dead.name(), "--format", "json"]));
+    let audited = checked_report(3, &run_redeliver(&["audit", dead.name(), "--format", "json"]));
     let by_type = serde_json::json!({ "INVALID_MESSAGE_FORMAT": 1, "INVALID_MESSAGE_SCHEMA": 1, "NON_RETRYABLE_ERROR": 3 });
     assert_eq!((&audited["by_error_type"], &audited["complete"]), (&by_type, &true.into()), "{audited}");
-    let piped = with_input(&["audit", "-", "--format", "json"], dead.text().as_bytes());
-    assert_eq!(report_with(3, &piped)["by_error_type"], by_type);
+    let piped = run_with_input(&["audit", "-", "--format", "json"], dead.text().as_bytes());
+    assert_eq!(checked_report(3, &piped)["by_error_type"], by_type);
     let table = stdout_text(&run_redeliver(&["audit", dead.name()]));
     assert!(table.contains("not JSON: EOF while parsing an object"), "{table}");
 }
@@ -69,10 +69,10 @@ fn an_empty_region_variable_counts_as_unset() {
 fn ages_after_a_virtual_run_use_its_virtual_time() {
     let policy = br#"{"max_attempts":5,"backoff":{"kind":"fixed","delay_seconds":720,"jitter":"none"}}"#;
     let policy = ScratchFile::new("limit.json", policy);
-    let input = format!("not JSON\n{}\n", FIVE.lines().next().expect("the input has lines"));
+    let input = format!("not JSON\n{}\n", FIVE_MESSAGES.lines().next().expect("the input has lines"));
     let (dead, saved) = (ScratchFile::absent("dead.jsonl"), ScratchFile::absent("saved.jsonl"));
     let local = ["local", "-", "--fail-rate", "1", "--policy", policy.name(), "--final-dlq", dead.name()];
-    assert_eq!(with_input(&local, input.as_bytes()).status.code(), Some(0));
+    assert_eq!(run_with_input(&local, input.as_bytes()).status.code(), Some(0));
     let audits =
         [["audit", dead.name(), "--save", saved.name()], ["audit", saved.name(), "--color", "never"]];
     for audit in audits {
@@ -80,7 +80,7 @@ fn ages_after_a_virtual_run_use_its_virtual_time() {
         assert!(table.contains("The oldest has been here for 1h.\n"), "{table}");
         assert!(table.contains(", virtual time until 2026-01-01T01:00:00.000Z)"), "{table}");
     }
-    let audited = report_with(3, &run_redeliver(&["audit", saved.name(), "--format", "json"]));
+    let audited = checked_report(3, &run_redeliver(&["audit", saved.name(), "--format", "json"]));
     assert_eq!(audited["virtual_now"], "2026-01-01T01:00:00.000Z");
     assert_eq!((&audited["age"]["oldest_seconds"], &audited["total"]), (&3600.into(), &2.into()));
 }
@@ -133,7 +133,7 @@ fn a_dash_reads_standard_input_despite_a_file_of_that_name() {
     std::fs::write(folder.path().join("-"), dead.text()).unwrap();
     let mut audit = program_command(&["audit", "-", "--format", "json"]);
     let output = audit.current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
-    assert_eq!(report_with(0, &output)["total"], 0);
+    assert_eq!(checked_report(0, &output)["total"], 0);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn a_filter_works_despite_a_lone_surrogate_and_a_text_body() {
     let dead = dead_letters();
     let count = |filter: &str, code| {
         let output = run_redeliver(&["audit", dead.name(), "--format", "json", "--where", filter]);
-        let report = report_with(code, &output);
+        let report = checked_report(code, &output);
         (report["total"].clone(), report["not_judged"]["messages"].clone(), stderr_text(&output))
     };
     let (total, not_judged, _) = count(r#".error_type == "NON_RETRYABLE_ERROR""#, 3);
@@ -161,7 +161,7 @@ fn an_endless_filter_does_not_keep_the_command_running() {
     let dead = dead_letters();
     let endless = r#"def f: f; if .body | type == "string" then f else true end"#;
     let output = run_redeliver(&["audit", dead.name(), "--format", "json", "--where", endless]);
-    let report = report_with(4, &output);
+    let report = checked_report(4, &output);
     let not_judged = (&report["not_judged"]["messages"], &report["not_judged"]["reason"]);
     assert_eq!(not_judged, (&1.into(), &"the filter takes longer than 1 s on it".into()), "{report}");
 }
@@ -195,10 +195,11 @@ fn bad_lines_are_reported_with_their_numbers_and_the_others_count() {
     let dead = dead_letters();
     let text = dead.text();
     let lines: Vec<_> = text.lines().collect();
-    let mixed = format!("{}\nnonsense\n\n{}\n{}\n", lines[0], FIVE.lines().next().expect("five"), lines[1]);
+    let mixed =
+        format!("{}\nnonsense\n\n{}\n{}\n", lines[0], FIVE_MESSAGES.lines().next().expect("five"), lines[1]);
     let mixed = ScratchFile::new("mixed.jsonl", mixed.as_bytes());
     let output = run_redeliver(&["audit", mixed.name(), "--format", "json"]);
-    let audited = report_with(4, &output);
+    let audited = checked_report(4, &output);
     assert_eq!((&audited["total"], &audited["coverage"]["unreadable"]), (&2.into(), &2.into()));
     for reported in [
         format!("{}:2: left out: it is not valid JSON at column 2", mixed.name()),
@@ -212,7 +213,7 @@ fn bad_lines_are_reported_with_their_numbers_and_the_others_count() {
 fn a_file_without_dead_letters_is_refused_with_a_remedy() {
     let dead = dead_letters();
     let (orders, folder) =
-        (ScratchFile::new("orders.jsonl", FIVE.as_bytes()), tempfile::tempdir().expect("a folder"));
+        (ScratchFile::new("orders.jsonl", FIVE_MESSAGES.as_bytes()), tempfile::tempdir().expect("a folder"));
     let folder = folder.path().to_str().expect("UTF-8");
     for (arguments, code, expected) in [
         (&["audit", orders.name()][..], 1, "no line is a dead letter"),

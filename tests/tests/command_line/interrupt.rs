@@ -94,7 +94,7 @@ fn interrupt_in_a_call(
     errors.read_to_string(&mut more)?;
     let output = child.wait_with_output()?;
     let waits = sent - handled - u32::from(last_is_handled);
-    let report = report_with(if waits > 0 { 130 } else { 0 }, &output);
+    let report = checked_report(if waits > 0 { 130 } else { 0 }, &output);
     let counts = (&report["sent"], &report["waiting"], &report["unaccounted"]);
     assert_eq!(counts, (&sent.into(), &waits.into(), &0.into()), "{report}");
     let seconds = f64::from(60 * failed_calls);

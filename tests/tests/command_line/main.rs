@@ -36,7 +36,7 @@ fn run_redeliver(arguments: &[&str]) -> Output {
     program_command(arguments).output().expect("the program starts")
 }
 
-fn with_input(arguments: &[&str], input: &[u8]) -> Output {
+fn run_with_input(arguments: &[&str], input: &[u8]) -> Output {
     let mut child = program_command(arguments)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -78,11 +78,11 @@ impl ScratchFile {
 }
 
 fn json_report(output: &Output) -> Value {
-    report_with(0, output)
+    checked_report(0, output)
 }
 
 /// Returns the report of a run that exits with this code.
-fn report_with(code: i32, output: &Output) -> Value {
+fn checked_report(code: i32, output: &Output) -> Value {
     assert_eq!(output.status.code(), Some(code), "{}", stderr_text(output));
     serde_json::from_slice(&output.stdout).expect("the report is one JSON object")
 }
@@ -133,7 +133,7 @@ fn a_permanent_failure_is_retried_to_the_limit_and_dead_lettered() {
         "--format",
         "json",
     ];
-    let report = json_report(&with_input(&arguments, line));
+    let report = json_report(&run_with_input(&arguments, line));
     assert_eq!(report["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 1);
     assert_eq!(
         (&report["retries"], &report["seconds"]),
@@ -179,9 +179,9 @@ fn the_same_seed_gives_the_same_run_byte_for_byte() {
 #[test]
 fn a_line_can_contain_any_bytes() {
     let input = b"\xFF\n\n\x01\n{\"metadata\":[]}\n   \n\"\xC3\xA9\"\nnull\n";
-    let output = with_input(&["local", "-", "--format", "json"], input);
+    let output = run_with_input(&["local", "-", "--format", "json"], input);
     // The exit code alone would suggest that all seven were tried.
-    let report = report_with(5, &output);
+    let report = checked_report(5, &output);
     assert_eq!((&report["sent"], &report["refused"]), (&4.into(), &3.into()));
     let errors = stderr_text(&output);
     assert!(errors.ends_with("error: 3 lines refused, and not sent\n"), "{errors}");
@@ -204,7 +204,7 @@ fn bodies_of_one_mebibyte_settle() {
         message(3, 1_048_577),
     ];
     let arguments = ["local", "-", "--fail-first", "1", "--format", "json"];
-    let report = report_with(5, &with_input(&arguments, input.concat().as_bytes()));
+    let report = checked_report(5, &run_with_input(&arguments, input.concat().as_bytes()));
     assert_eq!(
         (&report["sent"], &report["refused"], &report["processed"]),
         (&3.into(), &1.into(), &1.into()),

@@ -108,7 +108,7 @@ async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) ->
     let mut arguments: Vec<_> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
     arguments.extend(["--endpoint-url", &url, "--format", "json"].map(str::to_owned));
     let run = move || run_redeliver(&arguments.iter().map(String::as_str).collect::<Vec<_>>());
-    report_with(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
+    checked_report(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
 }
 
 /// Returns the n-th message, with an unpaired surrogate as JavaScript can leave it.
@@ -166,7 +166,7 @@ async fn an_unjudged_message_stays_and_the_others_are_picked() {
 
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn dead_letters_of_a_file_are_edited_and_sent_once() {
+async fn dead_letters_from_a_file_are_edited_and_sent_once() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let [dlq, source] =
@@ -213,7 +213,7 @@ async fn dead_letters_of_a_file_are_edited_and_sent_once() {
 /// AWS's own redrive also does this, because a letter sent to another service's queue is lost to its own service.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
-async fn letters_of_a_shared_dlq_return_to_their_own_queues() {
+async fn letters_from_a_shared_dlq_return_to_their_own_queues() {
     let endpoint = Ministack::start();
     let client = emulator_client(&endpoint.endpoint_url());
     let dlq = TestQueue::create(&client, "shared-dlq", None).await;

@@ -129,7 +129,7 @@ fn a_local_run_of_a_function_explains_every_failure() {
 /// Lambda treats such a response as a success and deletes the messages, so the user must be warned.
 #[test]
 #[ignore = "needs Python: cargo xtask test"]
-fn a_near_miss_of_a_failure_report_causes_a_warning() {
+fn a_response_like_a_failure_report_causes_a_warning() {
     let own = OwnFunctionRun::new(&["is nearly failed", "too"]);
     let output = own.run_handler("app.near_miss", &[]);
     let report = json_report(&output);

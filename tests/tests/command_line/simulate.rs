@@ -3,31 +3,31 @@
 use super::*;
 
 /// A policy without a circuit breaker, so that all numbers follow from the delays.
-const FIXED: &[u8] = br#"{"max_attempts":3,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
+const FIXED_POLICY: &[u8] = br#"{"max_attempts":3,"circuit_breaker":false,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
 
 fn run_simulate(policy: &ScratchFile, more: &[&str]) -> Output {
     run_redeliver(&[&["simulate", "--policy", policy.name()], more].concat())
 }
 
 /// Returns the error message for wrong usage.
-fn refused_message(policy: &ScratchFile, more: &[&str]) -> String {
-    ended_with(2, policy, more)
+fn usage_error_message(policy: &ScratchFile, more: &[&str]) -> String {
+    error_output(2, policy, more)
 }
 
 /// Returns the error message for an unusable file.
 fn failure_message(policy: &ScratchFile, more: &[&str]) -> String {
-    ended_with(1, policy, more)
+    error_output(1, policy, more)
 }
 
-fn ended_with(code: i32, policy: &ScratchFile, more: &[&str]) -> String {
+fn error_output(code: i32, policy: &ScratchFile, more: &[&str]) -> String {
     let output = run_simulate(policy, more);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(code), 0), "{more:?}");
     stderr_text(&output)
 }
 
 #[test]
-fn simulated_numbers_of_a_fixed_delay_are_exact() {
-    let policy = ScratchFile::new("simulate-fixed.json", FIXED);
+fn simulated_numbers_for_a_fixed_delay_are_exact() {
+    let policy = ScratchFile::new("simulate-fixed.json", FIXED_POLICY);
     let report =
         json_report(&run_simulate(&policy, &["--messages", "600", "--outage", "10m", "--format", "json"]));
     let planned = &report["policies"][0];
@@ -58,7 +58,7 @@ fn simulated_numbers_of_a_fixed_delay_are_exact() {
 /// The comparison shows a team whether it needs redeliver.
 #[test]
 fn simulation_compares_policies_with_plain_sqs() {
-    let policy = ScratchFile::new("simulate-plain.json", FIXED);
+    let policy = ScratchFile::new("simulate-plain.json", FIXED_POLICY);
     let picture = ScratchFile::new("simulate-plain.svg", b"");
     let plain = ["--messages", "600", "--compare-plain", "180s,5", "--plot", picture.name()];
     let report = json_report(&run_simulate(&policy, &[&plain[..], &["--format", "json"]].concat()));
@@ -77,7 +77,7 @@ fn simulation_compares_policies_with_plain_sqs() {
 
 #[test]
 fn a_flapping_target_goes_down_repeatedly_until_the_last_message() {
-    let policy = ScratchFile::new("simulate-flap.json", FIXED);
+    let policy = ScratchFile::new("simulate-flap.json", FIXED_POLICY);
     let arguments = ["--messages", "600", "--flap", "20s,20s", "--over", "10m", "--format", "json"];
     let report = json_report(&run_simulate(&policy, &arguments));
     let flap = &report["scenario"]["flap"];
@@ -96,8 +96,8 @@ fn a_flapping_target_goes_down_repeatedly_until_the_last_message() {
 
 /// With manual sizing, a team would notice only in its first long outage, when messages come back hours late.
 #[test]
-fn an_overloaded_function_is_named_with_sufficient_concurrency() {
-    let policy = ScratchFile::new("simulate-bottleneck.json", FIXED);
+fn an_overloaded_function_is_reported_with_the_concurrency_it_needs() {
+    let policy = ScratchFile::new("simulate-bottleneck.json", FIXED_POLICY);
     let picture = ScratchFile::new("simulate-bottleneck.svg", b"");
     let burst = ["--messages", "40000", "--over", "1s", "--outage", "30s", "--max-concurrency", "1000"];
     let plot = ["--plot", picture.name()];
@@ -134,7 +134,7 @@ Use innerConcurrency 4, or the strategy direct-resend.
 /// Two of five groups are down for the entire time, so all of their messages die.
 #[test]
 fn a_group_outage_affects_only_its_groups() {
-    let policy = ScratchFile::new("simulate-groups.json", FIXED);
+    let policy = ScratchFile::new("simulate-groups.json", FIXED_POLICY);
     let picture = ScratchFile::new("simulate-groups.svg", b"");
     let groups = ["--messages", "600", "--groups", "5", "--groups-down", "2"];
     let outage = ["--outage", "20m", "--over", "10m", "--capacity", "9", "--plot", picture.name()];
@@ -210,7 +210,7 @@ fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
 /// Messages that always fail do not indicate an outage. If they were held for a day, they would become dead letters
 /// only the next day.
 #[test]
-fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
+fn messages_that_always_fail_are_given_up_within_two_and_a_half_hours() {
     for (messages, held, seconds) in [("3", 0, 2282), ("20", 20, 7293)] {
         let poison = ["simulate", "--messages", messages, "--over", "10s", "--failure-rate", "1"];
         let arguments = [&poison[..], &["--status", "500", "--format", "json"]].concat();
@@ -222,7 +222,7 @@ fn messages_that_always_fail_are_given_up_within_two_hours_and_a_half() {
 }
 
 #[test]
-fn a_third_of_failing_calls_does_not_open_the_circuit_breaker() {
+fn one_failing_call_in_three_does_not_open_the_circuit_breaker() {
     let planned = outage_summary(&["--failure-rate", "0.3", "--status", "500"]);
     let (measured, without) = (&planned["measured"], &planned["without_circuit_breaker"]["measured"]);
     assert_eq!(measured["circuit_breaker"]["openings"], 0);
@@ -379,7 +379,7 @@ fn single_messages_and_hanging_calls_have_fitting_grammar() {
 /// If the line for a 30-day outage were drawn at the 24-hour mark, it would show chances that the policy does not have.
 #[test]
 fn the_picture_draws_the_scenarios_outage_at_its_length() {
-    let policy = ScratchFile::new("simulate-long.json", FIXED);
+    let policy = ScratchFile::new("simulate-long.json", FIXED_POLICY);
     let picture = ScratchFile::new("simulate-long.svg", b"");
     let drawn = |outage: &str| {
         let arguments = ["--messages", "10", "--over", "1m", "--outage", outage, "--plot", picture.name()];
@@ -394,7 +394,7 @@ fn the_picture_draws_the_scenarios_outage_at_its_length() {
 
 #[test]
 fn calls_beyond_target_capacity_are_wasted_and_retried() {
-    let policy = ScratchFile::new("simulate-capacity.json", FIXED);
+    let policy = ScratchFile::new("simulate-capacity.json", FIXED_POLICY);
     let arguments =
         ["--messages", "60", "--outage", "1m", "--over", "1s", "--capacity", "10", "--format", "json"];
     let report = json_report(&run_simulate(&policy, &arguments));
@@ -410,7 +410,7 @@ fn calls_beyond_target_capacity_are_wasted_and_retried() {
 
 #[test]
 fn a_batch_lasts_as_long_as_its_slowest_call() {
-    let policy = ScratchFile::new("simulate-limit.json", FIXED);
+    let policy = ScratchFile::new("simulate-limit.json", FIXED_POLICY);
     let arguments = [
         "--messages",
         "1000",
@@ -446,7 +446,7 @@ fn the_same_seed_gives_the_same_report_and_picture() {
 
 #[test]
 fn two_policies_are_compared_in_the_tables_and_on_the_page() {
-    let one = ScratchFile::new("simulate-one.json", FIXED);
+    let one = ScratchFile::new("simulate-one.json", FIXED_POLICY);
     let other = ScratchFile::new("simulate-<other>.json", b"{}");
     let page = ScratchFile::new("simulate-both.html", b"");
     let output = run_simulate(&one, &["--messages", "500", "--compare", other.name(), "--plot", page.name()]);
@@ -480,8 +480,8 @@ fn two_policies_are_compared_in_the_tables_and_on_the_page() {
 }
 
 #[test]
-fn own_prices_replace_single_defaults() {
-    let policy = ScratchFile::new("simulate-prices.json", FIXED);
+fn custom_prices_replace_individual_defaults() {
+    let policy = ScratchFile::new("simulate-prices.json", FIXED_POLICY);
     let dollars = |more: &[&str]| {
         let report =
             json_report(&run_simulate(&policy, &[&["--messages", "100", "--format", "json"], more].concat()));
@@ -497,8 +497,8 @@ fn own_prices_replace_single_defaults() {
 }
 
 #[test]
-fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
-    let policy = ScratchFile::new("simulate-fair.json", FIXED);
+fn groups_on_a_standard_queue_incur_the_fair_queue_surcharge() {
+    let policy = ScratchFile::new("simulate-fair.json", FIXED_POLICY);
     let request_price = |groups: &[&str]| {
         let report = json_report(&run_simulate(
             &policy,
@@ -514,13 +514,13 @@ fn groups_on_a_standard_queue_cost_the_surcharge_of_fair_queues() {
 
 #[test]
 fn invalid_simulation_arguments_are_named() {
-    let policy = ScratchFile::new("simulate-good.json", FIXED);
+    let policy = ScratchFile::new("simulate-good.json", FIXED_POLICY);
     let wrong = ScratchFile::new("simulate-wrong.json", br#"{"max_attempts":-1}"#);
     let prices = ScratchFile::new("prices-wrong.json", br#"{"sqs":1}"#);
     assert!(failure_message(&wrong, &[]).contains("/max_attempts is less than the minimum of 0"));
     assert!(failure_message(&policy, &["--compare", "absent.json"]).contains("absent.json: cannot be read"));
     assert!(
-        refused_message(&policy, &["--plot", "out.png"])
+        usage_error_message(&policy, &["--plot", "out.png"])
             .contains("out.png: a picture's name must end in .svg or .html")
     );
     assert!(
@@ -532,41 +532,42 @@ fn invalid_simulation_arguments_are_named() {
             .contains("/sqs is not a price; the prices are alarm_month, dashboard_month, ")
     );
     assert!(
-        refused_message(&policy, &["--outage", "5m", "--failure-rate", "0.5"])
+        usage_error_message(&policy, &["--outage", "5m", "--failure-rate", "0.5"])
             .contains("cannot be used with")
     );
-    assert!(refused_message(&policy, &["--hang", "--status", "500"]).contains("cannot be used with"));
-    assert!(refused_message(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
+    assert!(usage_error_message(&policy, &["--hang", "--status", "500"]).contains("cannot be used with"));
+    assert!(usage_error_message(&policy, &["--outage", "5"]).contains("such as 90s, 10m"));
     for option in ["--outage", "--over", "--retention", "--batching-window", "--flap"] {
         let named = format!("invalid value '-5m' for '{option} <");
-        assert!(refused_message(&policy, &[option, "-5m"]).contains(&named), "{option}");
+        assert!(usage_error_message(&policy, &[option, "-5m"]).contains(&named), "{option}");
     }
-    let permanent = refused_message(&policy, &["--status", "422"]);
+    let permanent = usage_error_message(&policy, &["--status", "422"]);
     assert!(permanent.contains("gives up such messages immediately (NON_RETRYABLE_ERROR)"), "{permanent}");
     assert!(
         failure_message(&policy, &["--compare", "-"]).contains("only messages are read from standard input")
     );
     assert!(
-        refused_message(&policy, &["--messages", "0"])
+        usage_error_message(&policy, &["--messages", "0"])
             .contains("a whole number from 1 to 1000000, without commas")
     );
-    assert!(refused_message(&policy, &["--flap", "20s"]).contains("two spans with a comma between them"));
-    assert!(refused_message(&policy, &["--flap", "0s,20s"]).contains("whole seconds from 1s to 30d"));
+    assert!(usage_error_message(&policy, &["--flap", "20s"]).contains("two spans with a comma between them"));
+    assert!(usage_error_message(&policy, &["--flap", "0s,20s"]).contains("whole seconds from 1s to 30d"));
     assert!(
-        refused_message(&policy, &["--flap", "20s,20s", "--outage", "5m"]).contains("cannot be used with")
+        usage_error_message(&policy, &["--flap", "20s,20s", "--outage", "5m"])
+            .contains("cannot be used with")
     );
-    assert!(refused_message(&policy, &["--groups-down", "2"]).contains("--groups <N>"));
-    let ordered = |more: &[&str]| refused_message(&policy, &[&["--strategy", "ordered"], more].concat());
+    assert!(usage_error_message(&policy, &["--groups-down", "2"]).contains("--groups <N>"));
+    let ordered = |more: &[&str]| usage_error_message(&policy, &[&["--strategy", "ordered"], more].concat());
     assert!(ordered(&[]).contains("--strategy ordered: give --groups N, the number of message groups"));
     assert!(
         ordered(&["--groups", "2", "--batching-window", "1s"])
             .contains("--batching-window: leave it out with")
     );
     assert!(ordered(&["--batch-size", "11"]).contains("a whole number from 1 to 10"));
-    let more = refused_message(&policy, &["--groups", "2", "--groups-down", "3"]);
+    let more = usage_error_message(&policy, &["--groups", "2", "--groups-down", "3"]);
     assert!(more.contains("--groups-down 3: there are only 2 groups"), "{more}");
     let many = [["--compare", policy.name()]; 6].concat();
-    assert!(refused_message(&policy, &many).contains("at most 5 policies besides the first"));
+    assert!(usage_error_message(&policy, &many).contains("at most 5 policies besides the first"));
 }
 
 /// Without these figures, only the first real outage would show whose messages are late, and the cost of ordering.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-const ONE: &[u8] =
+const ONE_MESSAGE: &[u8] =
     br#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab"},"data":{"n":1e400}}"#;
 
 #[test]
@@ -12,7 +12,7 @@ fn a_delay_of_two_hours_takes_seven_hops_and_is_never_early() {
         br#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#,
     );
     let arguments = ["local", "-", "--fail-first", "2", "--policy", policy.name(), "--format", "json"];
-    let report = json_report(&with_input(&arguments, ONE));
+    let report = json_report(&run_with_input(&arguments, ONE_MESSAGE));
     assert_eq!(
         (&report["processed"], &report["retries"], &report["hops"]),
         (&1.into(), &2.into(), &14.into())
@@ -31,12 +31,12 @@ fn the_report_lists_circuit_breaker_events() {
     let ten: String = (0..10).map(message).collect();
     // Every error counts towards an outage, so no attempt is spent until the hold budget is used up.
     let with_format = [&arguments[..], &["--format", "json"]].concat();
-    let report = json_report(&with_input(&with_format, ten.as_bytes()));
+    let report = json_report(&run_with_input(&with_format, ten.as_bytes()));
     assert_eq!(
         [&report["holds"], &report["probes"], &report["retries"], &report["processed"]],
         [&1507.into(), &617.into(), &0.into(), &Value::from(0)]
     );
-    let table = String::from_utf8(with_input(&arguments, ten.as_bytes()).stdout).unwrap();
+    let table = String::from_utf8(run_with_input(&arguments, ten.as_bytes()).stdout).unwrap();
     for row in ["\n holds                         1,507\n", "\n   probes of an open circuit     617\n"] {
         assert!(table.contains(row), "{row} in {table}");
     }
@@ -63,14 +63,14 @@ fn a_visibility_retry_stays_on_its_queue_and_is_explained() {
         "--format",
         "json",
     ];
-    let report = json_report(&with_input(&arguments, ONE));
+    let report = json_report(&run_with_input(&arguments, ONE_MESSAGE));
     assert_eq!((&report["retries"], &report["hops"]), (&2.into(), &0.into()));
     assert_eq!(report["seconds"], 7240.0);
     let requests = &report["requests"];
     assert_eq!(requests["ChangeMessageVisibilityBatch"], 2);
     assert_eq!(requests["SendMessageBatch"], 3, "the producer's, the verdict's and the final record's");
     let record: Value = serde_json::from_str(&dead.text()).unwrap();
-    assert_eq!(record["body"].as_str().map(str::as_bytes), Some(ONE), "byte for byte");
+    assert_eq!(record["body"].as_str().map(str::as_bytes), Some(ONE_MESSAGE), "byte for byte");
     let document: Value = serde_json::from_str(record["attributes"]["DeadLetter"].as_str().unwrap()).unwrap();
     assert_eq!((&document["stage"], &document["attempts"]), (&"message-processor".into(), &2.into()));
 }
@@ -97,10 +97,10 @@ fn a_failed_asynchronous_invocation_waits_and_is_retried() {
             "--format",
             "json",
         ];
-        with_input(&arguments, input)
+        run_with_input(&arguments, input)
     };
     let none = ScratchFile::absent("dead-async-none.jsonl");
-    let twice = report_with(5, &run(["--fail-first", "2"], b"[1e400]\nnot JSON\n", &none));
+    let twice = checked_report(5, &run(["--fail-first", "2"], b"[1e400]\nnot JSON\n", &none));
     assert_eq!((&twice["sent"], &twice["refused"], &twice["processed"]), (&1.into(), &1.into(), &1.into()));
     assert_eq!((&twice["retries"], &twice["hops"]), (&2.into(), &6.into()), "900 s, 900 s and 200 s each");
     assert_eq!(twice["seconds"], 4000.0);

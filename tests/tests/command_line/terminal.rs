@@ -143,7 +143,7 @@ fn a_single_ctrl_c_ends_a_hanging_function_and_keeps_its_message() {
     let mut more = String::new();
     errors.read_to_string(&mut more).expect("UTF-8");
     let output = child.wait_with_output().expect("the program ends");
-    let report = report_with(130, &output);
+    let report = checked_report(130, &output);
     let counts = ["sent", "processed", "holds", "waiting", "unaccounted"].map(|name| report[name].clone());
     assert_eq!(counts, [2, 0, 0, 2, 0].map(Value::from), "{report}");
     assert_eq!((&report["interrupted"], &report["last_failure"]), (&true.into(), &Value::Null));

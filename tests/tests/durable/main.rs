@@ -26,7 +26,7 @@ const THEIR_DISTANCE_MAX: f64 = 0.08;
 const OUR_DISTANCE_MAX: f64 = 0.04;
 /// Every delay with at least this probability must be in a sample. A sample lacks such a delay with a probability of
 /// 0.98^2000 = 3e-18.
-const LIKELY: f64 = 0.02;
+const LIKELY_PROBABILITY: f64 = 0.02;
 
 #[tokio::test]
 async fn unjittered_delays_and_attempts_match_the_durable_sdk() {
@@ -180,7 +180,7 @@ async fn compare_samples(settings: &RetrySettings) {
 fn checked_distribution(sample: &[u32], documented: &Distribution, distance_max: f64) -> Distribution {
     let range = documented.range();
     assert!(sample.iter().all(|delay| range.contains(delay)), "{range:?}: {sample:?}");
-    let mut likely = range.filter(|delay| documented.probability(*delay) >= LIKELY);
+    let mut likely = range.filter(|delay| documented.probability(*delay) >= LIKELY_PROBABILITY);
     assert!(likely.all(|delay| sample.contains(&delay)), "{sample:?}");
     let found = Distribution::from_sample(sample);
     let distance = found.distance(documented);

@@ -29,7 +29,7 @@ pub(crate) async fn durable_delays(
     let service = CheckpointService::default();
     let handler = {
         let strategies = Arc::clone(&strategies);
-        move |(): (), context| always_failing(Arc::clone(&strategies), context)
+        move |(): (), context| run_failing_steps(Arc::clone(&strategies), context)
     };
     let function = wrap(
         handler,
@@ -66,7 +66,7 @@ pub(crate) async fn durable_delays(
 }
 
 /// Acts as the user's handler, with one step per strategy. It succeeds although all steps fail.
-async fn always_failing(
+async fn run_failing_steps(
     strategies: Arc<[RetryStrategyConfig]>,
     context: DurableContext,
 ) -> Result<(), BoxError> {

@@ -52,7 +52,7 @@ fn install_page_commands_run_with_release_files_alone() {
 }
 
 #[test]
-fn bills_of_materials_are_cyclonedx_with_licence_texts() {
+fn bills_of_materials_are_cyclonedx_with_license_texts() {
     let folder = new_folder("bills");
     let mut wheel = Command::new("python3");
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cli-", ".whl")).arg(folder.path());
@@ -62,7 +62,7 @@ fn bills_of_materials_are_cyclonedx_with_licence_texts() {
         let beside = |ending| release_folder().join(format!("redeliver-{function}-{ARCHITECTURE}.{ending}"));
         (beside("zip.cdx.json"), beside("THIRD-PARTY-LICENSES"), least)
     };
-    for (bill, licences, least) in [
+    for (bill, licenses, least) in [
         function_files("message-processor", 150),
         function_files("failed-message-processor", 150),
         function_files("final-dlq-annotator", 140),
@@ -74,23 +74,23 @@ fn bills_of_materials_are_cyclonedx_with_licence_texts() {
             200,
         ),
     ] {
-        let named = named_crates(&bill, &std::fs::read_to_string(licences).unwrap());
+        let named = named_crates(&bill, &std::fs::read_to_string(licenses).unwrap());
         assert!(named.len() >= least, "{}", named.len());
     }
 }
 
-/// The release's workflow attests each artefact together with its bill of materials.
+/// The release's workflow attests each artifact together with its bill of materials.
 #[test]
-fn each_artefact_with_a_program_has_a_bill_of_materials() {
+fn each_artifact_with_a_program_has_a_bill_of_materials() {
     let names = std::fs::read_dir(release_folder()).unwrap().map(|file| file.unwrap().file_name());
     let names: BTreeSet<String> = names.map(|name| name.into_string().unwrap()).collect();
     let has_programs = |name: &&String| {
         [".zip", ".whl", ".tgz", ".tar.gz", ".oci.tar"].iter().any(|ending| name.ends_with(ending))
     };
-    let artefacts: Vec<_> = names.iter().filter(has_programs).map(String::as_str).collect();
+    let artifacts: Vec<_> = names.iter().filter(has_programs).map(String::as_str).collect();
     let bills: Vec<_> = names.iter().filter_map(|name| name.strip_suffix(".cdx.json")).collect();
-    assert!(artefacts.len() >= 9, "{artefacts:?}");
-    assert_eq!(artefacts, bills);
+    assert!(artifacts.len() >= 9, "{artifacts:?}");
+    assert_eq!(artifacts, bills);
     for bill in bills {
         assert!(
             validate_cyclonedx(&release_folder().join(format!("{bill}.cdx.json")))["components"].is_array(),
@@ -104,7 +104,7 @@ fn zip_file_names(listing: &str) -> Vec<&str> {
     listing.lines().skip(1).filter_map(|line| line.split_whitespace().next()).collect()
 }
 
-/// Returns the package URLs in a bill of materials, and checks that each has a licence text.
+/// Returns the package URLs in a bill of materials, and checks that each has a license text.
 fn named_crates(bill: &Path, texts: &str) -> BTreeSet<String> {
     let bill = validate_cyclonedx(bill);
     let address = |component: &Value| {
@@ -127,8 +127,8 @@ fn validate_cyclonedx(bill: &Path) -> Value {
 
 /// Distributing the construct also distributes its contents.
 #[test]
-fn construct_packages_list_their_contents_with_licences() {
-    let folder = new_folder("construct-licences");
+fn construct_packages_list_their_contents_with_licenses() {
+    let folder = new_folder("construct-licenses");
     let mut wheel = Command::new("python3");
     wheel.args(["-m", "zipfile", "--extract"]).arg(packed_file("redeliver_cdk-", ".whl")).arg(folder.path());
     run_successfully(&mut wheel);

@@ -103,7 +103,7 @@ async fn new_topology() -> TestTopology {
     TestTopology::create(&Ministack::shared().endpoint_url(), "rie").await
 }
 
-fn all_done() -> Value {
+fn success_response() -> Value {
     json!({"batchItemFailures": []})
 }
 
@@ -119,7 +119,7 @@ async fn the_message_processor_calls_its_target() {
             ("ANNOTATION_QUEUE_URL", &topology.annotation.url),
         ],
     );
-    assert_eq!(emulator.invoke(&sqs_event(&topology.source.arn, &test_message())).await, all_done());
+    assert_eq!(emulator.invoke(&sqs_event(&topology.source.arn, &test_message())).await, success_response());
     assert_eq!(target.requests_for(ID).len(), 1);
     emulator.stop().await;
 }
@@ -136,7 +136,10 @@ async fn the_failed_message_processor_sends_to_the_source_queue() {
             ("RETRY_POLICY", r#"{"backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#),
         ],
     );
-    assert_eq!(emulator.invoke(&sqs_event(&topology.intermediate.arn, &test_message())).await, all_done());
+    assert_eq!(
+        emulator.invoke(&sqs_event(&topology.intermediate.arn, &test_message())).await,
+        success_response()
+    );
     assert_eq!(topology.source.message_counts(&topology.client).await, [0, 0, 1], "delayed");
     emulator.stop().await;
 }
@@ -162,7 +165,7 @@ async fn the_async_retry_handler_lets_a_record_wait() {
         "requestPayload": null,
     });
     let event = sqs_event(&topology.intermediate.arn, &record.to_string());
-    assert_eq!(emulator.invoke(&event).await, all_done());
+    assert_eq!(emulator.invoke(&event).await, success_response());
     assert_eq!(topology.intermediate.message_counts(&topology.client).await, [0, 0, 1], "delayed");
     emulator.stop().await;
 }
@@ -172,7 +175,10 @@ async fn the_annotator_writes_a_final_record() {
     let topology = new_topology().await;
     let mut emulator =
         LambdaEmulator::start("final-dlq-annotator", &[("FINAL_DLQ_URL", &topology.final_dlq.url)]);
-    assert_eq!(emulator.invoke(&sqs_event(&topology.annotation.arn, &test_message())).await, all_done());
+    assert_eq!(
+        emulator.invoke(&sqs_event(&topology.annotation.arn, &test_message())).await,
+        success_response()
+    );
     let records = topology.final_records().await;
     assert_eq!(records.len(), 1);
     assert!(records[0].message_attributes().unwrap().contains_key("ErrorType"));

@@ -1,5 +1,5 @@
-//! Enforced rights: each function runs with its own role's statements from the template, and with each right removed in
-//! turn. `tests/support/moto_iam.py` describes which parts of IAM moto checks.
+//! Enforced permissions: each function runs with its own role's statements from the template, and with each permission
+//! removed in turn. `tests/support/moto_iam.py` describes which parts of IAM moto checks.
 
 mod archive;
 mod archive_redrive;
@@ -9,8 +9,8 @@ mod expected;
 mod mapping;
 mod messages;
 mod others;
+mod permissions;
 mod queues;
-mod rights;
 mod setter;
 mod stack;
 
@@ -24,9 +24,9 @@ use redeliver_tests::http_target::HttpTargetServer;
 use redeliver_tests::settings::workspace_root;
 use redeliver_tests::template::Template;
 
-use expected::{UsedRights, expected_log};
+use expected::{UsedPermissions, expected_log};
 use messages::MotoMessages;
-use rights::RoleRight;
+use permissions::RolePermission;
 use stack::MotoStack;
 
 /// The number of concurrent cases of a variant: moto is a single process.
@@ -82,12 +82,12 @@ static TEMPLATES: LazyLock<BTreeMap<String, String>> = LazyLock::new(|| {
 });
 
 fn templates_directory() -> PathBuf {
-    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("rights-templates")
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("permission-templates")
 }
 
 #[tokio::test]
 async fn every_variant_of_the_stack_is_tested() {
-    // The module `archive` removes the rights that these two variants add.
+    // The module `archive` removes the permissions that these two variants add.
     let has_archive = |variant: &&str| variant.starts_with("archive");
     let written: BTreeSet<_> =
         TEMPLATES.keys().map(String::as_str).filter(|variant| !has_archive(variant)).collect();
@@ -96,14 +96,14 @@ async fn every_variant_of_the_stack_is_tested() {
 
 async fn check_rights(variant: &'static str) {
     let target = HttpTargetServer::start().await;
-    let used = assert_rights_suffice(variant, &target).await;
-    let cases = used.iter().map(|right| assert_right_needed(variant, &target, right));
+    let used = assert_permissions_suffice(variant, &target).await;
+    let cases = used.iter().map(|permission| assert_permission_needed(variant, &target, permission));
     stream::iter(cases).buffer_unordered(CASES_AT_ONCE).collect::<()>().await;
 }
 
-/// Checks that the template's rights suffice for all results and that all are used. Returns the rights to test with
-/// [`assert_right_needed`].
-async fn assert_rights_suffice(variant: &'static str, target: &HttpTargetServer) -> Vec<RoleRight> {
+/// Checks that the template's permissions suffice for all results and that all are used. Returns the permissions to
+/// test with [`assert_permission_needed`].
+async fn assert_permissions_suffice(variant: &'static str, target: &HttpTargetServer) -> Vec<RolePermission> {
     let stack = MotoStack::deploy(variant, target).await;
     let messages = MotoMessages::for_stack(&stack, target);
     setter::assert_setter_works(&stack, target).await;
@@ -112,27 +112,31 @@ async fn assert_rights_suffice(variant: &'static str, target: &HttpTargetServer)
     stack.poll_until_idle(&|| false).await;
     messages.assert_ended(&stack, true).await;
 
-    let found = UsedRights::for_stack(&stack);
+    let found = UsedPermissions::for_stack(&stack);
     assert_eq!(found.unexplained, Vec::<String>::new(), "{variant}: unused\n{}", stack.log());
     assert_eq!(found.denied, Vec::<String>::new(), "{variant}\n{}", stack.log());
     others::assert_denied(&stack).await;
-    found.used.into_iter().filter(|right| is_first_of_its_kind(variant, &stack, right)).collect()
+    found.used.into_iter().filter(|permission| is_first_of_its_kind(variant, &stack, permission)).collect()
 }
 
-/// Checks that without this right a request is refused and reported, and that with it every message has its expected
-/// result.
-async fn assert_right_needed(variant: &'static str, target: &HttpTargetServer, right: &RoleRight) {
+/// Checks that without this permission a request is refused and reported, and that with it every message has its
+/// expected result.
+async fn assert_permission_needed(
+    variant: &'static str,
+    target: &HttpTargetServer,
+    permission: &RolePermission,
+) {
     let stack = MotoStack::deploy(variant, target).await;
-    let right = stack.same_right(right);
+    let permission = stack.same_right(permission);
     let messages = MotoMessages::for_stack(&stack, target);
-    stack.remove_right(&right).await;
+    stack.remove_right(&permission).await;
     messages.send_messages(&stack).await;
-    stack.poll_until_idle(&|| stack.is_denied(&right)).await;
-    assert!(stack.is_denied(&right), "{variant}: {right:?} was not missed\n{}", stack.log());
+    stack.poll_until_idle(&|| stack.is_denied(&permission)).await;
+    assert!(stack.is_denied(&permission), "{variant}: {permission:?} was not missed\n{}", stack.log());
     // Continues briefly: the consequences of a refusal must not lose anything either.
     stack.poll_queues_once().await;
-    if let Some(words) = expected_log(&stack, &right) {
-        stack.assert_reported(&right, &words).await;
+    if let Some(words) = expected_log(&stack, &permission) {
+        stack.assert_reported(&permission, &words).await;
     }
 
     stack.restore_rights().await;
@@ -141,15 +145,15 @@ async fn assert_right_needed(variant: &'static str, target: &HttpTargetServer, r
     messages.assert_ended(&stack, false).await;
 }
 
-/// Returns true if no earlier variant has the same right, for the same function and strategy.
-fn is_first_of_its_kind(variant: &str, stack: &MotoStack, right: &RoleRight) -> bool {
-    let kind = rights::right_kind(&stack.template, right);
+/// Returns true if no earlier variant has the same permission, for the same function and strategy.
+fn is_first_of_its_kind(variant: &str, stack: &MotoStack, permission: &RolePermission) -> bool {
+    let kind = permissions::right_kind(&stack.template, permission);
     let earlier = VARIANTS.iter().take_while(|earlier| **earlier != variant);
     earlier.into_iter().all(|earlier| {
         let account = &stack.account;
         let template = Template::from_text(&TEMPLATES[*earlier], &account.id, &account.endpoint_url());
-        rights::rights(&rights::roles(&template))
+        permissions::permissions(&permissions::roles(&template))
             .iter()
-            .all(|right| rights::right_kind(&template, right) != kind)
+            .all(|permission| permissions::right_kind(&template, permission) != kind)
     })
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
-use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdict_attributes};
+use redeliver_tests::full_batch::{first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
 use redeliver_tests::settings::bundle_path;
 use redeliver_tests::sqs_stub::SqsStub;
@@ -13,10 +13,10 @@ use serde_json::{Value, json};
 
 /// Returns the function's SQS requests for an event that succeeds completely, by action.
 async fn requests(name: &str, event: &Value) -> Vec<(String, u64)> {
-    requests_with(name, event, "delayed-resend").await
+    requests_with_strategy(name, event, "delayed-resend").await
 }
 
-async fn requests_with(name: &str, event: &Value, strategy: &str) -> Vec<(String, u64)> {
+async fn requests_with_strategy(name: &str, event: &Value, strategy: &str) -> Vec<(String, u64)> {
     let stub = SqsStub::start().await;
     let unavailable = Router::new().fallback(|| async { StatusCode::INTERNAL_SERVER_ERROR });
     let (target, target_server) = serve_router(unavailable).await;
@@ -49,7 +49,7 @@ async fn ten_hand_offs_are_one_request() {
 
 #[tokio::test]
 async fn ten_messages_that_are_sent_again_directly_are_one_request() {
-    let sent = requests_with("message-processor", &first_deliveries(), "direct-resend").await;
+    let sent = requests_with_strategy("message-processor", &first_deliveries(), "direct-resend").await;
     assert_eq!(sent, batches(1));
 }
 
@@ -60,7 +60,7 @@ async fn ten_re_sends_are_one_request() {
 
 #[tokio::test]
 async fn ten_final_records_are_one_request() {
-    assert_eq!(requests("final-dlq-annotator", &verdict_attributes()).await, batches(1));
+    assert_eq!(requests("final-dlq-annotator", &verdicts()).await, batches(1));
 }
 
 #[tokio::test]

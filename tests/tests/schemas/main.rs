@@ -302,7 +302,7 @@ fn every_re_sent_body_is_a_valid_message() {
 }
 
 #[test]
-fn every_file_of_vectors_is_explained() {
+fn every_vector_file_is_explained() {
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/vectors");
     let explained = fs::read_to_string(folder.join("README.md")).unwrap();
     for file in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()) {

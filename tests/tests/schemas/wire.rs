@@ -76,7 +76,7 @@ fn held_hand_off(delivery: Delivery) -> HandOff {
 }
 
 /// Returns a hand-off from a function that had no room for the outage.
-fn held_without_outage(delivery: Delivery) -> HandOff {
+fn held_hand_off_without_outage(delivery: Delivery) -> HandOff {
     HandOff { outage: None, ..held_hand_off(delivery) }
 }
 
@@ -90,7 +90,7 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ("hand-off-permanent", from_error(HandlerError::permanent("InvalidOrder", "no such order"))),
         ("hand-off-snooze", from_error(HandlerError::snooze("Later", "", minute))),
         ("hand-off-not-started", HandOff::for_not_started(delivery(None))),
-        ("hand-off-held", held_without_outage(delivery(None))),
+        ("hand-off-held", held_hand_off_without_outage(delivery(None))),
         ("hand-off-held-in-an-outage", held_hand_off(delivery(None))),
         ("hand-off-of-a-new-generation", HandOff::from_handler_error(&busy_error(), delivery(reported))),
         (
@@ -99,7 +99,7 @@ fn hand_offs() -> Vec<(&'static str, HandOff)> {
         ),
         (
             "hand-off-from-a-producer",
-            held_without_outage(Delivery { origin: Origin::Producer, ..delivery(None) }),
+            held_hand_off_without_outage(Delivery { origin: Origin::Producer, ..delivery(None) }),
         ),
     ]
 }
@@ -352,7 +352,7 @@ fn documents_of_every_version_are_valid_and_keep_their_meaning() {
 
 /// Adds a member that no version knows to each document.
 #[test]
-fn unknown_members_of_later_versions_are_ignored() {
+fn unknown_members_from_later_versions_are_ignored() {
     for (name, text) in list_versions().iter().flat_map(|version| version_files(version)) {
         let more = text.replacen('{', r#"{"later":{"n":[1.50e400,null]},"#, 1);
         let failure = |text: &str| {
@@ -373,7 +373,7 @@ fn unknown_members_of_later_versions_are_ignored() {
 }
 
 #[test]
-fn unknown_failure_kinds_of_later_versions_are_retried() {
+fn unknown_failure_kinds_from_later_versions_are_retried() {
     let later =
         version_files(CURRENT)["hand-off-permanent"].replace(r#""kind":"permanent""#, r#""kind":"parked""#);
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(later))]);

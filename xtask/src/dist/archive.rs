@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wheel_lists_its_files_as_pip_checks_them() {
+    fn a_wheel_lists_its_files_for_pip() {
         let packed = pack_wheel(vec![File::text("a", "abc")], "x.dist-info").unwrap();
         let mut read = zip::ZipArchive::new(Cursor::new(packed)).unwrap();
         let mut record = String::new();

@@ -27,10 +27,10 @@ pub(super) fn render_cyclonedx(program: &str, version: &str, components: &[Compo
 }
 
 fn render_component(component: &Component) -> Value {
-    let Component { name, version, licence, .. } = component;
+    let Component { name, version, license, .. } = component;
     let purl = component.package_url();
     // Some crates still use the `/` from before SPDX.
-    let expression = licence.as_deref().unwrap_or_default().replace('/', " OR ");
+    let expression = license.as_deref().unwrap_or_default().replace('/', " OR ");
     json!({
         "type": "library",
         "bom-ref": purl,
@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_crate_is_listed_with_version_licence_and_url() {
+    fn each_crate_is_listed_with_version_license_and_url() {
         let components = [component("a", "1.0.0+x", "MIT/Apache-2.0")];
         let bill: Value = serde_json::from_str(&render_cyclonedx("redeliver", "0.1.0", &components)).unwrap();
         assert_eq!(

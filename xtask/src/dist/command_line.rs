@@ -1,4 +1,4 @@
-//! Packs one build of `redeliver` as a Python wheel and an archive, with licences and the bill of materials inside.
+//! Packs one build of `redeliver` as a Python wheel and an archive, with licenses and the bill of materials inside.
 //!
 //! This module writes the wheel itself instead of using maturin, which always compiles the program. The tests pack the
 //! program that they have already built, which saves ten minutes of processor time.
@@ -10,13 +10,13 @@ use std::process::Command;
 use super::archive::{File, compress_gzip, pack_tarball, pack_wheel, pack_zip};
 use super::bill_of_materials::render_cyclonedx;
 use super::system::TargetSystem;
-use super::{components, file_failure, licences, read_file, write_with_bill};
+use super::{components, file_failure, licenses, read_file, write_with_bill};
 use crate::bundle::{LambdaArchitecture, path_with, reproducible_flags};
 use crate::glibc::{self, Glibc, newest_version};
 use crate::tools::{TaskFailure, cargo_command, command_output, run_command, target_dir, workspace_root};
 use crate::venv;
 
-/// The bill of materials inside the artefacts.
+/// The bill of materials inside the artifacts.
 pub(super) const BILL: &str = "redeliver.cdx.json";
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
@@ -98,11 +98,11 @@ pub(super) fn strip_test_build() -> Result<PathBuf, TaskFailure> {
 /// Packs a program. Runs it to generate its completions and manual pages.
 ///
 /// # Errors
-/// The program does not run, a crate has no licence text, or a file cannot be written.
+/// The program does not run, a crate has no license text, or a file cannot be written.
 pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
     println!("{}", command_output(Command::new(program).arg("--version"))?.trim());
     let bytes = read_file(program)?;
-    let papers = collect_papers()?;
+    let papers = collect_accompanying_files()?;
     let bill = bill_in(&papers)?.to_owned();
     let tag = wheel_tag(&bytes);
     let packed = pack_wheel(wheel_files(bytes.clone(), &papers, &tag), &wheel_metadata())?;
@@ -123,11 +123,11 @@ pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFail
     write_with_bill(&folder.join(TargetSystem::HOST.archive_name(LambdaArchitecture::HOST)), &packed, &bill)
 }
 
-/// Returns the files that are packed with the program in all artefacts.
+/// Returns the files that are packed with the program in all artifacts.
 ///
 /// # Errors
 /// See [`pack_program`].
-pub(super) fn collect_papers() -> Result<Vec<(String, String)>, TaskFailure> {
+pub(super) fn collect_accompanying_files() -> Result<Vec<(String, String)>, TaskFailure> {
     let inside = components::collect_components(&[COMMAND_LINE], &TargetSystem::HOST.rust_target())?;
     let own = |name: &str| {
         let text = read_file(&workspace_root().join(name))?;
@@ -136,7 +136,7 @@ pub(super) fn collect_papers() -> Result<Vec<(String, String)>, TaskFailure> {
     Ok(vec![
         own("LICENSE-APACHE")?,
         own("LICENSE-MIT")?,
-        ("THIRD-PARTY-LICENSES".to_owned(), licences::licence_texts(&inside)?),
+        ("THIRD-PARTY-LICENSES".to_owned(), licenses::license_texts(&inside)?),
         (BILL.to_owned(), render_cyclonedx(COMMAND_LINE, VERSION, &inside)),
     ])
 }

@@ -1,4 +1,4 @@
-//! The crates and npm packages in a program or a package, with their versions and licences.
+//! The crates and npm packages in a program or a package, with their versions and licenses.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,7 @@ pub(super) struct Component {
     pub(super) version: String,
     /// The SPDX expression.
     #[serde(rename = "license")]
-    pub(super) licence: Option<String>,
+    pub(super) license: Option<String>,
     #[serde(default)]
     pub(super) authors: Vec<String>,
     pub(super) manifest_path: PathBuf,
@@ -50,7 +50,7 @@ impl Component {
         Self {
             name: text("name").unwrap_or_default(),
             version: text("version").unwrap_or_default(),
-            licence: text("license"),
+            license: text("license"),
             authors: author.into_iter().collect(),
             manifest_path: path.to_owned(),
             source: None,
@@ -98,11 +98,11 @@ fn select_linked(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
 }
 
 #[cfg(test)]
-pub(super) fn component(name: &str, version: &str, licence: &str) -> Component {
+pub(super) fn component(name: &str, version: &str, license: &str) -> Component {
     Component {
         name: name.to_owned(),
         version: version.to_owned(),
-        licence: Some(licence.to_owned()),
+        license: Some(license.to_owned()),
         authors: vec!["A. Writer <a@example.com>".to_owned()],
         manifest_path: PathBuf::from("/nowhere/Cargo.toml"),
         source: Some("registry+https://github.com/rust-lang/crates.io-index".to_owned()),
@@ -122,7 +122,7 @@ mod tests {
         let component = Component::from_npm(Path::new("package.json"), &manifest);
         assert_eq!(component.package_url(), "pkg:npm/%40fastify/uri@3.1.9");
         assert_eq!(
-            (component.licence.as_deref(), &*component.authors),
+            (component.license.as_deref(), &*component.authors),
             (Some("BSD-3-Clause"), &["A. Writer".to_owned()][..])
         );
     }

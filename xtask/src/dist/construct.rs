@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::bill_of_materials::render_cyclonedx;
 use super::components::Component;
-use super::{EPOCH, bill_path, components, licences, pack_each_bundle};
+use super::{EPOCH, bill_path, components, licenses, pack_each_bundle};
 use crate::bundle::{self, FUNCTIONS, LambdaArchitecture, program_path};
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, read_file, run_command, target_dir, workspace_root, write_file};
@@ -20,9 +20,9 @@ use crate::venv;
 
 /// Files that only the app of this repository uses.
 const APP_FILES: [&str; 2] = ["stack.ts", "context.ts"];
-/// The licence for jsii, which accepts only a single identifier. The packages state both licences.
-const LICENCE_FOR_JSII: &str = "Apache-2.0";
-const LICENCES: &str = "THIRD-PARTY-LICENSES";
+/// The license for jsii, which accepts only a single identifier. The packages state both licenses.
+const LICENSE_FOR_JSII: &str = "Apache-2.0";
+const LICENSES: &str = "THIRD-PARTY-LICENSES";
 /// The bill of materials in the packages.
 const BILL: &str = "redeliver-cdk.cdx.json";
 
@@ -32,7 +32,7 @@ const BILL: &str = "redeliver-cdk.cdx.json";
 /// # Errors
 /// A build fails. See also [`pack_construct`].
 pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
-    let staged = Staged::new()?;
+    let staged = StagedPackage::new()?;
     pack_each_bundle(|architecture| staged.add_functions(architecture))?;
     staged.compile_sources()?;
     staged.write_reference(&reference_page())?;
@@ -45,7 +45,7 @@ pub(super) fn build_construct(folder: &Path) -> Result<(), TaskFailure> {
 /// Node.js or Python is missing, jsii rejects `infra/lib`, a file cannot be written, or the reference page is out of
 /// date.
 pub(super) fn pack_construct(folder: &Path) -> Result<(), TaskFailure> {
-    let staged = Staged::new()?;
+    let staged = StagedPackage::new()?;
     staged.add_functions(LambdaArchitecture::HOST)?;
     staged.compile_sources()?;
     let written = staging_folder().join("api.md");
@@ -71,13 +71,13 @@ fn staging_folder() -> PathBuf {
 }
 
 /// The package's files in a separate folder, because jsii compiles in place.
-struct Staged {
+struct StagedPackage {
     package: PathBuf,
 }
 
-impl Staged {
+impl StagedPackage {
     fn new() -> Result<Self, TaskFailure> {
-        npm::set_up()?.required()?;
+        npm::set_up()?.require_node()?;
         let _might_not_exist = fs::remove_dir_all(staging_folder());
         let package = staging_folder().join("package");
         let infra = workspace_root().join("infra");
@@ -85,8 +85,8 @@ impl Staged {
         copy_file(&infra.join("package/README.md"), &package.join("README.md"))?;
         let schema = "schemas/retry-policy.schema.json";
         copy_file(&workspace_root().join(schema), &package.join(schema))?;
-        for licence in ["LICENSE-APACHE", "LICENSE-MIT"] {
-            copy_file(&workspace_root().join(licence), &package.join(licence))?;
+        for license in ["LICENSE-APACHE", "LICENSE-MIT"] {
+            copy_file(&workspace_root().join(license), &package.join(license))?;
         }
         let mut inside = components::collect_components(
             &FUNCTIONS.map(bundle::package_name),
@@ -97,7 +97,7 @@ impl Staged {
         for bundled in said["bundledDependencies"].as_array().into_iter().flatten() {
             copy_with_dependencies(bundled.as_str().unwrap_or_default(), &infra, &package, &mut inside)?;
         }
-        write_file(&package.join(LICENCES), &licences::licence_texts(&inside)?)?;
+        write_file(&package.join(LICENSES), &licenses::license_texts(&inside)?)?;
         write_file(
             &package.join(BILL),
             &render_cyclonedx("redeliver-cdk", env!("CARGO_PKG_VERSION"), &inside),
@@ -123,8 +123,8 @@ impl Staged {
     fn compile_sources(&self) -> Result<(), TaskFailure> {
         let manifest_path = self.package.join("package.json");
         let manifest = read_file(&manifest_path)?;
-        let licence = parse_json(&manifest)?["license"].as_str().unwrap_or_default().to_owned();
-        write_file(&manifest_path, &manifest.replace(&licence, LICENCE_FOR_JSII))?;
+        let license = parse_json(&manifest)?["license"].as_str().unwrap_or_default().to_owned();
+        write_file(&manifest_path, &manifest.replace(&license, LICENSE_FOR_JSII))?;
         run_command(self.tool_command("jsii").arg(&self.package))?;
         write_file(&manifest_path, &manifest)
     }
@@ -147,25 +147,25 @@ impl Staged {
         for packed in [npm, folder.join(format!("redeliver_cdk-{version}-py3-none-any.whl"))] {
             copy_file(&self.package.join(BILL), &bill_path(&packed))?;
         }
-        self.write_licences(&made.join("python"))?;
+        self.write_licenses(&made.join("python"))?;
         let mut pip = Command::new(venv.join("bin/python"));
         pip.args(["-m", "pip", "wheel", "--quiet", "--disable-pip-version-check", "--no-deps"]);
         pip.args(["--no-build-isolation", "--wheel-dir"]).arg(folder).arg(made.join("python"));
         run_command(pip.env("SOURCE_DATE_EPOCH", EPOCH))
     }
 
-    /// Makes the wheel state both licences, as the npm package does, and puts their texts where pip looks for them.
-    fn write_licences(&self, python: &Path) -> Result<(), TaskFailure> {
-        let files = ["LICENSE-APACHE", "LICENSE-MIT", LICENCES];
+    /// Makes the wheel state both licenses, as the npm package does, and puts their texts where pip looks for them.
+    fn write_licenses(&self, python: &Path) -> Result<(), TaskFailure> {
+        let files = ["LICENSE-APACHE", "LICENSE-MIT", LICENSES];
         files.iter().try_for_each(|file| copy_file(&self.package.join(file), &python.join(file)))?;
         let setup = python.join("setup.py");
         let text = read_file(&setup)?;
-        let said = format!(r#""license": "{LICENCE_FOR_JSII}","#);
+        let said = format!(r#""license": "{LICENSE_FOR_JSII}","#);
         if !text.contains(&said) {
             return Err(TaskFailure(format!("{} does not contain {said}", setup.display())));
         }
-        let licence = parse_json(&read_file(&self.package.join("package.json"))?)?["license"].clone();
-        let both = format!(r#""license": {licence}, "license_files": {},"#, serde_json::json!(files));
+        let license = parse_json(&read_file(&self.package.join("package.json"))?)?["license"].clone();
+        let both = format!(r#""license": {license}, "license_files": {},"#, serde_json::json!(files));
         write_file(&setup, &text.replace(&said, &both))
     }
 

@@ -1,18 +1,18 @@
 //! Packs the functions as zips for Lambda, each with only `bootstrap`, and the layer with the message-processor as
-//! `redeliver`. Licences and bills of materials are written next to the zips.
+//! `redeliver`. Licenses and bills of materials are written next to the zips.
 
 use std::path::Path;
 
 use super::archive::{File, pack_zip};
 use super::bill_of_materials::render_cyclonedx;
-use super::{components, licences, read_file, write_file, write_with_bill};
+use super::{components, licenses, read_file, write_file, write_with_bill};
 use crate::bundle::{FUNCTIONS, LambdaArchitecture, package_name, program_path};
 use crate::tools::TaskFailure;
 
 /// Packs the functions and the layer for one architecture. The functions must have been built already.
 ///
 /// # Errors
-/// A crate has no licence text, or a file cannot be written.
+/// A crate has no license text, or a file cannot be written.
 pub(super) fn pack_functions(folder: &Path, architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
     FUNCTIONS.iter().try_for_each(|function| {
         pack_one(folder, architecture, function, &package_name(function), "bootstrap")
@@ -26,16 +26,16 @@ fn pack_one(
     folder: &Path,
     architecture: LambdaArchitecture,
     function: &str,
-    artefact: &str,
+    artifact: &str,
     file: &str,
 ) -> Result<(), TaskFailure> {
-    let name = format!("{artefact}-{}", architecture.lambda_name());
+    let name = format!("{artifact}-{}", architecture.lambda_name());
     let inside = components::collect_components(&[&package_name(function)], architecture.rust_target())?;
-    let bill = render_cyclonedx(artefact, env!("CARGO_PKG_VERSION"), &inside);
+    let bill = render_cyclonedx(artifact, env!("CARGO_PKG_VERSION"), &inside);
     let program = File::program(file, read_file(&program_path(function))?);
     write_with_bill(&folder.join(format!("{name}.zip")), &pack_zip(&[program])?, &bill)?;
     write_file(
         &folder.join(format!("{name}.THIRD-PARTY-LICENSES")),
-        licences::licence_texts(&inside)?.as_bytes(),
+        licenses::license_texts(&inside)?.as_bytes(),
     )
 }

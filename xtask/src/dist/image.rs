@@ -30,7 +30,7 @@ const SETTINGS: [(&str, &str); 3] = [
 /// # Errors
 /// This machine does not run Debian or Ubuntu, or a package lacks a required file.
 pub(super) fn pack_image(folder: &Path, program: &Path) -> Result<(), TaskFailure> {
-    let PackedImage { archive, bill } = build_image(program, command_line::collect_papers()?)?;
+    let PackedImage { archive, bill } = build_image(program, command_line::collect_accompanying_files()?)?;
     let name = format!("redeliver-{VERSION}-{}.oci.tar", LambdaArchitecture::HOST.lambda_name());
     write_with_bill(&folder.join(name), &archive, &bill)
 }
@@ -69,7 +69,7 @@ fn image_configuration(packages: &[DebianPackage]) -> Value {
                 "org.opencontainers.image.title": "redeliver",
                 "org.opencontainers.image.description": "Delayed, jittered retries for SQS: `work` polls the queues",
                 "org.opencontainers.image.version": VERSION,
-                // The program's own licences. All others are in /usr/share/doc.
+                // The program's own licenses. All others are in /usr/share/doc.
                 "org.opencontainers.image.licenses": "Apache-2.0 OR MIT",
                 "redeliver.packages": packages.join(" "),
             },

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn the_formula_names_each_archive_of_macos_and_linux_with_its_digest() {
+    fn the_formula_names_each_macos_and_linux_archive_with_its_digest() {
         let downloads =
             [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4")].map(|(name, digit)| download(name, digit));
         let formula = render_formula("owner/redeliver", &downloads);

@@ -1,4 +1,4 @@
-//! The licence texts of all components of a program or a package.
+//! The license texts of all components of a program or a package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,21 +8,21 @@ use super::components::Component;
 use super::{file_failure, read_file};
 use crate::tools::{TaskFailure, command_output, env_variable, workspace_root};
 
-/// Prefixes of the names of licence files.
-const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
+/// Prefixes of the names of license files.
+const NAMES: [&str; 5] = ["LICENSE", "LICENSE", "COPYING", "COPYRIGHT", "NOTICE"];
 
-/// Returns a single text with each component, its licence, and the licence files that it ships. For a component that
-/// ships none, the standard text of its licence is included.
+/// Returns a single text with each component, its license, and the license files that it ships. For a component that
+/// ships none, the standard text of its license is included.
 ///
 /// # Errors
-/// A component ships no licence file, and its licence has no standard text here.
-pub(super) fn licence_texts(components: &[Component]) -> Result<String, TaskFailure> {
-    let mut all = "The included components and their licences.\n".to_owned();
+/// A component ships no license file, and its license has no standard text here.
+pub(super) fn license_texts(components: &[Component]) -> Result<String, TaskFailure> {
+    let mut all = "The included components and their licenses.\n".to_owned();
     all.push_str(&standard_library()?);
     for component in components {
-        let Component { name, version, licence, .. } = component;
-        let licence = licence.as_deref().unwrap_or("see below");
-        all.push_str(&format!("\n{:=<100}\n{name} {version} ({licence})\n", ""));
+        let Component { name, version, license, .. } = component;
+        let license = license.as_deref().unwrap_or("see below");
+        all.push_str(&format!("\n{:=<100}\n{name} {version} ({license})\n", ""));
         let shipped = shipped_texts(component)?;
         if shipped.is_empty() {
             all.push_str(&format!("\n{}\n", standard_text(component)?.trim()));
@@ -50,7 +50,7 @@ fn standard_library() -> Result<String, TaskFailure> {
     ))
 }
 
-/// Returns the licence files in the component's folder, in the order of their names.
+/// Returns the license files in the component's folder, in the order of their names.
 fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
     let mut files = Vec::new();
@@ -65,13 +65,13 @@ fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     Ok(files)
 }
 
-/// Returns the standard licence text for a component that ships none. If there is a choice of licences, prefers
+/// Returns the standard license text for a component that ships none. If there is a choice of licenses, prefers
 /// Apache's, which has no name to fill in.
 fn standard_text(component: &Component) -> Result<String, TaskFailure> {
-    let Component { name, version, licence, authors, .. } = component;
-    let licence = licence.as_deref().unwrap_or_default();
+    let Component { name, version, license, authors, .. } = component;
+    let license = license.as_deref().unwrap_or_default();
     let alternatives: Vec<&str> =
-        licence.split(" OR ").flat_map(|part| part.split('/')).map(str::trim).collect();
+        license.split(" OR ").flat_map(|part| part.split('/')).map(str::trim).collect();
     let text = |file: &str| {
         let path = workspace_root().join(file);
         read_file(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
@@ -89,7 +89,7 @@ fn standard_text(component: &Component) -> Result<String, TaskFailure> {
         return Ok("Blue Oak Model License 1.0.0: https://blueoakcouncil.org/license/1.0.0".to_owned());
     }
     Err(TaskFailure(format!(
-        "{name} {version} ({licence}) ships no licence text: add one to xtask/src/dist/licences.rs"
+        "{name} {version} ({license}) ships no license text: add one to xtask/src/dist/licenses.rs"
     )))
 }
 
@@ -101,7 +101,7 @@ mod tests {
     use crate::dist::command_line::COMMAND_LINE;
 
     #[test]
-    fn a_crate_without_a_licence_file_gets_the_standard_text_or_an_error() {
+    fn a_crate_without_a_license_file_gets_the_standard_text_or_an_error() {
         let apache = standard_text(&component("a", "1.0.0", "MIT/Apache-2.0")).unwrap();
         assert_eq!(apache, fs::read_to_string(workspace_root().join("LICENSE-APACHE")).unwrap());
         let mit = standard_text(&component("a", "1.0.0", "MIT")).unwrap();
@@ -110,15 +110,15 @@ mod tests {
             "{mit}"
         );
         let TaskFailure(message) = standard_text(&component("a", "1.0.0", "ISC")).unwrap_err();
-        assert_eq!(message, "a 1.0.0 (ISC) ships no licence text: add one to xtask/src/dist/licences.rs");
+        assert_eq!(message, "a 1.0.0 (ISC) ships no license text: add one to xtask/src/dist/licenses.rs");
     }
 
     #[test]
-    fn each_crate_in_the_programs_has_a_licence_text() {
+    fn each_crate_in_the_programs_has_a_license_text() {
         for package in FUNCTIONS.map(package_name).into_iter().chain([COMMAND_LINE.to_owned()]) {
             let inside =
                 components::collect_components(&[&package], LambdaArchitecture::HOST.rust_target()).unwrap();
-            let texts = licence_texts(&inside).unwrap();
+            let texts = license_texts(&inside).unwrap();
             assert!(texts.contains("\nstandard library of rustc 1."), "{package}");
             for Component { name, version, .. } in inside {
                 assert!(texts.contains(&format!("\n{name} {version} (")), "{package}: {name}");

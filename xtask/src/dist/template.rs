@@ -12,7 +12,7 @@ use crate::tools::{TaskFailure, run_command};
 /// # Errors
 /// Node.js is missing, or a file cannot be written.
 pub(super) fn pack_template(folder: &Path, architecture: LambdaArchitecture) -> Result<(), TaskFailure> {
-    npm::set_up()?.required()?;
+    npm::set_up()?.require_node()?;
     let name = architecture.lambda_name();
     let mut script = STACK.command("node");
     script.args(["--import", "tsx", "template/write.ts", name]);

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use crate::faults::bugs::{BUGS, Bug};
 use crate::faults::functions::{Crate, SourceFunction};
-use crate::faults::tokens::{NotOnce, find_once};
+use crate::faults::tokens::{MatchFailure, find_once};
 use crate::tools::TaskFailure;
 
 /// The placeholder in bugs.toml for the expression that is true if the bug is active.
@@ -18,7 +18,7 @@ const REPLACED: &str = "$it";
 const CORE: &str = "core";
 
 /// A file with bugs.
-pub(super) struct Planted {
+pub(super) struct PlantedFile {
     /// The path relative to the workspace's root.
     pub(super) path: PathBuf,
     pub(super) text: String,
@@ -28,7 +28,7 @@ pub(super) struct Planted {
 ///
 /// # Errors
 /// A function or code that a bug changes was not found exactly once: the error has one line per bug.
-pub(super) fn plant_bugs(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, TaskFailure> {
+pub(super) fn plant_bugs(sources: &Path, bugs: &[Bug]) -> Result<Vec<PlantedFile>, TaskFailure> {
     let (mut planted, mut failures) = (Vec::new(), Vec::new());
     for name in bugs.iter().map(|bug| &bug.package).collect::<BTreeSet<_>>() {
         let parsed = Crate::read_sources(&sources.join("crates").join(name))?;
@@ -41,7 +41,7 @@ pub(super) fn plant_bugs(sources: &Path, bugs: &[Bug]) -> Result<Vec<Planted>, T
     if failures.is_empty() { Ok(planted) } else { Err(TaskFailure(failures.join("\n"))) }
 }
 
-fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<Planted>, Vec<String>> {
+fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<PlantedFile>, Vec<String>> {
     let mut failures = Vec::new();
     let mut by_function: BTreeMap<&str, (&SourceFunction, Vec<&Bug>)> = BTreeMap::new();
     for bug in bugs {
@@ -67,7 +67,7 @@ fn plant_in_crate(parsed: &Crate, bugs: &[&Bug]) -> Result<Vec<Planted>, Vec<Str
         match apply_edits(&file.text, edits) {
             Ok(text) => {
                 let path = Path::new("crates").join(&parsed.name).join(&file.path);
-                planted.push(Planted { path, text });
+                planted.push(PlantedFile { path, text });
             }
             Err(why) => failures.push(why),
         }
@@ -98,7 +98,7 @@ fn function_edits(
     let mut edits = Vec::from_iter(function.constness.clone().map(|range| edit(range, String::new())));
     let first = bugs.iter().map(|bug| first_statements(parsed, function, bug, failures)).collect();
     edits.push(edit(function.body.start..function.body.start, first));
-    let results = bugs.iter().filter_map(|bug| Some((is_active(parsed, bug), bug.result.as_deref()?)));
+    let results = bugs.iter().filter_map(|bug| Some((activity_check(parsed, bug), bug.result.as_deref()?)));
     let results: Vec<_> = results.collect();
     if !results.is_empty() {
         edits.push(edit(function.body.clone(), wrap_with_results(function, &results)));
@@ -107,7 +107,7 @@ fn function_edits(
         let Some((before, after)) = bug.before.as_deref().zip(bug.after.as_deref()) else { continue };
         match find_code(parsed, function, before) {
             Ok(range) => {
-                let template = render_choice(&is_active(parsed, bug), before, after);
+                let template = render_choice(&activity_check(parsed, bug), before, after);
                 edits.push(SourceEdit { bug: bug.name.clone(), range, template });
             }
             Err(why) => failures.push(describe_problem(bug, &why)),
@@ -123,7 +123,7 @@ fn first_statements(
     bug: &Bug,
     failures: &mut Vec<String>,
 ) -> String {
-    let is_active = is_active(parsed, bug);
+    let is_active = activity_check(parsed, bug);
     let mut statements = String::from("\n");
     for (name, value) in &bug.argument {
         if !function.parameters.contains(name) {
@@ -155,8 +155,8 @@ fn wrap_with_results(function: &SourceFunction, results: &[(String, &str)]) -> S
         true => format!("let mut result{} = async {{ {REPLACED} }}.await;\n", annotation(":")),
         false => format!("let mut result = (|| {} {{ {REPLACED} }})();\n", annotation("->")),
     };
-    for (is_active, result) in results {
-        body += &format!("let mut result = if {is_active} {{ {result} }} else {{ result }};\n");
+    for (activity_check, result) in results {
+        body += &format!("let mut result = if {activity_check} {{ {result} }} else {{ result }};\n");
     }
     body + "result\n"
 }
@@ -172,7 +172,7 @@ fn render_choice(is_active: &str, before: &str, after: &str) -> String {
     if before.trim_end().ends_with(';') { choice } else { format!("({choice})") }
 }
 
-fn is_active(parsed: &Crate, bug: &Bug) -> String {
+fn activity_check(parsed: &Crate, bug: &Bug) -> String {
     let core = if parsed.name == CORE { "crate" } else { "redeliver_core" };
     format!("{core}::planted::is({:?})", bug.name)
 }
@@ -188,14 +188,16 @@ fn find_code(parsed: &Crate, function: &SourceFunction, wanted: &str) -> Result<
     let line = |place: &Range<usize>| text[..start + place.start].lines().count();
     let why = match find_once(&text[function.body.clone()], wanted) {
         Ok(place) => return Ok(start + place.start..start + place.end),
-        Err(NotOnce::NotTokens) => {
+        Err(MatchFailure::NotTokens) => {
             return Err("`before` must consist of complete tokens with closed brackets".to_owned());
         }
-        Err(NotOnce::Nowhere) => "does not contain the code of `before`, not even its first token".to_owned(),
-        Err(NotOnce::OnlyBeginning { tokens, place }) => {
+        Err(MatchFailure::Nowhere) => {
+            "does not contain the code of `before`, not even its first token".to_owned()
+        }
+        Err(MatchFailure::OnlyBeginning { tokens, place }) => {
             format!("contains only the beginning of `before`, in line {}: {tokens}", line(&place))
         }
-        Err(NotOnce::Repeated(places)) => {
+        Err(MatchFailure::Repeated(places)) => {
             let lines = places.iter().map(|place| line(place).to_string()).collect::<Vec<_>>().join(", ");
             format!(
                 "contains the code of `before` {} times, in lines {lines}: include more of it",
@@ -259,14 +261,14 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
 }
 ";
 
-    fn planted(bugs: &str) -> Result<String, String> {
+    fn plant_in_source(bugs: &str) -> Result<String, String> {
         let Bugs { bug: bugs } = toml::from_str(bugs).unwrap();
         let path = PathBuf::from("src/ports.rs");
         let file = SourceFile { path, text: SOURCE.to_owned() };
         let parsed = Crate::from_files("core".to_owned(), vec![file]).unwrap();
         let files =
             plant_in_crate(&parsed, &bugs.iter().collect::<Vec<_>>()).map_err(|why| why.join("\n"))?;
-        let [Planted { path, text }] = &files[..] else { panic!("one file") };
+        let [PlantedFile { path, text }] = &files[..] else { panic!("one file") };
         assert_eq!(path, Path::new("crates/core/src/ports.rs"));
         Ok(text.clone())
     }
@@ -288,21 +290,21 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
 
     #[test]
     fn first_statements_precede_the_body_and_drop_const() {
-        let text = planted(&bug("a", "first = 'return true;'")).unwrap();
+        let text = plant_in_source(&bug("a", "first = 'return true;'")).unwrap();
         let text = without_space(&text);
         let begin = "impl Fault { pub fn may_be_done(self, made: u32) -> bool { ";
         let edit = "if crate::planted::is(\"a\") { return true; } match made {";
         assert!(text.starts_with(&format!("{begin}{edit}")), "{text}");
-        let text = planted(&bug("a", "first = 'let made = if $bug { 0 } else { made };'")).unwrap();
+        let text = plant_in_source(&bug("a", "first = 'let made = if $bug { 0 } else { made };'")).unwrap();
         assert!(text.contains("\nlet made = if crate::planted::is(\"a\") { 0 } else { made };\n"), "{text}");
     }
 
     #[test]
     fn an_active_bug_replaces_the_argument() {
-        let text = planted(&bug("a", "argument = { made = 'made + 1' }")).unwrap();
+        let text = plant_in_source(&bug("a", "argument = { made = 'made + 1' }")).unwrap();
         let argument = "\nlet mut made = if crate::planted::is(\"a\") { made + 1 } else { made };\n";
         assert!(text.contains(argument), "{text}");
-        let error = planted(&bug("a", "argument = { sent = '1' }")).unwrap_err();
+        let error = plant_in_source(&bug("a", "argument = { sent = '1' }")).unwrap_err();
         assert!(
             error.ends_with(
                 "bugs.toml: a: `ports::Fault::may_be_done` (crates/core/src/ports.rs:2) has no parameter `sent`, \
@@ -315,28 +317,29 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
     #[test]
     fn planted_results_apply_in_order_at_each_return() {
         let bugs = bug("a", "result = '!result'") + &bug("b", "result = 'true'");
-        let text = without_space(&planted(&bugs).unwrap());
+        let text = without_space(&plant_in_source(&bugs).unwrap());
         let end = "}; let mut result = if crate::planted::is(\"b\") { true } else { result }; result } }";
         assert!(text.contains("{ let mut result = (|| -> bool { match made {"), "{text}");
         assert!(
             text.contains(&format!("if crate::planted::is(\"a\") {{ !result }} else {{ result {end}")),
             "{text}"
         );
-        let text = without_space(&planted(&entry("a", "send", "result = 'Ok(())'")).unwrap());
+        let text = without_space(&plant_in_source(&entry("a", "send", "result = 'Ok(())'")).unwrap());
         let body = "let mut result: Result<(), String> = async { keep(&all).await?; Ok(()) }.await;";
         assert!(text.contains(body), "{text}");
     }
 
     #[test]
     fn code_is_found_regardless_of_line_breaks() {
-        let text = planted(&bug("a", "before = 'made < limit(made, self,)'\nafter = 'true'")).unwrap();
+        let text =
+            plant_in_source(&bug("a", "before = 'made < limit(made, self,)'\nafter = 'true'")).unwrap();
         let choice = "made => (if crate::planted::is(\"a\") { true } else { made < limit(made, self) }),";
         assert!(without_space(&text).contains(choice), "{text}");
         let statement = "before = 'keep(&all).await?;'\nafter = ''";
-        let text = planted(&entry("a", "send", statement)).unwrap();
+        let text = plant_in_source(&entry("a", "send", statement)).unwrap();
         assert!(text.contains("if crate::planted::is(\"a\") {  } else { keep(&all).await?; }\n"), "{text}");
         let guard = "before = '0 if self.is_no_answer()'\nafter = '0 if self.is_no_answer() && !$bug'";
-        let text = planted(&bug("a", guard)).unwrap();
+        let text = plant_in_source(&bug("a", guard)).unwrap();
         assert!(text.contains("0 if self.is_no_answer() && !crate::planted::is(\"a\") => false"), "{text}");
     }
 
@@ -345,13 +348,13 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
         let bugs = bug("a", "before = 'made < limit(made, self)'\nafter = '$it && false'")
             + &bug("b", "before = 'limit(made, self)'\nafter = '0'")
             + &bug("c", "before = 'limit(made, self)'\nafter = '1'");
-        let text = without_space(&planted(&bugs).unwrap());
+        let text = without_space(&plant_in_source(&bugs).unwrap());
         let inner = "(if crate::planted::is(\"b\") { 0 } else { \
                      (if crate::planted::is(\"c\") { 1 } else { limit(made, self) }) })";
         assert!(text.contains(&format!("{{ made < {inner} && false }} else {{ made < {inner} }}")), "{text}");
         let bugs = bug("a", "before = '< limit(made, self)'\nafter = '< 1 + u32::from($bug)'")
             + &bug("b", "before = 'limit(made, self)'\nafter = '1'");
-        let error = planted(&bugs).unwrap_err();
+        let error = plant_in_source(&bugs).unwrap_err();
         assert!(error.contains("bugs.toml: a and b replace overlapping code"), "{error}");
     }
 
@@ -366,10 +369,10 @@ async fn send(all: Vec<u8>) -> Result<(), String> {
             ),
             ("sent", "does not contain the code of `before`, not even its first token"),
         ] {
-            let error = planted(&bug("a", &format!("before = '{before}'\nafter = ''"))).unwrap_err();
+            let error = plant_in_source(&bug("a", &format!("before = '{before}'\nafter = ''"))).unwrap_err();
             assert!(error.ends_with(&format!("{place} {why}")), "{error}");
         }
-        let error = planted(&bug("a", "before = 'limit('\nafter = ''")).unwrap_err();
+        let error = plant_in_source(&bug("a", "before = 'limit('\nafter = ''")).unwrap_err();
         assert!(
             error.ends_with("a: `before` must consist of complete tokens with closed brackets"),
             "{error}"

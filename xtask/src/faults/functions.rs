@@ -291,14 +291,14 @@ mod tests {
         mod tests { fn send() {} }
     ";
 
-    fn parsed() -> Crate {
+    fn parse_source() -> Crate {
         let path = PathBuf::from("src/deliver.rs");
         Crate::from_files("core".to_owned(), vec![SourceFile { path, text: SOURCE.to_owned() }]).unwrap()
     }
 
     #[test]
     fn functions_are_found_by_any_suffix_of_their_path() {
-        let parsed = parsed();
+        let parsed = parse_source();
         for (name, path) in [
             ("Outbox::send", "deliver::Outbox::send"),
             ("deliver::send", "deliver::send"),
@@ -314,7 +314,7 @@ mod tests {
 
     #[test]
     fn functions_have_their_parameters_result_and_body() {
-        let parsed = parsed();
+        let parsed = parse_source();
         let send = parsed.find_function("Outbox::send").unwrap();
         assert_eq!(send.parameters, ["name", "size", "all"]);
         assert_eq!(send.returns.as_deref(), Some("Vec<Option<u8>>"));
@@ -329,7 +329,7 @@ mod tests {
 
     #[test]
     fn a_missing_or_ambiguous_name_lists_similar_functions() {
-        let parsed = parsed();
+        let parsed = parse_source();
         let error = parsed.find_function("Outbox::sent").err().unwrap();
         assert!(
             error.starts_with(

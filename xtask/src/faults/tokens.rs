@@ -7,7 +7,7 @@ use proc_macro2::{Span, TokenStream, TokenTree};
 
 /// The reason why code does not occur exactly once.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum NotOnce {
+pub(super) enum MatchFailure {
     /// The code has unclosed brackets, or is empty.
     NotTokens,
     /// Not even the first token occurs.
@@ -24,14 +24,14 @@ pub(super) enum NotOnce {
 ///
 /// # Errors
 /// The code does not occur, or occurs more than once.
-pub(super) fn find_once(text: &str, wanted: &str) -> Result<Range<usize>, NotOnce> {
-    let wanted = tokenize(wanted).filter(|wanted| !wanted.is_empty()).ok_or(NotOnce::NotTokens)?;
-    let all = tokenize(text).ok_or(NotOnce::NotTokens)?;
+pub(super) fn find_once(text: &str, wanted: &str) -> Result<Range<usize>, MatchFailure> {
+    let wanted = tokenize(wanted).filter(|wanted| !wanted.is_empty()).ok_or(MatchFailure::NotTokens)?;
+    let all = tokenize(text).ok_or(MatchFailure::NotTokens)?;
     let mut places = find_matches(&all, &wanted);
     match places.len() {
         0 => Err(describe_beginning(&all, &wanted)),
         1 => Ok(places.remove(0)),
-        _ => Err(NotOnce::Repeated(places)),
+        _ => Err(MatchFailure::Repeated(places)),
     }
 }
 
@@ -41,14 +41,14 @@ fn find_matches(all: &[CodeToken], wanted: &[CodeToken]) -> Vec<Range<usize>> {
     found.map(|window| window[0].range.start..window[window.len() - 1].range.end).collect()
 }
 
-fn describe_beginning(all: &[CodeToken], wanted: &[CodeToken]) -> NotOnce {
+fn describe_beginning(all: &[CodeToken], wanted: &[CodeToken]) -> MatchFailure {
     for length in (1..wanted.len()).rev() {
         if let Some(place) = find_matches(all, &wanted[..length]).into_iter().next() {
             let tokens: Vec<_> = wanted[..length].iter().map(|token| token.text.as_str()).collect();
-            return NotOnce::OnlyBeginning { tokens: tokens.join(" "), place };
+            return MatchFailure::OnlyBeginning { tokens: tokens.join(" "), place };
         }
     }
-    NotOnce::Nowhere
+    MatchFailure::Nowhere
 }
 
 #[derive(Debug)]
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn missing_or_repeated_code_is_reported_with_its_places() {
         let found = |wanted| find_once("if a { a + 1 }", wanted).unwrap_err();
-        assert_eq!(found("a"), NotOnce::Repeated(vec![3..4, 7..8]));
-        assert_eq!(found("a + 2"), NotOnce::OnlyBeginning { tokens: "a +".to_owned(), place: 7..10 });
-        assert_eq!(found("b"), NotOnce::Nowhere);
-        assert_eq!(found("a {"), NotOnce::NotTokens);
-        assert_eq!(found(""), NotOnce::NotTokens);
+        assert_eq!(found("a"), MatchFailure::Repeated(vec![3..4, 7..8]));
+        assert_eq!(found("a + 2"), MatchFailure::OnlyBeginning { tokens: "a +".to_owned(), place: 7..10 });
+        assert_eq!(found("b"), MatchFailure::Nowhere);
+        assert_eq!(found("a {"), MatchFailure::NotTokens);
+        assert_eq!(found(""), MatchFailure::NotTokens);
     }
 }

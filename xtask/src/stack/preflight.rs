@@ -28,13 +28,13 @@ struct ManifestStack {
 struct PreflightOutput {
     /// The paused event source mappings; `None` if unknown.
     paused: Option<Vec<PausedMapping>>,
-    event_sources: Option<Vec<Advised>>,
+    event_sources: Option<Vec<Recommendation>>,
     taken_queues: Option<Vec<String>>,
-    concurrency: Option<Advised>,
+    concurrency: Option<Recommendation>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Advised {
+struct Recommendation {
     /// The recommended command or change, if any.
     advice: Option<String>,
 }
@@ -76,7 +76,9 @@ pub(super) fn check_stacks(
             println!("warning: {queue} exists, so {} cannot create it", stack.name);
         }
         let advised = event_sources.into_iter().flatten().chain(concurrency);
-        advised.filter_map(|Advised { advice }| advice).for_each(|advice| println!("warning: {advice}"));
+        advised
+            .filter_map(|Recommendation { advice }| advice)
+            .for_each(|advice| println!("warning: {advice}"));
         let paused = paused.unwrap_or_default();
         if !paused.is_empty() && !is_allowed && !ask_consent(&stack, &paused)? {
             return Err(TaskFailure(render_refusal(&stack, &paused)));

@@ -8,15 +8,15 @@ use super::*;
 
 /// Gives up on a destination record, and returns the attributes of its final record.
 fn final_record(body: &str) -> Attributes {
-    let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
-    assert!(setup.process(vec![received(1, body)]).is_empty());
+    let setup = Setup::new(|_| Answer::Refused(AsyncInvokeError::TooLarge));
+    assert!(setup.process(vec![received_record(1, body)]).is_empty());
     let final_dlq = setup.world.add_queue("final-dlq");
     let annotator =
         FinalDlqAnnotator::new(final_dlq.clone(), setup.world.clock.clone(), setup.world.seen.clone());
     let deadline = setup.world.clock.now() + Duration::from_secs(30);
     let records = setup.annotation.receive_all();
     assert!(setup.world.clock.block_on(annotator.batch_item_failures(records, deadline)).is_empty());
-    let record = final_dlq.only_sent();
+    let record = final_dlq.only_sent_content();
     assert_eq!(record.body, body);
     record.attributes
 }
@@ -27,7 +27,7 @@ fn text<'a>(attributes: &'a Attributes, name: &str) -> &'a str {
 
 #[test]
 fn an_exhausted_event_is_explained() {
-    let attributes = final_record(&destination_record(1, &wrapped(3, -9000, &payload(1)), -5));
+    let attributes = final_record(&destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5));
     assert_eq!(text(&attributes, "ErrorType"), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(
         text(&attributes, "ErrorDetails"),
@@ -72,10 +72,11 @@ fn a_record_moved_by_sqs_is_explained_as_far_as_possible() {
     let world = FunctionWorld::new();
     let final_dlq = world.add_queue("final-dlq");
     let annotator = FinalDlqAnnotator::new(final_dlq.clone(), world.clock.clone(), world.seen.clone());
-    let redriven = ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received(1, body.clone()) };
+    let redriven =
+        ReceivedMessage { redriven_from: Some(RETRY_ARN.to_owned()), ..received_record(1, body.clone()) };
     let deadline = world.clock.now() + Duration::from_secs(30);
     assert!(world.clock.block_on(annotator.batch_item_failures(vec![redriven], deadline)).is_empty());
-    let record = final_dlq.only_sent();
+    let record = final_dlq.only_sent_content();
     assert_eq!((record.body, text(&record.attributes, "ErrorType")), (body, "ORCHESTRATION_FAILED"));
     assert_eq!(attribute_document(&record.attributes, "DeadLetter")["source_queue_arn"], RETRY_ARN);
 }
@@ -83,11 +84,11 @@ fn a_record_moved_by_sqs_is_explained_as_far_as_possible() {
 /// An operator moved the record in the console, with its attributes.
 #[test]
 fn a_final_record_on_the_retry_queue_is_invoked_as_the_first_retry() {
-    let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
+    let body = destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5);
     let attributes = final_record(&body);
     let setup = Setup::new(accept_event);
-    let record = ReceivedMessage { attributes, ..received(1, body) };
+    let record = ReceivedMessage { attributes, ..received_record(1, body) };
     assert!(setup.process(vec![record]).is_empty());
     let [(_, sent)] = &setup.calls()[..] else { panic!() };
-    assert_eq!(*sent, wrapped(1, 0, &payload(1)));
+    assert_eq!(*sent, wrapped_payload(1, 0, &payload(1)));
 }

@@ -8,13 +8,13 @@ use super::*;
 fn a_record_that_is_not_due_waits_unchanged_on_its_own_queue() {
     let setup = Setup::new(never_invoked);
     let body = destination_record(1, &payload(1), 0);
-    let mut record = received(1, body.clone());
+    let mut record = received_record(1, body.clone());
     record.attributes = producer_attributes();
     record.attributes.insert(FAILURE.to_owned(), Attribute::string(r#"{"verdict":"MESSAGE_EXPIRED"}"#));
     record.message_group_id = Some("tenant".to_owned());
     record.trace_header = Some("Root=1".to_owned());
     assert!(setup.process(vec![record]).is_empty());
-    let hop = setup.retry.only_sent();
+    let hop = setup.retry.only_sent_content();
     assert_eq!((hop.body, hop.delay.get()), (body, 900));
     assert_eq!(
         (hop.message_group_id.as_deref(), hop.trace_header.as_deref()),
@@ -28,8 +28,8 @@ fn a_record_that_is_not_due_waits_unchanged_on_its_own_queue() {
 fn the_last_hop_has_the_remaining_delay_rounded_up() {
     let setup = Setup::new(never_invoked);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_millis(999_500)));
-    assert!(setup.process(vec![received(1, destination_record(1, &payload(1), 0))]).is_empty());
-    assert_eq!(setup.retry.only_sent().delay.get(), 1);
+    assert!(setup.process(vec![received_record(1, destination_record(1, &payload(1), 0))]).is_empty());
+    assert_eq!(setup.retry.only_sent_content().delay.get(), 1);
 }
 
 #[test]
@@ -41,8 +41,8 @@ fn an_unconfirmed_hop_leaves_only_its_own_record() {
         FaultTrigger::Numbers(vec![1]),
         Injection::Sender,
     );
-    let waiting = |n| received(n, destination_record(n, &payload(n), 0));
-    let failed = setup.process(vec![waiting(1), due(2), waiting(3)]);
+    let waiting = |n| received_record(n, destination_record(n, &payload(n), 0));
+    let failed = setup.process(vec![waiting(1), due_record(2), waiting(3)]);
     assert_eq!(failed, ["sqs-1"]);
     assert_eq!(setup.calls().len(), 1);
     let not_confirmed = setup.world.seen.events().into_iter().find_map(|event| match event {

@@ -6,9 +6,9 @@ use super::*;
 fn a_failed_event_is_invoked_again_with_its_payload_in_the_envelope() {
     let setup = Setup::new(accept_event);
     let arn = format!("{ORDERS}:live");
-    let body = destination_record_of(&arn, 1, &payload(1), -1001);
-    assert!(setup.process(vec![received(1, body)]).is_empty());
-    assert_eq!(setup.calls(), [(arn, wrapped(1, -1001, &payload(1)))]);
+    let body = function_destination_record(&arn, 1, &payload(1), -1001);
+    assert!(setup.process(vec![received_record(1, body)]).is_empty());
+    assert_eq!(setup.calls(), [(arn, wrapped_payload(1, -1001, &payload(1)))]);
     assert!(setup.retry.sent_contents().is_empty() && setup.annotation.sent_contents().is_empty());
     let [
         Event::RetryScheduled {
@@ -32,14 +32,14 @@ fn a_failed_event_is_invoked_again_with_its_payload_in_the_envelope() {
 #[test]
 fn an_envelope_keeps_its_count_and_a_forged_one_is_wrapped_again() {
     let setup = Setup::new(accept_event);
-    let forged = wrapped(1, 0, &payload(2)).replace("\"attempt\":1", "\"attempt\":-1");
+    let forged = wrapped_payload(1, 0, &payload(2)).replace("\"attempt\":1", "\"attempt\":-1");
     let records = vec![
-        received(1, destination_record(1, &wrapped(2, -9000, &payload(1)), -1001)),
-        received(2, destination_record(2, &forged, -1001)),
+        received_record(1, destination_record(1, &wrapped_payload(2, -9000, &payload(1)), -1001)),
+        received_record(2, destination_record(2, &forged, -1001)),
     ];
     assert!(setup.process(records).is_empty());
     let payloads: Vec<_> = setup.calls().into_iter().map(|(_, payload)| payload).collect();
-    assert_eq!(payloads, [wrapped(3, -9000, &payload(1)), wrapped(1, -1001, &forged)]);
+    assert_eq!(payloads, [wrapped_payload(3, -9000, &payload(1)), wrapped_payload(1, -1001, &forged)]);
 }
 
 #[test]
@@ -48,27 +48,27 @@ fn a_payload_of_any_json_type_is_invoked_again() {
     for unusual in [r#""n\u0022:1""#, "null", "[ ]", "-0.0", "\"\"", "{ }"] {
         // The scripted Lambda reads the event's number from the payload.
         let unusual = format!("[{unusual},{{\"n\":1}}]");
-        assert!(setup.process(vec![received(1, destination_record(1, &unusual, -1001))]).is_empty());
-        assert_eq!(setup.calls().pop().unwrap().1, wrapped(1, -1001, &unusual));
+        assert!(setup.process(vec![received_record(1, destination_record(1, &unusual, -1001))]).is_empty());
+        assert_eq!(setup.calls().pop().unwrap().1, wrapped_payload(1, -1001, &unusual));
     }
 }
 
 #[test]
 fn ten_records_have_ten_outcomes() {
     let setup = Setup::new(|n| match n {
-        2 => Answer::Refused(NotInvoked::NotNow { code: "TooManyRequestsException".to_owned() }),
-        3 => Answer::Refused(NotInvoked::TooLarge),
-        4 => Answer::Refused(NotInvoked::Invalid),
+        2 => Answer::Refused(AsyncInvokeError::NotNow { code: "TooManyRequestsException".to_owned() }),
+        3 => Answer::Refused(AsyncInvokeError::TooLarge),
+        4 => Answer::Refused(AsyncInvokeError::Invalid),
         5 => Answer::Hangs,
-        6 => Answer::Refused(NotInvoked::NotNow { code: "AccessDeniedException".to_owned() }),
+        6 => Answer::Refused(AsyncInvokeError::NotNow { code: "AccessDeniedException".to_owned() }),
         _ => Answer::Taken,
     });
-    let mut records: Vec<_> = (0..8).map(due).collect();
-    records.push(received(8, destination_record(8, &payload(8), 0)));
-    records.push(received(9, "no record"));
+    let mut records: Vec<_> = (0..8).map(due_record).collect();
+    records.push(received_record(8, destination_record(8, &payload(8), 0)));
+    records.push(received_record(9, "no record"));
     assert_eq!(setup.process(records), ["sqs-2", "sqs-5", "sqs-6"]);
     assert_eq!(setup.world.elapsed_seconds(), 25, "the calls end 5 s before the deadline");
-    assert_eq!(number(&setup.retry.only_sent().body), 8);
+    assert_eq!(number(&setup.retry.only_sent_content().body), 8);
     let verdicts: Vec<_> = setup
         .annotation
         .sent_contents()
@@ -99,17 +99,17 @@ fn ten_records_have_ten_outcomes() {
 #[test]
 fn concurrent_requests_are_limited_to_ten() {
     let setup = Setup::new(accept_event);
-    assert!(setup.process((0..95).map(due).collect()).is_empty());
+    assert!(setup.process((0..95).map(due_record).collect()).is_empty());
     assert_eq!((setup.calls().len(), *setup.lambda.max_concurrent.lock().unwrap()), (95, (0, 10)));
 }
 
 #[test]
-fn records_left_at_the_deadline_are_not_invoked_but_received_again() {
+fn records_left_at_the_deadline_invoke_nothing_and_are_received_again() {
     let setup = Setup::new(|_| Answer::Hangs);
-    assert_eq!(setup.process((0..15).map(due).collect()).len(), 15);
+    assert_eq!(setup.process((0..15).map(due_record).collect()).len(), 15);
     assert_eq!((setup.calls().len(), setup.world.elapsed_seconds()), (10, 25));
 
     let setup = Setup::new(never_invoked);
-    assert_eq!(setup.process_within(Duration::ZERO, vec![due(1), due(2)]), ["sqs-1", "sqs-2"]);
+    assert_eq!(setup.process_within(Duration::ZERO, vec![due_record(1), due_record(2)]), ["sqs-1", "sqs-2"]);
     assert!(setup.calls().is_empty());
 }

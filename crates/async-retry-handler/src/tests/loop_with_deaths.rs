@@ -8,7 +8,7 @@ use std::task::Poll;
 
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage};
-use redeliver_core::ports::{Queue, QueueSettings, Receive, RedriveSettings};
+use redeliver_core::ports::{Queue, QueueSettings, ReceiveOptions, RedriveSettings};
 use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 
@@ -34,12 +34,12 @@ struct Service {
 }
 
 impl AsyncInvoker for Service {
-    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         // A process can die before Lambda has received the event, or before it has received the response.
         self.clock.sleep(Duration::from_millis(1)).await;
         let n = number(payload);
         if n == 4 {
-            return Err(NotInvoked::TooLarge);
+            return Err(AsyncInvokeError::TooLarge);
         }
         let (retry, _) = redeliver_core::async_retry::read_payload(payload);
         let retry = retry.expect("a retry is wrapped in its envelope");
@@ -83,7 +83,7 @@ impl Service {
             *requests
         };
         let millis = (self.clock.now() - start_time()).num_milliseconds();
-        let body = destination_record_of(function_arn, request, payload, 0).replace(
+        let body = function_destination_record(function_arn, request, payload, 0).replace(
             &format_moment(0),
             &redeliver_core::message::metadata::format_rfc3339(
                 start_time() + chrono::TimeDelta::milliseconds(millis),
@@ -120,9 +120,9 @@ impl Loop {
             ..QueueSettings::default()
         };
         let slow = |queue: SpyQueue| queue.with_pauses(Duration::from_millis(1), Duration::from_millis(1));
-        let last = slow(world.add_queue_with("final-dlq", &settings(None)));
-        let annotation = slow(world.add_queue_with("annotation", &settings(Some((&last, 110)))));
-        let retry = slow(world.add_queue_with("retry", &settings(Some((&annotation, 100)))));
+        let last = slow(world.add_queue_with_settings("final-dlq", &settings(None)));
+        let annotation = slow(world.add_queue_with_settings("annotation", &settings(Some((&last, 110)))));
+        let retry = slow(world.add_queue_with_settings("retry", &settings(Some((&annotation, 100)))));
         let (clock, observer) = (world.clock.clone(), world.seen.clone());
         let service = Service {
             clock: clock.clone(),
@@ -185,7 +185,7 @@ impl Loop {
                 self.final_records.extend(records);
             }
             if idle {
-                let Some(due) = self.world.sqs.next_due() else { return died };
+                let Some(due) = self.world.sqs.next_due_at() else { return died };
                 let due = due.max(self.world.clock.now() + Duration::from_millis(1));
                 self.world.clock.block_on(self.world.clock.sleep_until(due));
             }
@@ -194,7 +194,7 @@ impl Loop {
     }
 
     fn receive(&self, queue: usize) -> Option<Vec<ReceivedMessage>> {
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let received = self.world.clock.block_on(self.queues[queue].queue.receive(request));
         received.ok().filter(|records| !records.is_empty())
     }
@@ -247,7 +247,7 @@ impl Loop {
 }
 
 #[test]
-fn without_crashes_each_event_is_retried_by_the_policy() {
+fn without_crashes_each_event_is_retried_according_to_the_policy() {
     let mut run = Loop::new();
     assert!(!run.run(|_, _| None));
     assert_eq!(run.processed(), BTreeSet::from(PROCESSED));

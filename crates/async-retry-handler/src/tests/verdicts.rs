@@ -8,12 +8,12 @@ use super::*;
 #[test]
 fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
     let setup = Setup::new(never_invoked);
-    let body = destination_record(1, &wrapped(3, -9000, &payload(1)), -5);
-    let mut record = received(1, body.clone());
+    let body = destination_record(1, &wrapped_payload(3, -9000, &payload(1)), -5);
+    let mut record = received_record(1, body.clone());
     record.attributes = producer_attributes();
     record.trace_header = Some("Root=1".to_owned());
     assert!(setup.process(vec![record]).is_empty());
-    let sent = setup.annotation.only_sent();
+    let sent = setup.annotation.only_sent_content();
     assert_eq!((sent.body, sent.delay.get(), sent.trace_header.as_deref()), (body, 0, Some("Root=1")));
     assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
     assert_eq!(
@@ -43,7 +43,10 @@ fn after_the_last_retry_the_verdict_has_the_last_error_and_the_attempts() {
 #[test]
 fn an_event_that_is_too_old_is_given_up() {
     let setup = Setup::new(never_invoked);
-    setup.process(vec![received(1, destination_record(1, &wrapped(1, -86_000, &payload(1)), -5))]);
+    setup.process(vec![received_record(
+        1,
+        destination_record(1, &wrapped_payload(1, -86_000, &payload(1)), -5),
+    )]);
     let verdict = setup.verdict();
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("MESSAGE_EXPIRED"), &json!(1)));
 }
@@ -52,7 +55,7 @@ fn an_event_that_is_too_old_is_given_up() {
 fn an_unlisted_function_gets_a_verdict_and_no_call() {
     let setup = Setup::new(never_invoked);
     let other = ORDERS.replace("orders", "payments");
-    setup.process(vec![received(1, destination_record_of(&other, 1, &payload(1), -1001))]);
+    setup.process(vec![received_record(1, function_destination_record(&other, 1, &payload(1), -1001))]);
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "NON_RETRYABLE_ERROR");
     let explanation = verdict["explanation"].as_str().unwrap();
@@ -68,8 +71,8 @@ fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
         ("[]".to_owned(), "not a destination record: not a JSON object"),
     ] {
         let setup = Setup::new(never_invoked);
-        assert!(setup.process(vec![received(1, body.clone())]).is_empty());
-        assert_eq!(setup.annotation.only_sent().body, body);
+        assert!(setup.process(vec![received_record(1, body.clone())]).is_empty());
+        assert_eq!(setup.annotation.only_sent_content().body, body);
         let verdict = setup.verdict();
         assert_eq!(verdict["verdict"], "INVALID_MESSAGE_FORMAT");
         assert_eq!(verdict["type"], "INVALID_MESSAGE_FORMAT");
@@ -86,18 +89,18 @@ fn a_body_that_is_not_a_failure_record_is_given_up_with_its_flaw() {
 fn a_payload_that_lambda_permanently_refuses_is_given_up() {
     for (answer, reason, explanation) in [
         (
-            (|_| Answer::Refused(NotInvoked::TooLarge)) as fn(usize) -> Answer,
+            (|_| Answer::Refused(AsyncInvokeError::TooLarge)) as fn(usize) -> Answer,
             "MESSAGE_TOO_LARGE",
             "With its retry metadata the payload has 105 bytes, more than Lambda accepts",
         ),
         (
-            |_| Answer::Refused(NotInvoked::Invalid),
+            |_| Answer::Refused(AsyncInvokeError::Invalid),
             "INVALID_MESSAGE_FORMAT",
             "Lambda rejected the payload as invalid JSON",
         ),
     ] {
         let setup = Setup::new(answer);
-        assert!(setup.process(vec![due(1)]).is_empty());
+        assert!(setup.process(vec![due_record(1)]).is_empty());
         let verdict = setup.verdict();
         assert_eq!((&verdict["verdict"], &verdict["explanation"]), (&json!(reason), &json!(explanation)));
         assert_eq!((&verdict["type"], &verdict["attempts"]), (&json!("OrderLocked"), &json!(0)));
@@ -106,8 +109,8 @@ fn a_payload_that_lambda_permanently_refuses_is_given_up() {
 
 #[test]
 fn a_verdict_that_is_not_confirmed_leaves_its_record() {
-    for record in [received(1, "no record"), due(1)] {
-        let setup = Setup::new(|_| Answer::Refused(NotInvoked::TooLarge));
+    for record in [received_record(1, "no record"), due_record(1)] {
+        let setup = Setup::new(|_| Answer::Refused(AsyncInvokeError::TooLarge));
         setup.world.fail_sends(
             &setup.annotation,
             FaultScope::Entry,
@@ -126,10 +129,10 @@ fn a_record_with_ten_attributes_and_1_mib_is_given_up() {
         redeliver_core::limits::MESSAGE_BYTES_MAX - redeliver_core::message::attributes_size(&attributes);
     let empty = destination_record(1, "\"\"", -1001).replace("orders:", "other:");
     let body = empty.replace("\"\"", &format!("\"{}\"", "x".repeat(room - empty.len())));
-    let record = ReceivedMessage { attributes: attributes.clone(), ..received(1, body) };
+    let record = ReceivedMessage { attributes: attributes.clone(), ..received_record(1, body) };
     assert!(setup.process(vec![record]).is_empty());
     assert_eq!(
-        setup.annotation.only_sent().attributes,
+        setup.annotation.only_sent_content().attributes,
         attributes,
         "the annotator finds no verdict, but the record is not lost"
     );

@@ -6,7 +6,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::tests::loopback::{Endless, sdk_config};
+use crate::tests::loopback::{EndlessServer, sdk_config};
 
 fn causes(error: &(dyn Error + 'static)) -> String {
     let cause = error.source().map(|cause| format!(": {}", causes(cause)));
@@ -22,7 +22,7 @@ fn config(url: &str) -> SdkConfig {
 #[tokio::test]
 async fn an_endless_receive_response_is_cut_off_at_64_mib() {
     for head in HEADS {
-        let endless = Endless::start(head).await;
+        let endless = EndlessServer::start(head).await;
         let sqs = aws_sdk_sqs::Client::new(&config(endless.url()));
         let error = sqs.receive_message().queue_url(endless.url()).send().await.unwrap_err();
         assert!(
@@ -38,7 +38,7 @@ async fn an_endless_receive_response_is_cut_off_at_64_mib() {
 #[tokio::test]
 async fn any_other_endless_response_is_cut_off_at_16_mib() {
     for head in HEADS {
-        let endless = Endless::start(head).await;
+        let endless = EndlessServer::start(head).await;
         let config = config(endless.url());
         let sqs = aws_sdk_sqs::Client::new(&config);
         let s3 = aws_sdk_s3::Client::new(&config);

@@ -79,7 +79,7 @@ fn record(id: &str, body: &str) -> Value {
 }
 
 /// Returns a record whose attribute has no value of its type.
-fn unreadable(id: &str) -> Value {
+fn unreadable_record(id: &str) -> Value {
     let mut record = record(id, "{}");
     record["messageAttributes"] = json!({ "a": { "dataType": "Binary", "stringValue": "CANARY" } });
     record
@@ -92,8 +92,13 @@ fn failures(ids: &[&str]) -> Value {
 
 #[tokio::test]
 async fn an_unreadable_record_is_reported_and_the_others_are_processed() {
-    let records =
-        [record("a", "{}"), unreadable("b"), record("c", "fails"), unreadable("d"), record("e", "{}")];
+    let records = [
+        record("a", "{}"),
+        unreadable_record("b"),
+        record("c", "fails"),
+        unreadable_record("d"),
+        record("e", "{}"),
+    ];
     let (answer, given, noted) = outcome(&records).await;
     assert_eq!(answer, Ok(failures(&["b", "c", "d"])), "SQS deletes all other messages");
     assert_eq!(given, ["a", "c", "e"]);
@@ -109,13 +114,13 @@ async fn an_unreadable_record_stops_its_group_in_an_ordered_batch() {
     };
     let records = [
         in_group(record("1", "{}"), "a"),
-        in_group(unreadable("2"), "a"),
+        in_group(unreadable_record("2"), "a"),
         in_group(record("3", "{}"), "a"),
         in_group(record("4", "{}"), "b"),
         in_group(record("5", "{}"), "a"),
     ];
     let mut group_unknown = records.clone();
-    group_unknown[1] = unreadable("2");
+    group_unknown[1] = unreadable_record("2");
     for (records, called, reported) in [
         (&records, &["1", "4"][..], &["2", "3", "5"][..]),
         // The unreadable record's group is unknown, so each later record might belong to it.
@@ -132,7 +137,7 @@ async fn an_unreadable_record_stops_its_group_in_an_ordered_batch() {
 
 #[tokio::test]
 async fn a_batch_with_only_unreadable_records_is_reported_in_full() {
-    let (answer, given, _) = outcome(&[unreadable("a"), unreadable("b")]).await;
+    let (answer, given, _) = outcome(&[unreadable_record("a"), unreadable_record("b")]).await;
     assert_eq!((answer, given), (Ok(failures(&["a", "b"])), vec![]));
 }
 
@@ -148,14 +153,15 @@ async fn a_record_without_an_id_fails_the_invocation_before_any_call() {
 
 #[tokio::test]
 async fn a_panic_fails_the_invocation_without_revealing_its_message() {
-    struct Panics;
-    impl Function for Panics {
+    struct PanickingFunction;
+    impl Function for PanickingFunction {
         async fn process_batch(&self, _: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
             panic!("CANARY")
         }
     }
     let event = json!({ "Records": [record("a", "{}")] }).to_string();
-    let error = handle_invocation(&Panics, &RecordingObserver::default(), &(), &event, &context(0)).await;
+    let error =
+        handle_invocation(&PanickingFunction, &RecordingObserver::default(), &(), &event, &context(0)).await;
     let Diagnostic { error_type, error_message } = error.unwrap_err().into();
     assert_eq!(error_type, "Panic");
     assert_eq!(error_message, "the function panicked; SQS delivers the whole batch again");
@@ -245,7 +251,7 @@ async fn a_batch_from_another_queue_is_passed_to_the_guest() {
     for (records, answer, given) in [
         (json!([record("a", "{}")]), r#"{"batchItemFailures":[]}"#, &["a"][..]),
         (json!([from_refunds(record("b", "{}"))]), "null", &["a"]),
-        (json!([from_refunds(unreadable("c"))]), "null", &["a"]),
+        (json!([from_refunds(unreadable_record("c"))]), "null", &["a"]),
     ] {
         let event = json!({ "Records": records }).to_string();
         let outcome = handle_invocation(

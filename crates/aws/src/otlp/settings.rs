@@ -133,7 +133,7 @@ mod tests {
         OtlpSettings::from_variables(&Variables::new(lookup), "message-processor")
     }
 
-    fn owned(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
+    fn owned_pairs(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
         pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     }
 
@@ -185,9 +185,12 @@ mod tests {
         let headers = ("OTEL_EXPORTER_OTLP_HEADERS", "api-key=a%20b%3D, x = y ,nothing,=z");
         let resource = ("OTEL_RESOURCE_ATTRIBUTES", "service.name=before,team=payments");
         let settings = read(&[ENDPOINT, headers, resource]).unwrap().unwrap();
-        assert_eq!(settings.headers, owned(&[("api-key", "a b="), ("x", "y")]));
+        assert_eq!(settings.headers, owned_pairs(&[("api-key", "a b="), ("x", "y")]));
         let instance = ("service.instance.id", INSTANCE.as_str());
-        assert_eq!(settings.resource, owned(&[instance, ("service.name", "before"), ("team", "payments")]));
+        assert_eq!(
+            settings.resource,
+            owned_pairs(&[instance, ("service.name", "before"), ("team", "payments")])
+        );
         let named = ("OTEL_SERVICE_NAME", "orders");
         let lambda = [
             ("AWS_LAMBDA_FUNCTION_NAME", "prod-mp"),
@@ -198,7 +201,7 @@ mod tests {
         let settings = read(&variables).unwrap().unwrap();
         assert_eq!(
             settings.resource,
-            owned(&[
+            owned_pairs(&[
                 ("cloud.provider", "aws"),
                 ("cloud.platform", "aws_lambda"),
                 ("cloud.region", "eu-west-1"),
@@ -209,7 +212,10 @@ mod tests {
             ])
         );
         let settings = read(&[ENDPOINT]).unwrap().unwrap();
-        assert_eq!(settings.resource, owned(&[("service.name", "redeliver-message-processor"), instance]));
+        assert_eq!(
+            settings.resource,
+            owned_pairs(&[("service.name", "redeliver-message-processor"), instance])
+        );
         assert_eq!(INSTANCE.len(), 32);
     }
 
@@ -222,6 +228,6 @@ mod tests {
         ];
         let variables = [&[ENDPOINT], &all[..], &own].concat();
         let settings = read(&variables).unwrap().unwrap();
-        assert_eq!(settings.headers, owned(&[("x", "own")]));
+        assert_eq!(settings.headers, owned_pairs(&[("x", "own")]));
     }
 }

@@ -4,7 +4,7 @@ use redeliver_core::json::pointer::Pointer;
 use redeliver_core::message::plain::{IdAttribute, IdSources, PlainMessages};
 use redeliver_core::message::schema::{DataSchema, MessageSchema};
 
-use super::reader::{Recorded, SettingsReader};
+use super::reader::{RecordedError, SettingsReader};
 
 const ID_ATTRIBUTE: &str = "MESSAGE_ID_ATTRIBUTE";
 const ID_POINTER: &str = "MESSAGE_ID_POINTER";
@@ -43,12 +43,15 @@ fn read_plain_messages(reader: &mut SettingsReader<'_>) -> Option<PlainMessages>
 }
 
 /// Reads the schema file whose path is in the variable `name`, if set.
-fn read_schema_file(reader: &mut SettingsReader<'_>, name: &str) -> Result<Option<DataSchema>, Recorded> {
+fn read_schema_file(
+    reader: &mut SettingsReader<'_>,
+    name: &str,
+) -> Result<Option<DataSchema>, RecordedError> {
     let Some(path) = reader.optional(name) else { return Ok(None) };
     let text = std::fs::read_to_string(&path).map_err(|error| {
         format!("names the file {path}, which cannot be read ({error}); it must be in the deployment package")
     });
     let schema = text
         .and_then(|text| DataSchema::new(&text).map_err(|error| format!("names the file {path}: {error}")));
-    reader.check_value(name, schema).map(Some).ok_or(Recorded)
+    reader.check_value(name, schema).map(Some).ok_or(RecordedError)
 }

@@ -55,7 +55,7 @@ impl<'a> Variables<'a> {
 
 /// An error that the reader has already recorded.
 #[derive(Debug)]
-pub(super) struct Recorded;
+pub(super) struct RecordedError;
 
 pub(super) struct SettingsReader<'a> {
     pub(super) variables: Variables<'a>,

@@ -19,7 +19,7 @@ pub(super) fn send_entries(batch: Batch<'_>) -> Result<Vec<SendMessageBatchReque
     entries
         .map(|(index, message)| send_entry(index, message.content()))
         .collect::<Result<_, _>>()
-        .map_err(|_| not_built())
+        .map_err(|_| unbuilt_error())
 }
 
 fn send_entry(index: usize, content: &Content) -> Result<SendMessageBatchRequestEntry, BuildError> {
@@ -78,6 +78,6 @@ pub(super) fn convert_message(message: Message, queue_arn: &str) -> Result<Recei
     raw.into_received(|name| system.get(&MessageSystemAttributeName::from(name)).map(String::as_str))
 }
 
-pub(super) fn not_built() -> EntryError {
+pub(super) fn unbuilt_error() -> EntryError {
     EntryError::new(Fault::Sender, "RequestNotBuilt")
 }

@@ -12,7 +12,7 @@ use super::StartError;
 use crate::SystemClock;
 use crate::settings::{
     CalledTarget, EndpointSetting, HttpSettings, OwnFunctionSettings, TargetSettings, aws_variable,
-    started_by_lambda,
+    check_started_by_lambda,
 };
 use crate::stderr;
 use crate::targets::{
@@ -74,13 +74,13 @@ pub async fn start_own_function(
 ) -> Result<Arc<OwnFunction>, StartError> {
     // Outside Lambda, the command might not be a Lambda runtime: it would never request an invocation, and
     // `start_first` would wait forever.
-    started_by_lambda()?;
+    check_started_by_lambda()?;
     let command = command.with_wrapper(settings.next_wrapper);
     let program = command.program.display().to_string();
     let runtime_api = aws_variable("AWS_LAMBDA_RUNTIME_API");
-    let processes = Processes::new(command, NonZeroU16::MIN).in_lambda(runtime_api.as_deref());
+    let processes = Processes::new(command, NonZeroU16::MIN).with_runtime_api(runtime_api.as_deref());
     let function = OwnFunction::new(processes, settings.handler_event).with_observer(observer);
-    let function = Arc::new(function.for_queue(settings.source_queue_url.as_deref()));
+    let function = Arc::new(function.with_source_queue(settings.source_queue_url.as_deref()));
     let began =
         function.runtime.start_first().await.map_err(|error| format!("cannot run {program}: {error}"))?;
     if let Err(ended) = began {

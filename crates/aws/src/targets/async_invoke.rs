@@ -8,10 +8,10 @@ use aws_sdk_lambda::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_lambda::operation::invoke::InvokeError;
 use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
-use redeliver_core::ports::{AsyncInvoker, Clock, NotInvoked};
+use redeliver_core::ports::{AsyncInvokeError, AsyncInvoker, Clock};
 
 use super::drain::settle_connections;
-use super::lambda_client::{LambdaClient, region_of};
+use super::lambda_client::{LambdaClient, function_region};
 use super::refused_payload::RefusedPayload;
 use crate::SystemClock;
 
@@ -34,7 +34,7 @@ impl LambdaInvoker {
 }
 
 impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> {
-    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), NotInvoked> {
+    async fn invoke_async(&self, function_arn: &str, payload: &str) -> Result<(), AsyncInvokeError> {
         settle_connections().await;
         let answer = self
             .client
@@ -44,31 +44,31 @@ impl<C: Clock + Clone + fmt::Debug + 'static> AsyncInvoker for LambdaInvoker<C> 
             .invocation_type(InvocationType::Event)
             .payload(Blob::new(payload))
             .customize()
-            .config_override(Builder::default().region(region_of(function_arn)))
+            .config_override(Builder::default().region(function_region(function_arn)))
             .send()
             .await
-            .map_err(|error| not_invoked(&error))?;
+            .map_err(|error| classify_invocation_error(&error))?;
         match answer.status_code {
             ACCEPTED => Ok(()),
-            other => Err(NotInvoked::NotNow { code: format!("HTTP {other}") }),
+            other => Err(AsyncInvokeError::NotNow { code: format!("HTTP {other}") }),
         }
     }
 }
 
 /// Classifies a failed invocation. Only errors caused by the payload are permanent (see [`RefusedPayload`]).
-fn not_invoked(error: &SdkError<InvokeError>) -> NotInvoked {
+fn classify_invocation_error(error: &SdkError<InvokeError>) -> AsyncInvokeError {
     let code = match error {
         SdkError::ServiceError(answer) => {
             let code = answer.err().code().unwrap_or("NoErrorCode");
             match RefusedPayload::from_code(code) {
-                Some(RefusedPayload::TooLarge) => return NotInvoked::TooLarge,
-                Some(RefusedPayload::Invalid) => return NotInvoked::Invalid,
+                Some(RefusedPayload::TooLarge) => return AsyncInvokeError::TooLarge,
+                Some(RefusedPayload::Invalid) => return AsyncInvokeError::Invalid,
                 None => code,
             }
         }
         _ => "Connection",
     };
-    NotInvoked::NotNow { code: code.to_owned() }
+    AsyncInvokeError::NotNow { code: code.to_owned() }
 }
 
 #[cfg(test)]

@@ -91,14 +91,14 @@ fn error_code(value: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    fn recorded(setting: &str, status: u16, body: &str) -> (String, String) {
+    fn recorded_error(setting: &str, status: u16, body: &str) -> (String, String) {
         let error = HandlerError::permanent(ErrorType::HttpStatus(status), format!("HTTP {status}"));
         let error = ErrorExcerpt::parse(setting).unwrap().add_to(error, body);
         (error.error_type.name().into_owned(), error.details)
     }
 
-    fn recorded_for_422(setting: &str, body: &str) -> (String, String) {
-        recorded(setting, 422, body)
+    fn recorded_422_error(setting: &str, body: &str) -> (String, String) {
+        recorded_error(setting, 422, body)
     }
 
     fn pair(error_type: &str, details: &str) -> (String, String) {
@@ -109,11 +109,11 @@ mod tests {
     fn only_selected_values_are_recorded() {
         let body = r#"{"type":"about:blank","title":"currency is missing","status":422,"secret":"CANARY"}"#;
         let title = r#"HTTP 422; /type: "about:blank"; /title: "currency is missing""#;
-        assert_eq!(recorded_for_422("/type, /title,/gone", body), pair("HttpStatus.422", title));
+        assert_eq!(recorded_422_error("/type, /title,/gone", body), pair("HttpStatus.422", title));
         let body = r#"{"error":{"code":"card_declined","message":"a\n\"b\""},"errors":[{"code":7}]}"#;
         let details = r#"HTTP 422; /error/message: "a\n\"b\""; /errors/0/code: "7""#;
         assert_eq!(
-            recorded_for_422("/error/message,/errors/0/code", body),
+            recorded_422_error("/error/message,/errors/0/code", body),
             pair("HttpStatus.422:7", details)
         );
     }
@@ -131,12 +131,12 @@ mod tests {
             (r#"{"code":{"a":"b"}}"#, "HttpStatus.422"),
             (r#"{"code":"€"}"#, "HttpStatus.422"),
         ] {
-            assert_eq!(recorded_for_422("/type,/code", body).0, error_type, "{body}");
+            assert_eq!(recorded_422_error("/type,/code", body).0, error_type, "{body}");
         }
         let long = format!(r#"{{"code":"{}"}}"#, "x".repeat(65));
-        assert_eq!(recorded_for_422("/code", &long).0, "HttpStatus.422");
+        assert_eq!(recorded_422_error("/code", &long).0, "HttpStatus.422");
         assert_eq!(
-            recorded_for_422("/title", r#"{"title":"plain"}"#).0,
+            recorded_422_error("/title", r#"{"title":"plain"}"#).0,
             "HttpStatus.422",
             "only a type or a code"
         );
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn a_body_without_the_selected_values_does_not_change_the_error() {
         for body in ["", "<html>", "{", "null", "[]", r#"{"type":null}"#, r#"{"type":""}"#] {
-            assert_eq!(recorded_for_422("/type", body), pair("HttpStatus.422", "HTTP 422"), "{body}");
+            assert_eq!(recorded_422_error("/type", body), pair("HttpStatus.422", "HTTP 422"), "{body}");
         }
     }
 
@@ -155,9 +155,9 @@ mod tests {
         let members: Vec<_> =
             (0..POINTERS_MAX).map(|number| format!(r#""v{number}":"{}""#, "x".repeat(10_000))).collect();
         let body = format!("{{{}}}", members.join(","));
-        let (_, details) = recorded_for_422(&pointers.join(","), &body);
+        let (_, details) = recorded_422_error(&pointers.join(","), &body);
         assert_eq!(details.len(), "HTTP 422; ".len() + EXCERPT_BYTES_MAX);
-        let (_, details) = recorded_for_422("/v0", &body);
+        let (_, details) = recorded_422_error("/v0", &body);
         assert_eq!(details.len(), "HTTP 422; /v0: ".len() + 2 + VALUE_BYTES_MAX);
     }
 

@@ -160,7 +160,7 @@ impl<C: Clock + Clone + 'static> HttpTarget<C> {
             return None;
         }
         let again = pin!(async {
-            let endpoint = secret.other_than(refused).await?;
+            let endpoint = secret.replacement_endpoint(refused).await?;
             secret.observer().observe(&Event::RetriedImmediately {
                 message_id: called.message.message_id.to_owned(),
                 retry_attempt: called.message.retry_attempt,

@@ -11,7 +11,7 @@ use aws_sdk_lambda::primitives::Blob;
 use aws_sdk_lambda::types::InvocationType;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use redeliver_core::function_arn::version_of;
+use redeliver_core::function_arn::format_version;
 use redeliver_core::handler::{BodyForm, CallLogs, ErrorType, Handler, HandlerError, Invocation, Message};
 use redeliver_core::json::value;
 use redeliver_core::log_location::LogLocation;
@@ -22,7 +22,7 @@ use serde::Deserialize;
 use sha2::{Digest as _, Sha256};
 
 use super::drain::settle_connections;
-use super::lambda_client::{LambdaClient, region_of};
+use super::lambda_client::{LambdaClient, function_region};
 use super::refused_payload::RefusedPayload;
 use super::retry_after;
 use crate::SystemClock;
@@ -56,7 +56,7 @@ impl LambdaTarget {
 
 impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
     fn with_clock(config: &SdkConfig, arn: String, timeout: Duration, clock: C) -> Self {
-        let config = config.to_builder().region(region_of(&arn)).build();
+        let config = config.to_builder().region(function_region(&arn)).build();
         Self {
             client: LambdaClient::new(&config, Some(timeout), clock),
             arn,
@@ -99,7 +99,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
             })
             .send()
             .await
-            .map_err(|error| not_invoked(&error, self.client.now()))?;
+            .map_err(|error| classify_invocation_error(&error, self.client.now()))?;
         match answer.function_error {
             None => Ok(()),
             Some(_) => {
@@ -108,7 +108,8 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaTarget<C> {
                     logs.set_location(LogLocation::default().with_request_id(answer.request_id()));
                 }
                 let error = function_error(answer.payload.as_ref().map_or(&[], Blob::as_ref));
-                let function = answer.executed_version.and_then(|version| version_of(&self.arn, &version));
+                let function =
+                    answer.executed_version.and_then(|version| format_version(&self.arn, &version));
                 Err(HandlerError { function, ..error })
             }
         }
@@ -197,7 +198,7 @@ fn function_error(payload: &[u8]) -> HandlerError {
 }
 
 /// Classifies a failed invocation. Only errors caused by the payload are permanent (see [`RefusedPayload`]).
-fn not_invoked(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
+fn classify_invocation_error(error: &SdkError<InvokeError>, now: Timestamp) -> HandlerError {
     match error {
         SdkError::TimeoutError(_) => {
             HandlerError::transient("Lambda.Timeout", "the function did not answer in time")

@@ -36,7 +36,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
         let config = Builder::from(config)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts.build())
-            .interceptor(HeadDecides(Drains::new(clock.clone())))
+            .interceptor(HeadInterceptor(Drains::new(clock.clone())))
             .build();
         let client = Mutex::new((Client::from_conf(config), clock.now()));
         Self { clock, client }
@@ -63,7 +63,7 @@ impl<C: Clock + Clone + fmt::Debug + 'static> LambdaClient<C> {
 }
 
 /// Returns the region in a function's ARN (`arn:PARTITION:lambda:REGION:…`), which may differ from ours.
-pub(super) fn region_of(function_arn: &str) -> Option<Region> {
+pub(super) fn function_region(function_arn: &str) -> Option<Region> {
     function_arn.split(':').nth(3).map(|region| Region::new(region.to_owned()))
 }
 
@@ -76,9 +76,9 @@ impl<C> fmt::Debug for LambdaClient<C> {
 /// An interceptor that passes an empty body to the SDK if the response head determines the outcome. If the SDK waited
 /// for the body, a known outcome could be lost.
 #[derive(Debug)]
-struct HeadDecides<C>(Drains<C>);
+struct HeadInterceptor<C>(Drains<C>);
 
-impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadDecides<C> {
+impl<C: Clock + Clone + fmt::Debug + 'static> Intercept for HeadInterceptor<C> {
     fn name(&self) -> &'static str {
         "HeadDecides"
     }

@@ -46,7 +46,7 @@ use uuid::Uuid;
 pub use answer::FunctionResponse;
 use answer::{outcomes_per_record, return_value, single_outcome};
 pub use process::{ReadOutput, RuntimeCommand};
-pub use processes::{Ended, Processes};
+pub use processes::{FunctionExit, Processes};
 use taken_as_success::shape_taken_as_success;
 
 use super::invoke::client_context;
@@ -150,12 +150,12 @@ struct WaitingRecord {
 
 /// A guard held by the first of several simultaneous calls while it waits for the others. Dropping it removes their
 /// records, since no other call would start the invocation.
-struct Gathering<'a> {
+struct GatheringGuard<'a> {
     together: &'a Mutex<Vec<WaitingRecord>>,
     end: Timestamp,
 }
 
-impl Gathering<'_> {
+impl GatheringGuard<'_> {
     fn take_records(&self) -> Vec<WaitingRecord> {
         let is_in_batch = |waiting: &mut WaitingRecord| waiting.end == self.end;
         lock(self.together)
@@ -165,7 +165,7 @@ impl Gathering<'_> {
     }
 }
 
-impl Drop for Gathering<'_> {
+impl Drop for GatheringGuard<'_> {
     fn drop(&mut self) {
         lock(self.together).retain(|waiting| waiting.end != self.end);
     }
@@ -201,7 +201,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
 
     /// Sets the URL of the source queue (`https://HOST/ACCOUNT/NAME`).
     #[must_use]
-    pub fn for_queue(self, url: Option<&str>) -> Self {
+    pub fn with_source_queue(self, url: Option<&str>) -> Self {
         let end_of_arn = |url: &str| {
             let mut segments = url.rsplit('/');
             let (name, account) = (segments.next()?, segments.next()?);
@@ -259,7 +259,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
             is_first
         };
         if is_first {
-            let gathering = Gathering { together: &self.together, end };
+            let gathering = GatheringGuard { together: &self.together, end };
             // Lets the other calls add their records.
             yield_now().await;
             let records = gathering.take_records();

@@ -125,7 +125,7 @@ pub fn is_loopback(url: &Url) -> bool {
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> TargetError {
+    fn target_error(text: &str) -> TargetError {
         TargetAddress::parse(text, false).unwrap_err()
     }
 
@@ -140,9 +140,9 @@ mod tests {
         ] {
             assert!(matches!(TargetAddress::parse(text, false), Ok(TargetAddress::Url(_))), "{text}");
         }
-        assert_eq!(refused("http://example.com/"), TargetError::PlainHttp);
-        assert_eq!(refused("http://127.0.0.1.example.com/"), TargetError::PlainHttp);
-        assert_eq!(refused("http://localhost.example.com/"), TargetError::PlainHttp);
+        assert_eq!(target_error("http://example.com/"), TargetError::PlainHttp);
+        assert_eq!(target_error("http://127.0.0.1.example.com/"), TargetError::PlainHttp);
+        assert_eq!(target_error("http://localhost.example.com/"), TargetError::PlainHttp);
         assert!(TargetAddress::parse("http://example.com/", true).is_ok());
     }
 
@@ -199,7 +199,7 @@ mod tests {
             "http://169.254.169.254/latest/meta-data/",
             "http://3232235777/",
         ] {
-            assert_eq!(refused(text), TargetError::PlainHttp, "{text}");
+            assert_eq!(target_error(text), TargetError::PlainHttp, "{text}");
         }
     }
 
@@ -211,7 +211,7 @@ mod tests {
             "https://127.0.0.1%00@evil.com/",
             "https://:secret@evil.com/",
         ] {
-            assert_eq!(refused(text), TargetError::Credentials, "{text}");
+            assert_eq!(target_error(text), TargetError::Credentials, "{text}");
         }
         for text in [
             "http://[::1%25eth0]/",
@@ -220,7 +220,7 @@ mod tests {
             "http://127.0.0.1:65536/",
             "http://",
         ] {
-            assert_eq!(refused(text), TargetError::Neither, "{text}");
+            assert_eq!(target_error(text), TargetError::Neither, "{text}");
         }
     }
 
@@ -252,11 +252,11 @@ mod tests {
 
     #[test]
     fn credentials_fragments_and_other_schemes_are_refused() {
-        assert_eq!(refused("https://user:secret@example.com/"), TargetError::Credentials);
-        assert_eq!(refused("https://user@example.com/"), TargetError::Credentials);
-        assert_eq!(refused("https://example.com/#top"), TargetError::Fragment);
+        assert_eq!(target_error("https://user:secret@example.com/"), TargetError::Credentials);
+        assert_eq!(target_error("https://user@example.com/"), TargetError::Credentials);
+        assert_eq!(target_error("https://example.com/#top"), TargetError::Fragment);
         for text in ["ftp://example.com/", "file:///etc/passwd", "example.com", ""] {
-            assert_eq!(refused(text), TargetError::Neither, "{text}");
+            assert_eq!(target_error(text), TargetError::Neither, "{text}");
         }
     }
 
@@ -275,7 +275,7 @@ mod tests {
             "arn:aws:lambda:eu-central-1:123456789012:function:",
             "arn:aws:lambda:eu-central-1:123456789012:function:orders:live:more",
         ] {
-            assert_eq!(refused(arn), TargetError::Neither, "{arn}");
+            assert_eq!(target_error(arn), TargetError::Neither, "{arn}");
         }
     }
 }

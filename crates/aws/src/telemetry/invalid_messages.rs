@@ -2,7 +2,9 @@
 //! that a setting is wrong.
 
 use redeliver_core::events::Event;
-use redeliver_core::message::all_invalid::{DEPLOYED_SETTING, INVALID, all_invalid, are_all_invalid};
+use redeliver_core::message::all_invalid::{
+    DEPLOYED_SETTING, INVALID_CODES, are_all_invalid, describe_all_invalid,
+};
 use serde::Serialize;
 
 /// Counts of invalid messages and of all messages.
@@ -21,17 +23,17 @@ struct OutcomeCounts {
 
 /// The fields of the line `all_invalid`.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct AllInvalid {
+pub(super) struct AllInvalidLine {
     messages: u64,
     remedy: String,
 }
 
 impl OutcomeCounts {
     /// Returns the counts that an event reports.
-    fn reported_by(event: &Event) -> Self {
+    fn from_event(event: &Event) -> Self {
         match event {
             Event::GivenUp { error_type, .. } | Event::Blocked { error_type, .. } => {
-                Self { invalid: INVALID.contains(error_type).into(), all: 1 }
+                Self { invalid: INVALID_CODES.contains(error_type).into(), all: 1 }
             }
             Event::Processed { .. } | Event::HandedOff { .. } | Event::RetryScheduled { .. } => {
                 Self { invalid: 0, all: 1 }
@@ -55,7 +57,7 @@ impl OutcomeCounts {
 
 impl InvalidMessages {
     pub(super) fn add_event(&mut self, event: &Event) {
-        self.count_outcomes(OutcomeCounts::reported_by(event));
+        self.count_outcomes(OutcomeCounts::from_event(event));
     }
 
     fn count_outcomes(&mut self, outcomes: OutcomeCounts) {
@@ -64,11 +66,12 @@ impl InvalidMessages {
     }
 
     /// Ends a batch. Returns the line to log, at most once per environment.
-    pub(super) fn end_batch(&mut self) -> Option<AllInvalid> {
+    pub(super) fn end_batch(&mut self) -> Option<AllInvalidLine> {
         let batch = std::mem::take(&mut self.batch);
         let messages = self.environment.all_invalid().or_else(|| batch.all_invalid())?;
         let is_reported = std::mem::replace(&mut self.is_reported, true);
-        (!is_reported).then(|| AllInvalid { messages, remedy: all_invalid(messages, DEPLOYED_SETTING) })
+        (!is_reported)
+            .then(|| AllInvalidLine { messages, remedy: describe_all_invalid(messages, DEPLOYED_SETTING) })
     }
 }
 
@@ -77,7 +80,7 @@ mod tests {
     use super::*;
 
     /// Returns the message count in the line after each batch, or 0 if there is no line.
-    fn lines_after<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
+    fn lines_after_batches<const N: usize>(batches: [(u64, u64); N]) -> [u64; N] {
         let mut messages = InvalidMessages::default();
         batches.map(|(invalid, all)| {
             messages.count_outcomes(OutcomeCounts { invalid, all });
@@ -87,7 +90,7 @@ mod tests {
 
     #[test]
     fn a_batch_with_only_invalid_messages_is_reported_once() {
-        assert_eq!(lines_after([(0, 3), (9, 9), (10, 11), (10, 10), (10, 10)]), [0, 0, 0, 10, 0]);
+        assert_eq!(lines_after_batches([(0, 3), (9, 9), (10, 11), (10, 10), (10, 10)]), [0, 0, 0, 10, 0]);
     }
 
     #[test]
@@ -123,13 +126,13 @@ mod tests {
             (limited, 0, 9),
             (again, 0, 0),
         ] {
-            let counted = OutcomeCounts::reported_by(&event);
+            let counted = OutcomeCounts::from_event(&event);
             assert_eq!((counted.invalid, counted.all), (invalid, all), "{event:?}");
         }
     }
 
     #[test]
     fn an_environment_without_valid_messages_is_reported_after_ten_messages() {
-        assert_eq!(lines_after([(4, 4), (5, 5), (0, 0), (2, 2), (2, 2)]), [0, 0, 0, 11, 0]);
+        assert_eq!(lines_after_batches([(4, 4), (5, 5), (0, 0), (2, 2), (2, 2)]), [0, 0, 0, 11, 0]);
     }
 }

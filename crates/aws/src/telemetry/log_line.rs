@@ -7,7 +7,7 @@ use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use super::batch_totals::{BatchLine, FailuresByType};
-use super::invalid_messages::AllInvalid;
+use super::invalid_messages::AllInvalidLine;
 use super::metrics::{EventReport, FUNCTION, Measure, Measurement, Metric, NAMESPACE};
 
 /// The maximum number of values per metric in one line.
@@ -56,7 +56,7 @@ impl<'a> MetricLogLines<'a> {
         self.push_line("INFO", "batch", line, line.directives());
     }
 
-    pub(super) fn push_all_invalid(&mut self, line: &AllInvalid) {
+    pub(super) fn push_all_invalid(&mut self, line: &AllInvalidLine) {
         self.push_line("WARN", "all_invalid", line, Vec::new());
     }
 

@@ -1,6 +1,6 @@
 //! The names, levels and metrics of events, for CloudWatch and for the `/metrics` endpoint of `redeliver work`.
 
-use redeliver_core::events::{Event, to_milliseconds};
+use redeliver_core::events::{Event, round_to_milliseconds};
 use redeliver_core::failure::FailureClass;
 use redeliver_core::failure::reason::DeadLetterReason;
 use serde::{Serialize, Serializer};
@@ -140,7 +140,7 @@ impl Serialize for MetricValue {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Whole(number) => serializer.serialize_u32(*number),
-            Self::Real(number) => serializer.serialize_f64(to_milliseconds(*number)),
+            Self::Real(number) => serializer.serialize_f64(round_to_milliseconds(*number)),
         }
     }
 }

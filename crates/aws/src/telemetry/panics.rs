@@ -6,7 +6,7 @@ use crate::stderr;
 
 /// Logs every panic as one line on standard error, with its location but without its message, which may quote a payload
 /// (for example, if a string is sliced inside a character).
-pub fn without_text() {
+pub fn log_without_message() {
     set_hook(Box::new(|info| stderr::write_line(format_panic(info))));
 }
 

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 use super::*;
 
 /// A clock that is stopped at 2025-06-15T15:06:40.123456Z.
-struct Fixed;
+struct FixedClock;
 
-impl Clock for Fixed {
+impl Clock for FixedClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_timestamp_micros(1_750_000_000_123_456).unwrap()
     }
@@ -21,8 +21,8 @@ impl Clock for Fixed {
 }
 
 /// Returns the lines of a batch with these events.
-fn written_with(logging: Logging, events: &[Event]) -> String {
-    let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());
+fn log_lines_with_settings(logging: Logging, events: &[Event]) -> String {
+    let lines = JsonLinesObserver::new("message-processor", logging, FixedClock, Vec::new());
     for event in events {
         lines.observe(event);
     }
@@ -30,8 +30,8 @@ fn written_with(logging: Logging, events: &[Event]) -> String {
     String::from_utf8(lines.writer.into_inner().unwrap()).unwrap()
 }
 
-fn written(events: &[Event]) -> String {
-    written_with(Logging::default(), events)
+fn log_lines(events: &[Event]) -> String {
+    log_lines_with_settings(Logging::default(), events)
 }
 
 fn parse_lines(text: &str) -> Vec<Value> {
@@ -41,33 +41,33 @@ fn parse_lines(text: &str) -> Vec<Value> {
 /// Returns the line of one event with `LOG_DETAIL=messages`, which has no metrics.
 fn own_line(event: Event) -> Value {
     let logging = Logging { detail: LogDetail::Messages, ..Logging::default() };
-    let mut lines = parse_lines(&written_with(logging, &[event]));
+    let mut lines = parse_lines(&log_lines_with_settings(logging, &[event]));
     assert_eq!(lines.len(), 2, "the event's own line and the batch line");
     lines.swap_remove(0)
 }
 
 /// Returns the line of one event.
 fn line(event: Event) -> Value {
-    let line = written(&[event]);
+    let line = log_lines(&[event]);
     assert_eq!(line.find('\n'), Some(line.len() - 1), "a single, terminated line: {line}");
     serde_json::from_str(&line).unwrap()
 }
 
 /// Returns a line with the common members and these fields.
-fn expected(level: &str, event: &str, fields: Value, metrics: &Value) -> Value {
+fn expected_line(level: &str, event: &str, fields: Value, metrics: &Value) -> Value {
     let directives = json!([directive(&json!([["Function"]]), metrics)]);
-    expected_with(level, event, fields, &directives)
+    expected_line_with_directives(level, event, fields, &directives)
 }
 
 /// Returns the line of a message whose metrics are in the batch line.
 fn line_without_metrics(event: &str, fields: Value) -> Value {
-    let mut line = expected("INFO", event, fields, &json!([]));
+    let mut line = expected_line("INFO", event, fields, &json!([]));
     line.as_object_mut().unwrap().remove("_aws");
     line
 }
 
 /// Returns a line whose metrics have several sets of dimensions.
-fn expected_with(level: &str, event: &str, fields: Value, directives: &Value) -> Value {
+fn expected_line_with_directives(level: &str, event: &str, fields: Value, directives: &Value) -> Value {
     let mut line = fields;
     line["timestamp"] = json!("2025-06-15T15:06:40.123456Z");
     line["level"] = json!(level);
@@ -82,7 +82,7 @@ fn directive(dimensions: &Value, metrics: &Value) -> Value {
 }
 
 /// Declares the counter with an additional dimension and the rest with only the function as dimension.
-fn counter_by(dimension: &str, counter: &str, rest: &Value) -> Value {
+fn counter_directives(dimension: &str, counter: &str, rest: &Value) -> Value {
     let dimensions = json!([["Function"], ["Function", dimension]]);
     json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
 }
@@ -99,12 +99,12 @@ fn message_id() -> String {
     "6ba7b810-9dad-11d1-80b4-00c04fd430c8".to_owned()
 }
 
-fn processed() -> Event {
+fn processed_event() -> Event {
     let message_id = message_id();
     Event::Processed { message_id, retry_attempt: 2, age_seconds: 61.5, target_seconds: 0.25 }
 }
 
-fn handed_off(error_type: &ErrorType) -> Event {
+fn handed_off_event(error_type: &ErrorType) -> Event {
     Event::HandedOff {
         message_id: message_id(),
         retry_attempt: 2,
@@ -115,12 +115,12 @@ fn handed_off(error_type: &ErrorType) -> Event {
     }
 }
 
-fn not_confirmed() -> Event {
+fn not_confirmed_event() -> Event {
     let code = "EntryNotAnswered".to_owned();
     Event::NotConfirmed { sqs_message_id: "sqs".to_owned(), send: "hand-off", code }
 }
 
-fn retry_scheduled(retry_attempt: u32) -> Event {
+fn retry_scheduled_event(retry_attempt: u32) -> Event {
     Event::RetryScheduled {
         message_id: message_id(),
         retry_attempt,
@@ -133,24 +133,24 @@ fn retry_scheduled(retry_attempt: u32) -> Event {
 }
 
 /// Returns an event for a message that is re-sent without a hand-off.
-fn sent_again(error: &str) -> Event {
-    let mut event = retry_scheduled(3);
+fn sent_again_event(error: &str) -> Event {
+    let mut event = retry_scheduled_event(3);
     let Event::RetryScheduled { error_type, .. } = &mut event else { unreachable!("what it is") };
     *error_type = Some(error.to_owned());
     event
 }
 
-fn retried_immediately() -> Event {
+fn retried_immediately_event() -> Event {
     let (message_id, error_type) = (message_id(), "Http.Timeout".to_owned());
     Event::RetriedImmediately { message_id, retry_attempt: 2, error_type }
 }
 
-fn given_up(message_id: Option<String>) -> Event {
+fn given_up_event(message_id: Option<String>) -> Event {
     let error_type = "INVALID_MESSAGE_FORMAT";
     Event::GivenUp { message_id, sqs_message_id: "sqs".to_owned(), error_type, request_id: None }
 }
 
-fn blocked() -> Event {
+fn blocked_event() -> Event {
     let error_type = "MESSAGE_EXPIRED";
     Event::Blocked {
         message_id: Some(message_id()),
@@ -160,7 +160,7 @@ fn blocked() -> Event {
     }
 }
 
-fn dead_lettered() -> Event {
+fn dead_lettered_event() -> Event {
     Event::DeadLettered {
         trace_id: None,
         message_id: Some(message_id()),
@@ -172,11 +172,11 @@ fn dead_lettered() -> Event {
     }
 }
 
-fn arrived_by_redrive() -> Event {
+fn arrived_by_redrive_event() -> Event {
     Event::ArrivedByRedrive { sqs_message_id: "sqs".to_owned(), receive_count: 2 }
 }
 
-fn received_again() -> Event {
+fn received_again_event() -> Event {
     let sqs_message_id = "sqs".to_owned();
     Event::ReceivedAgain { sqs_message_id, receive_count: 5, age_seconds: 900.000_4 }
 }
@@ -194,15 +194,15 @@ fn poller_events() -> [Event; 3] {
     ]
 }
 
-fn retry_after_unreadable() -> Event {
+fn retry_after_unreadable_event() -> Event {
     Event::RetryAfterUnreadable { message_id: message_id(), error_type: "HttpStatus.503".to_owned() }
 }
 
-fn headers_not_refreshed() -> Event {
+fn headers_not_refreshed_event() -> Event {
     Event::HeadersNotRefreshed { code: "AccessDeniedException".to_owned() }
 }
 
-fn hopped() -> Event {
+fn hopped_event() -> Event {
     Event::Hopped { messages: 7 }
 }
 
@@ -211,7 +211,7 @@ fn a_processed_message_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "retry_attempt": 2, "age_seconds": 61.5, "target_seconds": 0.25,
     });
-    assert_eq!(own_line(processed()), line_without_metrics("processed", fields));
+    assert_eq!(own_line(processed_event()), line_without_metrics("processed", fields));
 }
 
 #[test]
@@ -230,7 +230,10 @@ fn a_hand_off_has_a_line() {
         "message_id": message_id(), "retry_attempt": 2, "error_type": "HttpStatus.503", "kind": "transient",
         "age_seconds": 61.5,
     });
-    assert_eq!(own_line(handed_off(&ErrorType::HttpStatus(503))), line_without_metrics("handed_off", fields));
+    assert_eq!(
+        own_line(handed_off_event(&ErrorType::HttpStatus(503))),
+        line_without_metrics("handed_off", fields)
+    );
 }
 
 #[test]
@@ -239,7 +242,7 @@ fn an_unconfirmed_send_has_a_line() {
         "sqs_message_id": "sqs", "send": "hand-off", "code": "EntryNotAnswered", "NotConfirmed": 1,
     });
     let metrics = json!([count("NotConfirmed")]);
-    assert_eq!(line(not_confirmed()), expected("WARN", "not_confirmed", fields, &metrics));
+    assert_eq!(line(not_confirmed_event()), expected_line("WARN", "not_confirmed", fields, &metrics));
 }
 
 #[test]
@@ -248,21 +251,21 @@ fn a_scheduled_retry_has_a_line() {
         "message_id": message_id(), "retry_attempt": 3, "spends_attempt": true, "delay_seconds": 900,
         "age_seconds": 61.5,
     });
-    assert_eq!(own_line(retry_scheduled(3)), line_without_metrics("retry_scheduled", fields.clone()));
+    assert_eq!(own_line(retry_scheduled_event(3)), line_without_metrics("retry_scheduled", fields.clone()));
     // With a direct re-send, the event also has the error.
     fields["error_type"] = json!("Timeout");
-    assert_eq!(own_line(sent_again("Timeout")), line_without_metrics("retry_scheduled", fields));
+    assert_eq!(own_line(sent_again_event("Timeout")), line_without_metrics("retry_scheduled", fields));
 }
 
 #[test]
 fn an_immediate_retry_has_a_line() {
     let fields = json!({ "message_id": message_id(), "retry_attempt": 2, "error_type": "Http.Timeout" });
-    assert_eq!(own_line(retried_immediately()), line_without_metrics("retried_immediately", fields));
+    assert_eq!(own_line(retried_immediately_event()), line_without_metrics("retried_immediately", fields));
 }
 
 #[test]
 fn a_thousand_attempts_map_to_few_dimension_values() {
-    let range = |attempt| line(retry_scheduled(attempt))["RetryAttempt"].clone();
+    let range = |attempt| line(retry_scheduled_event(attempt))["RetryAttempt"].clone();
     let ranges =
         [(0, "0"), (10, "10"), (11, "11-100"), (100, "11-100"), (101, "101-1000"), (1000, "101-1000")];
     for (attempt, expected) in ranges {
@@ -284,7 +287,7 @@ fn a_given_up_message_has_a_line() {
     };
     for id in [None, Some(message_id())] {
         let metrics = json!([count("GivenUp")]);
-        assert_eq!(line(given_up(id.clone())), expected("WARN", "given_up", fields(id), &metrics));
+        assert_eq!(line(given_up_event(id.clone())), expected_line("WARN", "given_up", fields(id), &metrics));
     }
 }
 
@@ -293,7 +296,7 @@ fn a_blocked_group_has_a_line() {
     let fields = json!({
         "message_id": message_id(), "sqs_message_id": "sqs", "error_type": "MESSAGE_EXPIRED", "Blocked": 1,
     });
-    assert_eq!(line(blocked()), expected("WARN", "blocked", fields, &json!([count("Blocked")])));
+    assert_eq!(line(blocked_event()), expected_line("WARN", "blocked", fields, &json!([count("Blocked")])));
 }
 
 #[test]
@@ -303,18 +306,24 @@ fn a_dead_letter_has_a_line() {
         "retry_attempt": 5, "age_seconds": 3600.0, "ErrorType": "RETRY_ATTEMPT_EXCEEDED", "DeadLettered": 1,
         "MessageAgeSeconds": 3600.0,
     });
-    let metrics = counter_by("ErrorType", "DeadLettered", &json!([seconds("MessageAgeSeconds")]));
-    assert_eq!(line(dead_lettered()), expected_with("WARN", "dead_lettered", fields, &metrics));
+    let metrics = counter_directives("ErrorType", "DeadLettered", &json!([seconds("MessageAgeSeconds")]));
+    assert_eq!(
+        line(dead_lettered_event()),
+        expected_line_with_directives("WARN", "dead_lettered", fields, &metrics)
+    );
 }
 
 #[test]
 fn redriven_and_unreadable_records_have_lines() {
     let fields = json!({ "sqs_message_id": "sqs", "receive_count": 2, "ArrivedByRedrive": 1 });
     let metrics = json!([count("ArrivedByRedrive")]);
-    assert_eq!(line(arrived_by_redrive()), expected("WARN", "arrived_by_redrive", fields, &metrics));
+    assert_eq!(
+        line(arrived_by_redrive_event()),
+        expected_line("WARN", "arrived_by_redrive", fields, &metrics)
+    );
     let fields = json!({ "sqs_message_id": "sqs", "UnreadableRecord": 1 });
     let metrics = json!([count("UnreadableRecord")]);
-    assert_eq!(line(unreadable_record()), expected("WARN", "unreadable_record", fields, &metrics));
+    assert_eq!(line(unreadable_record()), expected_line("WARN", "unreadable_record", fields, &metrics));
 }
 
 #[test]
@@ -332,19 +341,19 @@ fn poller_failures_have_lines() {
         ),
         ("not_deleted", json!({ "sqs_message_id": "sqs", "NotDeleted": 1 }), "NotDeleted"),
     ]
-    .map(|(name, fields, metric)| expected("WARN", name, fields, &json!([count(metric)])));
+    .map(|(name, fields, metric)| expected_line("WARN", name, fields, &json!([count(metric)])));
     assert_eq!(poller_events().map(line), expected);
 }
 
 #[test]
 fn hopped_messages_have_a_line_without_metrics() {
-    assert_eq!(own_line(hopped()), line_without_metrics("hopped", json!({ "messages": 7 })));
+    assert_eq!(own_line(hopped_event()), line_without_metrics("hopped", json!({ "messages": 7 })));
 }
 
 #[test]
 fn the_events_of_an_outage_have_lines() {
     let expected = [
-        expected(
+        expected_line(
             "WARN",
             "circuit_opened",
             json!({
@@ -360,13 +369,13 @@ fn the_events_of_an_outage_have_lines() {
             "not_now",
             json!({ "messages": 2, "error_type": "HttpStatus.503", "longest_hold_seconds": 60 }),
         ),
-        expected(
+        expected_line(
             "INFO",
             "probe_failed",
             json!({ "error_type": "Timeout", "probe_in_seconds": 29.5, "Probes": 1, "CircuitOpen": 1 }),
             &json!([count("Probes"), count("CircuitOpen")]),
         ),
-        expected(
+        expected_line(
             "INFO",
             "circuit_closed",
             json!({ "open_seconds": 90.5, "probes": 4, "Probes": 1 }),
@@ -398,24 +407,27 @@ fn a_repeatedly_received_message_has_a_line() {
         "MessageAgeSeconds": 900.0,
     });
     let metrics = json!([count("ReceiveCount"), seconds("MessageAgeSeconds")]);
-    assert_eq!(line(received_again()), expected("WARN", "received_again", fields, &metrics));
+    assert_eq!(line(received_again_event()), expected_line("WARN", "received_again", fields, &metrics));
 }
 
 #[test]
 fn a_failed_refresh_of_a_secret_has_a_line() {
     let fields = json!({ "code": "AccessDeniedException", "HeadersNotRefreshed": 1 });
     let metrics = json!([count("HeadersNotRefreshed")]);
-    assert_eq!(line(headers_not_refreshed()), expected("WARN", "headers_not_refreshed", fields, &metrics));
+    assert_eq!(
+        line(headers_not_refreshed_event()),
+        expected_line("WARN", "headers_not_refreshed", fields, &metrics)
+    );
 }
 
 #[test]
 fn an_unreadable_retry_after_is_counted_in_the_batch_line() {
-    let lines = parse_lines(&written(&[retry_after_unreadable(), retry_after_unreadable()]));
+    let lines = parse_lines(&log_lines(&[retry_after_unreadable_event(), retry_after_unreadable_event()]));
     assert_eq!(lines.len(), 1);
     assert_eq!(lines[0]["RetryAfterUnreadable"], 2);
 }
 
-fn answer_taken_as_success() -> Event {
+fn answer_taken_as_success_event() -> Event {
     Event::AnswerTakenAsSuccess { shape: "BatchItemFailures" }
 }
 
@@ -423,28 +435,28 @@ fn answer_taken_as_success() -> Event {
 fn a_response_taken_as_success_has_a_line() {
     let fields = json!({ "shape": "BatchItemFailures", "AnswerTakenAsSuccess": 1 });
     let metrics = json!([count("AnswerTakenAsSuccess")]);
-    let expected = expected("WARN", "answer_taken_as_success", fields, &metrics);
-    assert_eq!(line(answer_taken_as_success()), expected);
+    let expected = expected_line("WARN", "answer_taken_as_success", fields, &metrics);
+    assert_eq!(line(answer_taken_as_success_event()), expected);
 }
 
 /// Returns one event of each kind.
-fn all() -> Vec<Event> {
+fn all_events() -> Vec<Event> {
     [
-        processed(),
-        handed_off(&"Http.Timeout".into()),
-        not_confirmed(),
-        retry_scheduled(11),
-        retried_immediately(),
-        given_up(None),
-        blocked(),
-        dead_lettered(),
-        arrived_by_redrive(),
-        received_again(),
+        processed_event(),
+        handed_off_event(&"Http.Timeout".into()),
+        not_confirmed_event(),
+        retry_scheduled_event(11),
+        retried_immediately_event(),
+        given_up_event(None),
+        blocked_event(),
+        dead_lettered_event(),
+        arrived_by_redrive_event(),
+        received_again_event(),
         unreadable_record(),
-        headers_not_refreshed(),
-        retry_after_unreadable(),
-        answer_taken_as_success(),
-        hopped(),
+        headers_not_refreshed_event(),
+        retry_after_unreadable_event(),
+        answer_taken_as_success_event(),
+        hopped_event(),
     ]
     .into_iter()
     .chain(poller_events())
@@ -465,19 +477,19 @@ fn archive_events() -> [Event; 3] {
 #[test]
 fn archive_and_notice_events_have_lines() {
     let expected = [
-        expected(
+        expected_line(
             "WARN",
             "archive_refused",
             json!({ "sqs_message_id": "sqs", "code": "AccessDenied", "ArchiveRefused": 1 }),
             &json!([count("ArchiveRefused")]),
         ),
-        expected(
+        expected_line(
             "INFO",
             "notice_published",
             json!({ "fingerprint": "0a1b", "Notices": 1 }),
             &json!([count("Notices")]),
         ),
-        expected(
+        expected_line(
             "WARN",
             "notice_refused",
             json!({ "fingerprint": "0a1b", "code": "AccessDenied", "NoticeRefused": 1 }),
@@ -501,9 +513,9 @@ fn outage_events() -> [Event; 5] {
 /// "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 #[test]
 fn every_line_is_valid_embedded_metric_format() {
-    let all = all();
+    let all = all_events();
     let many: Vec<_> = all.iter().cycle().take(101 * all.len()).cloned().collect();
-    for line in all.into_iter().map(line).chain(parse_lines(&written(&many))) {
+    for line in all.into_iter().map(line).chain(parse_lines(&log_lines(&many))) {
         assert!(line["_aws"]["Timestamp"].is_u64(), "{line}");
         let directives = line["_aws"]["CloudWatchMetrics"].as_array().unwrap();
         for directive in directives {
@@ -536,26 +548,27 @@ fn several_events_are_written_in_a_single_write() {
             Ok(())
         }
     }
-    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Writes(Vec::new()));
-    let events = [given_up(None), dead_lettered()];
+    let lines =
+        JsonLinesObserver::new("message-processor", Logging::default(), FixedClock, Writes(Vec::new()));
+    let events = [given_up_event(None), dead_lettered_event()];
     lines.observe_all(&events);
     lines.observe_all(&[]);
     lines.flush();
     let writes = lines.writer.into_inner().unwrap().0;
-    assert_eq!(writes, [written(&events).into_bytes()]);
+    assert_eq!(writes, [log_lines(&events).into_bytes()]);
 }
 
 #[test]
 fn error_names_from_a_target_are_not_logged() {
-    let line = written(&[handed_off(&ErrorType::FromTarget("CANARY".to_owned()))]);
+    let line = log_lines(&[handed_off_event(&ErrorType::FromTarget("CANARY".to_owned()))]);
     assert!(line.contains(r#""error_type":"FromTarget""#), "{line}");
     assert!(!line.contains("CANARY"), "{line}");
 }
 
 #[test]
 fn a_failed_log_write_does_not_fail_the_message() {
-    struct Full;
-    impl Write for Full {
+    struct FullDisk;
+    impl Write for FullDisk {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
             Err(std::io::ErrorKind::StorageFull.into())
         }
@@ -563,15 +576,15 @@ fn a_failed_log_write_does_not_fail_the_message() {
             Ok(())
         }
     }
-    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Full);
-    lines.observe(&given_up(None));
-    lines.observe(&processed());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), FixedClock, FullDisk);
+    lines.observe(&given_up_event(None));
+    lines.observe(&processed_event());
     lines.flush();
 }
 
 #[test]
 fn the_log_location_contains_the_invocations_request_id() {
-    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), FixedClock, Vec::new());
     *lock(&lines.log_location) = LogLocation::in_stream(Some("/aws/lambda/mp".to_owned()), None);
     for id in ["first", "second"] {
         lines.begin_invocation(id);

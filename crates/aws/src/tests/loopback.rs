@@ -17,7 +17,7 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 
 pub(crate) use closing::ClosingServer;
-pub(crate) use endless::Endless;
+pub(crate) use endless::EndlessServer;
 
 /// Far above the duration of the tested calls on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -32,12 +32,12 @@ pub(crate) fn timeouts() -> impl Iterator<Item = Duration> {
 /// The scripted reaction to one request.
 pub(crate) struct Answer {
     bytes: Vec<u8>,
-    then: Then,
+    then: ConnectionAction,
 }
 
 /// The connection's state after the response.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Then {
+enum ConnectionAction {
     Close,
     /// The connection serves the next request.
     Keep,
@@ -51,41 +51,41 @@ impl Answer {
     /// Returns a complete response, after which the connection is closed.
     pub(crate) fn new(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let headers = [&[("connection", "close")][..], headers].concat();
-        Self { then: Then::Close, ..Self::kept(status, &headers, body) }
+        Self { then: ConnectionAction::Close, ..Self::kept(status, &headers, body) }
     }
 
     /// Returns a complete response, after which the connection serves the next request.
     pub(crate) fn kept(status: u16, headers: &[(&str, &str)], body: &str) -> Self {
         let mut bytes = head(status, headers, body.len());
         bytes.extend(body.bytes());
-        Self { bytes, then: Then::Keep }
+        Self { bytes, then: ConnectionAction::Keep }
     }
 
     /// Returns these bytes as a response, after which the connection is closed.
     pub(crate) fn raw(bytes: &str) -> Self {
-        Self { bytes: bytes.into(), then: Then::Close }
+        Self { bytes: bytes.into(), then: ConnectionAction::Close }
     }
 
     /// Closes the connection without a response.
     pub(crate) fn closed() -> Self {
-        Self { bytes: Vec::new(), then: Then::Close }
+        Self { bytes: Vec::new(), then: ConnectionAction::Close }
     }
 
     /// Keeps the connection open without a response.
     pub(crate) fn hang() -> Self {
-        Self { bytes: Vec::new(), then: Then::Hold }
+        Self { bytes: Vec::new(), then: ConnectionAction::Hold }
     }
 
     /// Returns a head that announces a gibibyte, followed by only this number of bytes.
     pub(crate) fn unfinished(status: u16, body_bytes: usize) -> Self {
-        Self::unfinished_with(status, &[], body_bytes)
+        Self::unfinished_with_headers(status, &[], body_bytes)
     }
 
     /// Like [`Self::unfinished`], with headers.
-    pub(crate) fn unfinished_with(status: u16, headers: &[(&str, &str)], body_bytes: usize) -> Self {
+    pub(crate) fn unfinished_with_headers(status: u16, headers: &[(&str, &str)], body_bytes: usize) -> Self {
         let mut bytes = head(status, headers, 1024 * 1024 * 1024);
         bytes.resize(bytes.len() + body_bytes, b'x');
-        Self { bytes, then: Then::Hold }
+        Self { bytes, then: ConnectionAction::Hold }
     }
 
     /// Like [`Self::unfinished`] with ten bytes, but then closes the connection.
@@ -95,19 +95,19 @@ impl Answer {
 
     /// Closes the connection after the bytes.
     pub(crate) fn and_closed(self) -> Self {
-        Self { then: Then::Close, ..self }
+        Self { then: ConnectionAction::Close, ..self }
     }
 
     /// Returns a head that announces a gibibyte, followed by a byte at intervals.
     pub(crate) fn dripping(status: u16) -> Self {
-        Self { then: Then::Drip, ..Self::unfinished(status, 1) }
+        Self { then: ConnectionAction::Drip, ..Self::unfinished(status, 1) }
     }
 
     /// Returns an unfinished head of this length.
     pub(crate) fn endless_head(bytes: usize) -> Self {
         let mut head = b"HTTP/1.1 200 Scripted\r\nx-endless: ".to_vec();
         head.resize(head.len() + bytes, b'x');
-        Self { bytes: head, then: Then::Hold }
+        Self { bytes: head, then: ConnectionAction::Hold }
     }
 }
 
@@ -149,13 +149,13 @@ impl Request {
 
 pub(crate) struct Loopback {
     url: String,
-    seen: Arc<Seen>,
+    seen: Arc<Observations>,
     task: JoinHandle<()>,
 }
 
 /// The server's observations.
 #[derive(Default)]
-struct Seen {
+struct Observations {
     requests: Mutex<Vec<Request>>,
     connections: AtomicUsize,
     left: AtomicUsize,
@@ -168,14 +168,14 @@ impl Loopback {
     /// Starts the server. After the last response, it still records requests, but closes their connections.
     pub(crate) async fn start(answers: impl IntoIterator<Item = Answer>) -> Self {
         let mut answers = answers.into_iter().collect::<Vec<_>>().into_iter();
-        Self::answering(move |_| answers.next().unwrap_or_else(Answer::closed)).await
+        Self::start_with_script(move |_| answers.next().unwrap_or_else(Answer::closed)).await
     }
 
     /// Starts a server that selects the response based on the request.
-    pub(crate) async fn answering(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
+    pub(crate) async fn start_with_script(script: impl FnMut(&Request) -> Answer + Send + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(Observations::default());
         let task = tokio::spawn(serve(listener, Arc::new(Mutex::new(script)), Arc::clone(&seen)));
         Self { url, seen, task }
     }
@@ -183,7 +183,7 @@ impl Loopback {
     /// Makes a call that times out after the server has received its request; returns the outcome and the server. On a
     /// busy machine, the timeout might expire before the request is sent; the call is then repeated with twice the
     /// timeout.
-    pub(crate) async fn timed_out<T>(
+    pub(crate) async fn call_until_timeout<T>(
         answer: impl Fn() -> Answer,
         call: impl AsyncFn(&Self, Duration) -> T,
     ) -> (T, Self) {
@@ -265,16 +265,16 @@ impl Drop for Loopback {
 /// An address without a listener, since no other test is assigned this port.
 pub(crate) const REFUSED_URL: &str = "http://127.0.0.1:1";
 
-async fn serve(listener: TcpListener, script: Script, seen: Arc<Seen>) {
+async fn serve(listener: TcpListener, script: Script, seen: Arc<Observations>) {
     let mut connections = JoinSet::new();
     loop {
         let (stream, _) = listener.accept().await.unwrap();
         seen.connections.fetch_add(1, SeqCst);
-        connections.spawn(connection(stream, Arc::clone(&script), Arc::clone(&seen)));
+        connections.spawn(serve_connection(stream, Arc::clone(&script), Arc::clone(&seen)));
     }
 }
 
-async fn connection(mut stream: TcpStream, script: Script, seen: Arc<Seen>) {
+async fn serve_connection(mut stream: TcpStream, script: Script, seen: Arc<Observations>) {
     while let Some(request) = read(&mut stream).await {
         let Answer { bytes, then } = (script.lock().unwrap())(&request);
         seen.requests.lock().unwrap().push(request);
@@ -282,13 +282,13 @@ async fn connection(mut stream: TcpStream, script: Script, seen: Arc<Seen>) {
         // The client may hang up early.
         let written = stream.write_all(&bytes).await;
         match then {
-            Then::Close => return,
-            Then::Keep => continue,
-            Then::Hold if written.is_ok() => {
+            ConnectionAction::Close => return,
+            ConnectionAction::Keep => continue,
+            ConnectionAction::Hold if written.is_ok() => {
                 let _hung_up = stream.read_u8().await;
             }
-            Then::Drip => drip(&mut stream).await,
-            Then::Hold => {}
+            ConnectionAction::Drip => drip(&mut stream).await,
+            ConnectionAction::Hold => {}
         }
         seen.left.fetch_add(1, SeqCst);
         seen.changed.notify_waiters();

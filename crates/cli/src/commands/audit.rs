@@ -19,7 +19,7 @@ use redeliver_aws::SystemClock;
 use redeliver_core::ports::{Clock as _, Queue as _};
 
 pub use arguments::{Arguments, AuditFormat};
-pub(crate) use table::groups_for_people;
+pub(crate) use table::format_groups;
 
 use redeliver_dead_letters::groups::{DeadLetterGroup, OTHER};
 use redeliver_dead_letters::{KnownCauses, Pick, Resolution};
@@ -28,12 +28,12 @@ use redeliver_operator::audit::{AuditContext, AuditTally};
 use redeliver_operator::audit::{
     AuditProgress, AuditReport, AuditRequest, AuditResult, JsonLinesView, JsonView, View,
 };
-use redeliver_operator::dead_letter::{ShowOptions, edit_of_invalid};
+use redeliver_operator::dead_letter::{ShowOptions, suggest_edit};
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::sentences::{
-    causes_beyond_the_table, describe_not_judged, still_hidden as still_hidden_in_words,
+    describe_causes_beyond_table, describe_still_hidden as still_hidden_in_words, describe_unjudged_messages,
 };
-use redeliver_operator::terminal::remaining::Remaining;
+use redeliver_operator::terminal::remaining::RemainingTime;
 use redeliver_operator::terminal::signals;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
@@ -46,14 +46,16 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let audited = run_audit(arguments).await?;
     let AuditResult { report, missing, output_closed, still_hidden, remarks, .. } = &audited;
     remarks.iter().for_each(stderr::warning);
-    describe_not_judged(&report.not_judged).iter().for_each(stderr::warning);
-    report.all_invalid().iter().for_each(stderr::warning);
+    describe_unjudged_messages(&report.not_judged).iter().for_each(stderr::warning);
+    report.describe_all_invalid().iter().for_each(stderr::warning);
     // The table on standard output already contains the sentence.
     let is_in_table =
         arguments.is_table_on_stdout() && arguments.show.is_none() && arguments.known_causes.is_none();
     let is_known = is_in_table || *output_closed;
     // With --known-causes the sentence is printed once per day, since cron mails all output.
-    if let Some(sentence) = report.deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none()) {
+    if let Some(sentence) =
+        report.describe_deleted_soon().filter(|_| !is_known && arguments.known_causes.is_none())
+    {
         stderr::warning(sentence);
     }
     if let Some(sentence) = report.describe_incompleteness().filter(|_| !is_known) {
@@ -68,8 +70,8 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let is_for_people = arguments.is_table_on_stdout() && arguments.known_causes.is_none();
     if let Some(next) = next_command(arguments, report).filter(|_| is_for_people && !output_closed) {
         match next {
-            Next::Command(command) => stderr::print_next_command(&command, "operate/audit"),
-            Next::Edit(command) => {
+            NextStep::Command(command) => stderr::print_next_command(&command, "operate/audit"),
+            NextStep::Edit(command) => {
                 stderr::print_next_command(&command, "operate/edit");
                 stderr::remark("in --edit, replace the last dot with the fix");
             }
@@ -80,7 +82,7 @@ pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
 
 /// The suggested next command.
 #[derive(Debug)]
-enum Next {
+enum NextStep {
     Command(NextCommand),
     /// An edit to be completed; as printed, it changes nothing.
     Edit(NextCommand),
@@ -88,7 +90,7 @@ enum Next {
 
 /// Suggests the command that shows the newest message of the largest group, or sends the selected messages back. If
 /// they are invalid, the whole group is edited first.
-fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
+fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<NextStep> {
     let group = report.groups.first().filter(|group| group.fingerprint != OTHER)?;
     let DeadLetterGroup { fingerprint, example, .. } = group;
     let words = arguments.source.to_arguments().filter(|_| arguments.period.is_default())?;
@@ -104,16 +106,18 @@ fn next_command(arguments: &Arguments, report: &AuditReport) -> Option<Next> {
         (None, None) => None,
     };
     match selected {
-        None => Some(Next::Command(NextCommand::new("audit").with_words(words).with_option("show", example))),
+        None => {
+            Some(NextStep::Command(NextCommand::new("audit").with_words(words).with_option("show", example)))
+        }
         // The destination of messages from a file is unknown.
         Some(_) if arguments.source.file.is_some() => None,
         Some((name, value)) => {
             let redrive = NextCommand::new("redrive").with_words(words);
-            Some(match edit_of_invalid(group) {
+            Some(match suggest_edit(group) {
                 Some(edit) => {
-                    Next::Edit(redrive.with_option("group", fingerprint).with_option("edit", &edit))
+                    NextStep::Edit(redrive.with_option("group", fingerprint).with_option("edit", &edit))
                 }
-                None => Next::Command(redrive.with_option(name, value)),
+                None => NextStep::Command(redrive.with_option(name, value)),
             })
         }
     }
@@ -132,15 +136,15 @@ fn exit_code(audited: &AuditResult) -> ExitCode {
     }
     // Takes precedence over all other codes: these messages are lost unless they are sent back or saved.
     if report.age.deleted_soon > 0 {
-        return ExitCode::DeletedSoon;
+        return ExitCode::ExpiringSoon;
     }
     let has_ended_as_requested =
         (report.complete || report.max_reached || *output_closed) && report.not_judged.messages == 0;
     match (has_ended_as_requested, missing.is_empty(), report.total) {
         (false, ..) => ExitCode::Incomplete,
-        (true, false, _) => ExitCode::NotThere,
+        (true, false, _) => ExitCode::NotFound,
         (true, true, 0) => ExitCode::Done,
-        (true, true, _) => ExitCode::Found,
+        (true, true, _) => ExitCode::ProblemsFound,
     }
 }
 
@@ -157,10 +161,10 @@ async fn record_resolved(
         stderr::error(format_args!(
             "{file} does not contain group {fingerprint}: run the command without --resolved first"
         ));
-        return Ok(ExitCode::NotThere);
+        return Ok(ExitCode::NotFound);
     }
     let resolved = Resolution { at: SystemClock.now(), by: arguments.resolved_by.clone() };
-    KnownCauses::write_resolved(file, arn, fingerprint, resolved)?;
+    KnownCauses::mark_resolved(file, arn, fingerprint, resolved)?;
     stderr::remark(format_args!("{}: {fingerprint} is resolved", file.display()));
     Ok(ExitCode::Done)
 }
@@ -190,7 +194,7 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
     let mut output = open_output(arguments)?;
     let template = "{bar:40} {human_pos}/{human_len} messages read, {elapsed}{msg}";
     let bar = stderr::show_progress(ProgressBar::new(0), template);
-    let remaining = RefCell::new(Remaining::new(SystemClock.now()));
+    let remaining = RefCell::new(RemainingTime::new(SystemClock.now()));
     let progress = |progress| match progress {
         AuditProgress::Read { seen, approximate } => {
             let total = approximate.max(seen);
@@ -210,8 +214,8 @@ async fn run_audit(arguments: &Arguments) -> Result<AuditResult, CommandFailure>
     let mut audited = audited?;
     if let Some(file) = known_causes {
         let groups = &audited.report.groups;
-        audited.has_new_causes =
-            !file.known.new_among(groups).is_empty() || !file.known.came_back_among(groups).is_empty();
+        audited.has_new_causes = !file.known.groups_with_new_cause(groups).is_empty()
+            || !file.known.groups_with_recurred_cause(groups).is_empty();
         print_new_causes(arguments, &file.known, &audited);
         // If the output was closed, the causes remain new.
         if !audited.output_closed {
@@ -227,7 +231,7 @@ fn print_new_causes(
     known: &KnownCauses,
     AuditResult { report, output_closed, .. }: &AuditResult,
 ) {
-    causes_beyond_the_table(&report.groups).iter().for_each(stderr::warning);
+    describe_causes_beyond_table(&report.groups).iter().for_each(stderr::warning);
     if !output_closed && !arguments.is_table_on_stdout() {
         known_causes::new_cause_lines(known, report).iter().for_each(stderr::warning);
     }
@@ -244,7 +248,7 @@ fn select_view(arguments: &Arguments, known: Option<&KnownCauses>) -> Box<dyn Vi
     let show_options = ShowOptions { reveal, traces: arguments.traces.clone() };
     if let Some(id) = &arguments.show {
         let layout = arguments.output.layout(SystemClock.now());
-        return Box::new(show::Show::new(id, show_options, colors, layout));
+        return Box::new(show::ShowView::new(id, show_options, colors, layout));
     }
     match arguments.format {
         AuditFormat::Table => {

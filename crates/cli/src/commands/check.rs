@@ -6,10 +6,10 @@ use clap::{ArgGroup, Args};
 use redeliver_operator::check::{FileCheck, MessageCounts, check_data_schema, check_messages, check_policy};
 use redeliver_operator::files::{FileError, read_schema, read_text};
 use redeliver_operator::plain_args::PlainArguments;
-use redeliver_operator::sentences::all_invalid;
+use redeliver_operator::sentences::describe_all_invalid;
 use redeliver_operator::terminal::escape::{escape_line, escape_lines};
 use redeliver_operator::terminal::help::{Closing, VALIDATE};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::{CommandFailure, ExitCode};
@@ -33,13 +33,13 @@ const CLOSING: Closing = Closing {
         (ExitCode::Done, "", "Everything is valid."),
         (ExitCode::Failed, "", "A file cannot be read."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::Found, "violations", ""),
+        (ExitCode::ProblemsFound, "violations", ""),
     ],
 };
 
 /// Check messages, a retry policy or a data schema. Reports the JSON Pointer and the rule of each violation.
 #[derive(Debug, Args)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 #[command(group = ArgGroup::new("checked").required(true).multiple(true).args(["messages", "policy", "data_schema"]))]
 pub struct Arguments {
     /// A file with one message per line, or `-` for standard input
@@ -59,7 +59,7 @@ pub struct Arguments {
     #[command(flatten)]
     plain: PlainArguments,
     #[command(flatten)]
-    printing: Printing,
+    printing: PrintArgs,
 }
 
 /// The result for `--format json`.
@@ -79,10 +79,10 @@ pub fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     arguments.printing.print_report("check", &CheckReport { valid: is_valid, files: &checked }, table)?;
     let counts = checked.iter().filter_map(|file| file.messages).filter(|_| !arguments.plain.plain);
     let hints = counts.filter_map(|counts| {
-        all_invalid(counts.invalid - counts.dead_letters, counts.all, "--plain (ENVELOPE=optional)")
+        describe_all_invalid(counts.invalid - counts.dead_letters, counts.all, "--plain (ENVELOPE=optional)")
     });
     hints.for_each(stderr::warning);
-    Ok(if is_valid { ExitCode::Done } else { ExitCode::Found })
+    Ok(if is_valid { ExitCode::Done } else { ExitCode::ProblemsFound })
 }
 
 fn check_files(arguments: &Arguments) -> Result<Vec<FileCheck>, FileError> {

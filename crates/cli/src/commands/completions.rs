@@ -27,7 +27,7 @@ const CLOSING: Closing = Closing {
 
 /// Print a completion script for a shell.
 #[derive(Debug, Args)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// The shell
     #[arg(value_enum)]

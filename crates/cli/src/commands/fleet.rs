@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_command_audits_the_first_dlq_with_messages_where_it_was_seen() {
+    fn the_next_command_audits_the_first_non_empty_dlq_with_its_profile_and_region() {
         let next = |words: &str, dlqs: Vec<Dlq>| {
             let crate::CliCommand::Fleet(arguments) = parse_command_line(words.split(' ')) else {
                 panic!("expected fleet")

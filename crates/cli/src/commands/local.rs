@@ -4,7 +4,7 @@ mod arguments;
 mod setup;
 
 use redeliver_local::{RunReport, run_locally};
-use redeliver_operator::sentences::{all_invalid, invalid_among};
+use redeliver_operator::sentences::{count_invalid, describe_all_invalid};
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 use redeliver_sim::LoopError;
@@ -36,8 +36,8 @@ fn is_interrupt(error: &CommandFailure) -> bool {
 fn print_report(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, CommandFailure> {
     arguments.printing.print_report("local", report, || report.format_table())?;
     [report.failure_hint(), report.success_hint()].iter().flatten().for_each(stderr::warning);
-    let invalid = invalid_among(&report.dead_lettered);
-    let all_invalid = all_invalid(invalid, report.sent, "--plain (ENVELOPE=optional)");
+    let invalid = count_invalid(&report.dead_lettered);
+    let all_invalid = describe_all_invalid(invalid, report.sent, "--plain (ENVELOPE=optional)");
     let all_invalid = all_invalid.filter(|_| !arguments.plain.plain);
     all_invalid.iter().for_each(stderr::error);
     let problems = report.problems();
@@ -46,8 +46,8 @@ fn print_report(arguments: &Arguments, report: &RunReport) -> Result<ExitCode, C
     }
     Ok(match problems[..] {
         _ if report.interrupted => ExitCode::Interrupted,
-        [] if all_invalid.is_some() => ExitCode::Found,
+        [] if all_invalid.is_some() => ExitCode::ProblemsFound,
         [] => ExitCode::Done,
-        _ => ExitCode::NotAllDone,
+        _ => ExitCode::PartlyDone,
     })
 }

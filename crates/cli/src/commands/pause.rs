@@ -5,7 +5,7 @@ use clap::Args;
 use redeliver_operator::pause::{MappingChange, MappingState, SwitchReport, switch_readers};
 use redeliver_operator::queues::{AwsConnection, QueueSelection};
 use redeliver_operator::terminal::help::Closing;
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
@@ -35,12 +35,12 @@ const PAUSE: Closing = Closing {
         (ExitCode::Failed, "", "Queues or mappings cannot be read: nothing was changed."),
         (ExitCode::Usage, "", ""),
         (
-            ExitCode::NotAllDone,
+            ExitCode::PartlyDone,
             "",
             "A mapping is not Disabled, or a queue has no mapping; all other mappings are Disabled.",
         ),
         (
-            ExitCode::NotThere,
+            ExitCode::NotFound,
             "an event source mapping",
             "No mapping reads the queues, so there is nothing to pause.",
         ),
@@ -65,12 +65,12 @@ const RESUME: Closing = Closing {
         (ExitCode::Failed, "", "Queues or mappings cannot be read: nothing was changed."),
         (ExitCode::Usage, "", ""),
         (
-            ExitCode::NotAllDone,
+            ExitCode::PartlyDone,
             "",
             "A mapping is not Enabled, or a queue has no mapping; all other mappings are Enabled.",
         ),
         (
-            ExitCode::NotThere,
+            ExitCode::NotFound,
             "an event source mapping",
             "No mapping reads the queues, so there is nothing to resume.",
         ),
@@ -82,7 +82,7 @@ const RESUME: Closing = Closing {
 ///
 /// The messages wait in the source queue.
 #[derive(Debug, Args)]
-#[command(after_help = PAUSE.short(), after_long_help = PAUSE.long())]
+#[command(after_help = PAUSE.short_text(), after_long_help = PAUSE.long_text())]
 pub struct PauseArguments {
     /// Also stop the functions that schedule retries and write final records
     ///
@@ -96,7 +96,7 @@ pub struct PauseArguments {
 /// Start all functions of a deployment again after `pause`. Shows which event source mappings would be enabled, and
 /// enables them only with --apply.
 #[derive(Debug, Args)]
-#[command(after_help = RESUME.short(), after_long_help = RESUME.long())]
+#[command(after_help = RESUME.short_text(), after_long_help = RESUME.long_text())]
 pub struct ResumeArguments {
     #[command(flatten)]
     which: SwitchArguments,
@@ -110,7 +110,7 @@ struct SwitchArguments {
     #[command(flatten, next_help_heading = SWITCH)]
     apply: ApplyArgs,
     #[command(flatten)]
-    printing: Printing,
+    printing: PrintArgs,
     #[command(flatten)]
     connection: AwsConnection,
 }
@@ -133,10 +133,10 @@ async fn apply_switch(
     which.printing.check_destination()?;
     let applied = which.apply.is_wanted();
     let switched = switch_readers(&which.queues, &which.connection, all, wanted, applied).await?;
-    print_switched(which, &switched, wanted)
+    print_switch_report(which, &switched, wanted)
 }
 
-fn print_switched(
+fn print_switch_report(
     which: &SwitchArguments,
     report: &SwitchReport,
     wanted: MappingState,

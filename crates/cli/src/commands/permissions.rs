@@ -36,7 +36,7 @@ const CLOSING: Closing = Closing {
 /// With --stack, or --prefix and --stage, the policy's resources are the deployment's, including the keys of its
 /// queues. Otherwise they are placeholders in capitals: replace REGION, ACCOUNT, STACK, SOURCE, FINAL_DLQ and the like.
 #[derive(Debug, Args)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// The command
     #[arg(value_enum)]

@@ -7,7 +7,7 @@ use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::preflight::run_preflight;
 use redeliver_operator::queues::{AwsConnection, NamedDeployment};
 use redeliver_operator::terminal::help::{Closing, VALIDATE};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
@@ -35,7 +35,7 @@ const CLOSING: Closing = Closing {
         (ExitCode::Failed, "", "The template cannot be read."),
         (ExitCode::Usage, "", ""),
         (
-            ExitCode::Found,
+            ExitCode::ProblemsFound,
             "",
             "An update could resume a function, a mapping is wrong, a name is taken, or concurrency is too low.",
         ),
@@ -50,7 +50,7 @@ const CLOSING: Closing = Closing {
 /// redeliver, and a new account might not have the concurrency that the stack requires. The command changes nothing.
 /// `cargo xtask cdk deploy` runs it automatically; run it yourself before any other update of a stack.
 #[derive(Debug, Args)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     #[command(flatten)]
     deployment: NamedDeployment,
@@ -58,7 +58,7 @@ pub struct Arguments {
     #[arg(long, help_heading = VALIDATE, value_name = "FILE")]
     template: Option<PathBuf>,
     #[command(flatten)]
-    printing: Printing,
+    printing: PrintArgs,
     #[command(flatten)]
     connection: AwsConnection,
 }

@@ -10,17 +10,17 @@ use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::purge::{PurgeOutcome, PurgeRequest};
 use redeliver_operator::queues::{DeadLetterQueue, account};
-use redeliver_operator::sentences::{describe_incompleteness, still_hidden};
+use redeliver_operator::sentences::{describe_incompleteness, describe_still_hidden};
 use redeliver_operator::terminal::help::Closing;
 use redeliver_operator::terminal::layout::TextLayout;
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::{format_count, group_digits};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
 use crate::commands::apply_args::ApplyArgs;
-use crate::commands::audit::groups_for_people;
+use crate::commands::audit::format_groups;
 use crate::commands::selection_args::SelectionArgs;
 
 /// The closing text of the help for `purge`.
@@ -46,8 +46,8 @@ const CLOSING: Closing = Closing {
             "",
             "Not all of the queue was seen: run the command again with another backup file.",
         ),
-        (ExitCode::NotAllDone, "", "A message could not be deleted, or the filter failed on it."),
-        (ExitCode::NotThere, "a message or a group", ""),
+        (ExitCode::PartlyDone, "", "A message could not be deleted, or the filter failed on it."),
+        (ExitCode::NotFound, "a message or a group", ""),
         (ExitCode::Interrupted, "", "The deleted messages are in the backup."),
     ],
 };
@@ -58,7 +58,7 @@ const CLOSING: Closing = Closing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Delete")]
 #[command(override_usage = "redeliver purge [OPTIONS] --backup <FILE> <--queue|--stack|--prefix|--stage>")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     #[command(flatten)]
     queue: DeadLetterQueue,
@@ -72,7 +72,7 @@ pub struct Arguments {
     #[command(flatten)]
     apply: ApplyArgs,
     #[command(flatten)]
-    printing: Printing,
+    printing: PrintArgs,
 }
 
 impl Arguments {
@@ -137,13 +137,13 @@ fn print_outcome(
             why.remedy()
         ));
     }
-    let hidden = purged.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
+    let hidden = purged.coverage.and_then(|coverage| describe_still_hidden(coverage.still_hidden));
     hidden.iter().for_each(stderr::warning);
     for sentence in missing {
         stderr::error(sentence);
     }
     Ok(match exit_code(purged, applied) {
-        ExitCode::Done if !missing.is_empty() => ExitCode::NotThere,
+        ExitCode::Done if !missing.is_empty() => ExitCode::NotFound,
         code => code,
     })
 }
@@ -164,7 +164,7 @@ fn describe_outcome(purged: &PurgeReport, backup: Option<&Path>, colors: bool, l
             if purged.groups.is_empty() {
                 would
             } else {
-                would + &groups_for_people(&purged.groups, colors, layout)
+                would + &format_groups(&purged.groups, colors, layout)
             }
         }
     };
@@ -179,7 +179,7 @@ fn exit_code(purged: &PurgeReport, apply: bool) -> ExitCode {
         PurgeReport { failed: Some(_), .. } => ExitCode::Failed,
         PurgeReport { interrupted: true, .. } => ExitCode::Interrupted,
         PurgeReport { why_not_deleted: Some(_), picked, deleted, .. } if deleted < picked => {
-            ExitCode::NotAllDone
+            ExitCode::PartlyDone
         }
         PurgeReport { coverage: Some(coverage), max_reached: false, .. } if !coverage.complete => {
             stderr::warning(describe_incompleteness(coverage));
@@ -188,7 +188,7 @@ fn exit_code(purged: &PurgeReport, apply: bool) -> ExitCode {
         PurgeReport { picked, deleted, not_judged, .. }
             if apply && deleted < picked || not_judged.messages > 0 =>
         {
-            ExitCode::NotAllDone
+            ExitCode::PartlyDone
         }
         _ => ExitCode::Done,
     }
@@ -204,17 +204,17 @@ mod tests {
 
     use super::*;
 
-    fn purged(picked: u64, deleted: u64) -> PurgeReport {
+    fn purge_report(picked: u64, deleted: u64) -> PurgeReport {
         let coverage = Some(Coverage { complete: true, ..Coverage::default() });
         PurgeReport { picked, deleted, coverage, ..PurgeReport::default() }
     }
 
     #[test]
     fn purge_exit_code_distinguishes_complete_from_partial() {
-        let done = purged(7, 7);
+        let done = purge_report(7, 7);
         let max = PurgeReport { max_reached: true, coverage: Some(Coverage::default()), ..done.clone() };
         let refused = NotDeleted::Failed(EntryError::new(Fault::Sender, "AccessDenied"));
-        let left = PurgeReport { why_not_deleted: Some(refused), ..purged(7, 6) };
+        let left = PurgeReport { why_not_deleted: Some(refused), ..purge_report(7, 6) };
         let mut not_judged = done.clone();
         not_judged.not_judged.messages = 1;
         let unseen = PurgeReport { coverage: Some(Coverage::default()), ..done.clone() };
@@ -223,10 +223,10 @@ mod tests {
         for (purged, applied, expected) in [
             (done, true, ExitCode::Done),
             (max, true, ExitCode::Done),
-            (purged(7, 0), false, ExitCode::Done),
-            (purged(7, 0), true, ExitCode::NotAllDone),
-            (left, true, ExitCode::NotAllDone),
-            (not_judged, true, ExitCode::NotAllDone),
+            (purge_report(7, 0), false, ExitCode::Done),
+            (purge_report(7, 0), true, ExitCode::PartlyDone),
+            (left, true, ExitCode::PartlyDone),
+            (not_judged, true, ExitCode::PartlyDone),
             (unseen, true, ExitCode::Incomplete),
             (interrupted, true, ExitCode::Interrupted),
             (failed, true, ExitCode::Failed),
@@ -238,17 +238,17 @@ mod tests {
     #[test]
     fn purge_text_has_the_count_the_backup_and_max() {
         let backup = Some(Path::new("backup.jsonl"));
-        let max = PurgeReport { max_reached: true, ..purged(7, 7) };
+        let max = PurgeReport { max_reached: true, ..purge_report(7, 7) };
         let deleted = "7 of 7 deleted; all of them are in backup.jsonl";
         let expected = format!("{deleted}\n--max ended the purge: there may be more\n");
         assert_eq!(describe_outcome(&max, backup, false, TextLayout::Whole), expected);
         let nothing = "no messages selected: nothing was deleted, and no backup was written\n";
-        assert_eq!(describe_outcome(&purged(0, 0), backup, false, TextLayout::Whole), nothing);
+        assert_eq!(describe_outcome(&purge_report(0, 0), backup, false, TextLayout::Whole), nothing);
         assert_eq!(
-            describe_outcome(&purged(0, 0), None, false, TextLayout::Whole),
+            describe_outcome(&purge_report(0, 0), None, false, TextLayout::Whole),
             "0 dead letters would be deleted\n"
         );
-        let plan = PurgeReport { max_reached: true, ..purged(7, 0) };
+        let plan = PurgeReport { max_reached: true, ..purge_report(7, 0) };
         let expected = "7 dead letters would be deleted\n--max ended the purge: there may be more\n";
         assert_eq!(describe_outcome(&plan, None, false, TextLayout::Whole), expected);
     }
@@ -259,7 +259,7 @@ mod tests {
         for number in [1, 2] {
             groups.add_record(&DeadLetterRecord::new(retried_record("NON_RETRYABLE_ERROR", "x", number)));
         }
-        let plan = PurgeReport { groups: groups.into_groups(), ..purged(2, 0) };
+        let plan = PurgeReport { groups: groups.into_groups(), ..purge_report(2, 0) };
         let [group] = plan.groups.as_slice() else { panic!("{plan:?}") };
         let text = describe_outcome(&plan, None, false, TextLayout::Whole);
         assert!(text.starts_with("2 dead letters would be deleted\n\nGroups (1)\n"), "{text}");

@@ -22,7 +22,7 @@ use redeliver_operator::queues::account;
 use redeliver_operator::redrive::{
     OMIT_TO_ADVICE, RedriveResult, RedriveToFile, RedriveToQueue, RunEstimate,
 };
-use redeliver_operator::sentences::still_hidden;
+use redeliver_operator::sentences::describe_still_hidden;
 use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
@@ -36,7 +36,7 @@ const FINISHING: &str = "interrupted: finishing the work in progress; Ctrl-C aga
 pub async fn main(arguments: &Arguments) -> Result<ExitCode, CommandFailure> {
     let redriven = run_redrive(arguments).await?;
     redriven.remarks.iter().for_each(stderr::warning);
-    let hidden = redriven.report.coverage.and_then(|coverage| still_hidden(coverage.still_hidden));
+    let hidden = redriven.report.coverage.and_then(|coverage| describe_still_hidden(coverage.still_hidden));
     hidden.iter().for_each(stderr::warning);
     print_report(arguments, &redriven)
 }
@@ -64,8 +64,8 @@ async fn send_to_queue(
     let is_consumed = paused::is_consumed(arguments, &redrive.find_consumer().await?)?;
     let stop = stop_on_signal(FINISHING)?;
     if arguments.apply.is_wanted()
-        && let Some(elsewhere) = redrive.from_elsewhere(&|| stop.is_requested()).await?
-        && !question::is_answered_yes(&format!("{elsewhere}. Send them to the queue of --to anyway? [y/N] "))?
+        && let Some(elsewhere) = redrive.describe_other_sources(&|| stop.is_requested()).await?
+        && !question::ask_yes_no(&format!("{elsewhere}. Send them to the queue of --to anyway? [y/N] "))?
     {
         return Err(format!(
             "{elsewhere}: {OMIT_TO_ADVICE}; or confirm in a terminal, or select them (audit --save FILE) and send that file"
@@ -73,7 +73,7 @@ async fn send_to_queue(
         .into());
     }
     let bar = RunBar::new(arguments.selection.max());
-    let (from, to) = (redrive.from_arn(), redrive.to_arn());
+    let (from, to) = (redrive.source_arn(), redrive.destination_arn());
     let verb = arguments.apply.choose_verb("sending back", "would send back");
     let connection = &arguments.from.queue.connection;
     account::announce_change(connection, to, format_args!("{verb} from {from} to {to}")).await;
@@ -122,7 +122,7 @@ fn print_report(
     let applied = arguments.apply.is_wanted();
     let route = RedriveRoute::for_arguments(arguments);
     let printing = if route == RedriveRoute::FileToFile {
-        arguments.printing.on_stdout()
+        arguments.printing.with_stdout()
     } else {
         arguments.printing.clone()
     };
@@ -150,7 +150,7 @@ fn print_report(
         stderr::print_next_command(&command, "operate/redrive");
     }
     Ok(match ending {
-        RedriveEnding::Done if !missing.is_empty() => ExitCode::NotThere,
+        RedriveEnding::Done if !missing.is_empty() => ExitCode::NotFound,
         ending => ending.exit_code(),
     })
 }

@@ -9,8 +9,8 @@ use redeliver_core::strategy::Role;
 use redeliver_operator::files::read_schema;
 use redeliver_operator::message_file::input_name;
 use redeliver_operator::queues::account;
-use redeliver_operator::sending::{FileToSend, Stopped, Summary};
-use redeliver_operator::sentences::repeated_lines;
+use redeliver_operator::sending::{FileToSend, StopReason, Summary};
+use redeliver_operator::sentences::describe_repeated_lines;
 use redeliver_operator::terminal::signals::stop_on_signal;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
@@ -63,7 +63,7 @@ async fn run_send(arguments: &Arguments) -> Result<Summary, CommandFailure> {
     {
         let path = path.display();
         let rest = match &summary.stopped {
-            Some(Stopped::Unreadable(_)) => "make the rest readable, and the same command sends it",
+            Some(StopReason::Unreadable(_)) => "make the rest readable, and the same command sends it",
             _ => "the same command sends the rest",
         };
         stderr::remark(format_args!("the sent lines are recorded in {path}: {rest}"));
@@ -76,7 +76,7 @@ fn remark_on_input(arguments: &Arguments, summary: &Summary) {
     if let Some(recognized) = &summary.recognized {
         stderr::remark(format_args!("{}: {recognized}", name.display()));
     }
-    repeated_lines(&name.display(), summary.repeated).iter().for_each(stderr::remark);
+    describe_repeated_lines(&name.display(), summary.repeated).iter().for_each(stderr::remark);
 }
 
 fn print_summary(arguments: &Arguments, summary: &Summary) -> Result<ExitCode, CommandFailure> {

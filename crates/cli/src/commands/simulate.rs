@@ -87,12 +87,12 @@ fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageErr
 
 /// Warns if the environments' combined call rate exceeds the target's capacity, even at their lowest rates.
 fn remark_on_capacity(scenario: &Scenario) {
-    if let Some(sentence) = too_many_environments(scenario) {
+    if let Some(sentence) = describe_excess_environments(scenario) {
         stderr::warning(sentence);
     }
 }
 
-fn too_many_environments(scenario: &Scenario) -> Option<String> {
+fn describe_excess_environments(scenario: &Scenario) -> Option<String> {
     let capacity = scenario.capacity?;
     let most = capacity.saturating_mul(LOWEST_RATE_SECONDS);
     (u32::from(scenario.max_concurrency) > most).then(|| {
@@ -146,7 +146,7 @@ fn print_forecast(arguments: &Arguments, forecast: &Forecast) -> Result<ExitCode
     }
     let lost = format_count(lost, "message");
     stderr::error(format_args!("{lost} not processed before a queue's retention ended"));
-    Ok(ExitCode::Found)
+    Ok(ExitCode::ProblemsFound)
 }
 
 #[cfg(test)]
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn more_environments_than_twenty_times_the_capacity_cause_a_warning() {
         let sentence = |max_concurrency, capacity| {
-            too_many_environments(&Scenario { max_concurrency, capacity, ..Scenario::default() })
+            describe_excess_environments(&Scenario { max_concurrency, capacity, ..Scenario::default() })
         };
         assert_eq!(
             sentence(1000, Some(25)).unwrap(),

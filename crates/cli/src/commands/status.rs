@@ -7,7 +7,7 @@ use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::{AwsConnection, QueueSelection};
 use redeliver_operator::status::{Status, query_status};
 use redeliver_operator::terminal::help::Closing;
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::{CommandFailure, ExitCode};
 
@@ -48,12 +48,12 @@ const CLOSING: Closing = Closing {
 /// Show whether the target is down, and the messages in each queue. Also shows what reads the queues, and the blocked
 /// groups of an ordered queue.
 #[derive(Debug, Args)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     #[command(flatten)]
     queues: QueueSelection,
     #[command(flatten)]
-    printing: Printing,
+    printing: PrintArgs,
     #[command(flatten)]
     connection: AwsConnection,
 }
@@ -73,7 +73,7 @@ fn print_status(arguments: &Arguments, status: &Status) -> Result<ExitCode, Comm
     for problem in &status.problems {
         stderr::error(problem);
     }
-    let dead_letters = status.dead_letters().map(|queue| queue.arn.as_str());
+    let dead_letters = status.dead_letter_queue().map(|queue| queue.arn.as_str());
     let next = next_command(arguments, dead_letters, !status.blocked.is_empty());
     if let Some((command, page)) = next.filter(|_| arguments.printing.is_for_people()) {
         stderr::print_next_command(&command, page);

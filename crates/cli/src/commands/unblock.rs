@@ -8,10 +8,10 @@ use redeliver_core::ports::Clock as _;
 use redeliver_dead_letters::blocked::{BlockedGroup, GroupOutcome, UnblockReport};
 use redeliver_operator::archive::BucketOwnerArgs;
 use redeliver_operator::queues::{AwsConnection, OneQueue, QueueAddress, account};
-use redeliver_operator::sentences::still_hidden;
+use redeliver_operator::sentences::describe_still_hidden;
 use redeliver_operator::status::blocked_table;
 use redeliver_operator::terminal::help::{CONNECT, Closing};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::stderr;
 use redeliver_operator::terminal::units::format_count;
 use redeliver_operator::unblock::UnblockRequest;
@@ -43,8 +43,8 @@ const CLOSING: Closing = Closing {
             "",
             "Not all groups were seen: a notice becomes visible after a minute. Run the command again.",
         ),
-        (ExitCode::NotAllDone, "", "A decision was not carried out, or a notice could not be deleted."),
-        (ExitCode::NotThere, "a group without a notice", ""),
+        (ExitCode::PartlyDone, "", "A decision was not carried out, or a notice could not be deleted."),
+        (ExitCode::NotFound, "a group without a notice", ""),
     ],
 };
 
@@ -56,7 +56,7 @@ const CLOSING: Closing = Closing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Decide")]
 #[command(override_usage = "redeliver unblock [OPTIONS] <--queue|--stack|--prefix|--stage> [GROUP]...")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// Only these groups (MessageGroupId) [default: all]
     #[arg(help_heading = None::<&str>, value_name = "GROUP")]
@@ -81,7 +81,7 @@ pub struct Arguments {
     #[command(flatten)]
     apply: ApplyArgs,
     #[command(flatten)]
-    printing: Printing,
+    printing: PrintArgs,
     #[command(flatten)]
     connection: AwsConnection,
 }
@@ -139,7 +139,7 @@ fn print_outcome(
     if let Some(error) = &unblocked.failed {
         stderr::error(format_args!("{error}; the other groups stay as they are"));
     }
-    still_hidden(unblocked.coverage.still_hidden).iter().for_each(stderr::warning);
+    describe_still_hidden(unblocked.coverage.still_hidden).iter().for_each(stderr::warning);
     let is_complete = unblocked.coverage.complete;
     if !is_complete {
         stderr::warning(
@@ -150,9 +150,9 @@ fn print_outcome(
     let is_done = unblocked.groups.iter().all(|group| group.error.is_none());
     Ok(match (&unblocked.failed, is_done, is_complete) {
         (Some(_), ..) => ExitCode::Failed,
-        (None, false, _) => ExitCode::NotAllDone,
+        (None, false, _) => ExitCode::PartlyDone,
         (None, true, false) => ExitCode::Incomplete,
-        (None, true, true) if !unblocked.not_found.is_empty() => ExitCode::NotThere,
+        (None, true, true) if !unblocked.not_found.is_empty() => ExitCode::NotFound,
         (None, true, true) => ExitCode::Done,
     })
 }
@@ -202,9 +202,9 @@ mod tests {
             print_outcome(&arguments, &UnblockReport { groups, not_found, coverage, failed }, true).unwrap()
         };
         assert_eq!(code(None, &[], true, None), ExitCode::Done);
-        assert_eq!(code(Some("refused"), &[], true, None), ExitCode::NotAllDone);
-        assert_eq!(code(Some("refused"), &[], false, None), ExitCode::NotAllDone);
-        assert_eq!(code(None, &["b"], true, None), ExitCode::NotThere);
+        assert_eq!(code(Some("refused"), &[], true, None), ExitCode::PartlyDone);
+        assert_eq!(code(Some("refused"), &[], false, None), ExitCode::PartlyDone);
+        assert_eq!(code(None, &["b"], true, None), ExitCode::NotFound);
         assert_eq!(code(None, &[], false, None), ExitCode::Incomplete);
         assert_eq!(
             code(None, &["b"], false, None),

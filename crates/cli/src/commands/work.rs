@@ -12,7 +12,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
     match run(&arguments.into()) {
         WorkerEnding::Finished => ExitCode::Done,
         WorkerEnding::Interrupted => ExitCode::Interrupted,
-        WorkerEnding::Cancelled => ExitCode::NotAllDone,
+        WorkerEnding::Cancelled => ExitCode::PartlyDone,
         WorkerEnding::NotStarted => ExitCode::Failed,
     }
 }

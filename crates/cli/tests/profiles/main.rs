@@ -167,7 +167,7 @@ fn a_single_sign_on_profile_signs_with_the_credentials_of_its_role() {
 }
 
 #[test]
-fn the_profile_of_the_environment_can_use_single_sign_on() {
+fn the_profile_from_the_environment_can_use_single_sign_on() {
     let (home, stub) = (Home::new(), PortalStub::start(FUTURE_MILLISECONDS));
     home.sign_in(CORP, "token", IN_2099);
     // With `--endpoint-url`, the command would use credentials for a local emulator instead.

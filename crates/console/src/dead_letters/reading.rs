@@ -17,10 +17,10 @@ use redeliver_operator::CommandFailure;
 use redeliver_operator::archive::PeriodArgs;
 use redeliver_operator::dead_letter_source::{DeadLetterSource, OpenSource};
 use redeliver_operator::queues::name_in;
-use redeliver_operator::sentences::causes_beyond_the_table;
+use redeliver_operator::sentences::describe_causes_beyond_table;
 use redeliver_operator::terminal::escape::shorten_text;
 
-use crate::background::LastSeen;
+use crate::background::BackgroundTask;
 use crate::dead_letters::snapshot::{CauseHistory, Snapshot, SnapshotBuilder};
 use crate::dead_letters::spool::Spool;
 
@@ -32,7 +32,7 @@ const NOTE_MAX: usize = 500;
 /// The last snapshot, and the current reading.
 #[derive(Debug)]
 pub(crate) struct DlqReading {
-    pub(crate) last_seen: Arc<LastSeen<Snapshot>>,
+    pub(crate) last_seen: Arc<BackgroundTask<Snapshot>>,
     /// The file of known causes.
     causes_file: PathBuf,
     seen: AtomicU64,
@@ -172,7 +172,7 @@ impl DlqReading {
         match self.update_causes(queue.arn(), &snapshot) {
             Ok(causes) => {
                 snapshot.causes = causes;
-                snapshot.remark = causes_beyond_the_table(&snapshot.groups);
+                snapshot.remark = describe_causes_beyond_table(&snapshot.groups);
             }
             Err(error) => {
                 snapshot.remark = Some(format!("could not determine which causes are new: {error}"))
@@ -195,9 +195,12 @@ impl DlqReading {
             }
             before
         });
-        let new =
-            before.new_among(&snapshot.groups).into_iter().map(|group| group.fingerprint.clone()).collect();
-        let last_refresh = before.last_reading().filter(|_| !is_first);
+        let new = before
+            .groups_with_new_cause(&snapshot.groups)
+            .into_iter()
+            .map(|group| group.fingerprint.clone())
+            .collect();
+        let last_refresh = before.last_audit_at().filter(|_| !is_first);
         drop(known_before);
         known.remember_groups(&snapshot.groups, snapshot.taken_at);
         known.merge_into_file(path)?;
@@ -224,9 +227,9 @@ impl DlqReading {
             Mark::NotKnown => KnownCauses::write_note(path, queue_arn, fingerprint, None, group)?,
             Mark::Resolved(by) => {
                 let resolved = Resolution { at: now, by: Some(text(by)).filter(|by| !by.is_empty()) };
-                KnownCauses::write_resolved(path, queue_arn, fingerprint, resolved)?
+                KnownCauses::mark_resolved(path, queue_arn, fingerprint, resolved)?
             }
-            Mark::NotResolved => KnownCauses::write_open(path, queue_arn, fingerprint)?,
+            Mark::NotResolved => KnownCauses::mark_unresolved(path, queue_arn, fingerprint)?,
         };
         *snapshot.causes.lock_known() = changed;
         Ok(())

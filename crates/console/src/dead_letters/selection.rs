@@ -12,7 +12,7 @@ use crate::url::percent_encode;
 /// Maximum length of a value in a sentence, in characters.
 const VALUE_MAX: usize = 200;
 
-/// The value of `new` for causes that are new to this console.
+/// The value of `new` for causes that no reading found before this console started.
 pub(crate) const SINCE_LAST_REFRESH: &str = "last-refresh";
 
 /// Selects dead letters. An empty field does not filter.
@@ -30,7 +30,8 @@ pub(crate) struct Selection {
     pub(crate) tenant: String,
     /// The function that gave up on the message.
     pub(crate) function: String,
-    /// Only causes that are new to this console (`last-refresh`), since a time, or within a span.
+    /// Only causes that no reading found before this console started (`last-refresh`), or that are new since a time or
+    /// within a span.
     pub(crate) new: String,
     /// Only messages since this time, or within this span, such as `2h`.
     pub(crate) since: String,

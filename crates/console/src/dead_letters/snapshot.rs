@@ -11,7 +11,7 @@ use redeliver_dead_letters::{
     CauseNote, CauseState, Choice, Coverage, DeadLetterRecord, Filter, KnownCauses, NotJudged, Retention,
 };
 use redeliver_operator::CommandFailure;
-use redeliver_operator::sentences::deleted_soon;
+use redeliver_operator::sentences::describe_deleted_soon;
 use redeliver_operator::terminal::escape::shorten_text;
 use redeliver_operator::terminal::units::format_count;
 
@@ -84,14 +84,14 @@ impl CauseHistory {
 
 /// The state of a cause: new, known, resolved or returned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct CauseLife {
-    /// True if no earlier reading found the cause, and it is not marked as known or resolved.
+pub(crate) struct CauseStatus {
+    /// True if no reading found the cause before this console started, and it is not marked as known or resolved.
     pub(crate) is_new: bool,
     pub(crate) note: Option<CauseNote>,
     pub(crate) state: CauseState,
 }
 
-impl CauseLife {
+impl CauseStatus {
     pub(crate) const fn has_returned(&self) -> bool {
         matches!(self.state, CauseState::CameBack(_))
     }
@@ -200,14 +200,14 @@ impl SnapshotBuilder {
 
 /// The dead letters of a selection, newest first.
 #[derive(Debug, Default)]
-pub(crate) struct Selected<'l> {
+pub(crate) struct SelectedLetters<'l> {
     pub(crate) letters: Vec<&'l LetterEntry>,
     /// Messages for which the jq filter failed. They are not selected.
     pub(crate) not_judged: NotJudged,
 }
 
 /// Messages that are about to expire.
-pub(crate) struct EndingSoon {
+pub(crate) struct ExpiringMessages {
     pub(crate) count: u64,
     /// The expiry of the first message.
     pub(crate) first: Timestamp,
@@ -233,7 +233,7 @@ impl Snapshot {
     ///
     /// # Errors
     /// The spool cannot be read.
-    pub(crate) fn died_again(
+    pub(crate) fn find_repeat_failures(
         &self,
         sent: &HashMap<String, u32>,
     ) -> Result<Vec<RepeatFailure>, CommandFailure> {
@@ -261,22 +261,22 @@ impl Snapshot {
     }
 
     /// Describes the messages that are about to expire in a sentence, or returns `None` if there are none.
-    pub(crate) fn deleted_soon(&self) -> Option<String> {
-        let EndingSoon { count, first } = self.expiring_soon(self.taken_at)?;
-        deleted_soon(count, Some(first), self.retention, self.taken_at)
+    pub(crate) fn describe_deleted_soon(&self) -> Option<String> {
+        let ExpiringMessages { count, first } = self.count_expiring_soon(self.taken_at)?;
+        describe_deleted_soon(count, Some(first), self.retention, self.taken_at)
     }
 
     /// Counts the messages that are about to expire, or returns `None` if there are none.
-    pub(crate) fn expiring_soon(&self, now: Timestamp) -> Option<EndingSoon> {
+    pub(crate) fn count_expiring_soon(&self, now: Timestamp) -> Option<ExpiringMessages> {
         let retention = self.retention?;
         let ends = self.letters.iter().filter_map(|letter| self.expires_at(letter));
         let soon: Vec<_> = ends.filter(|ends_at| retention.ends_soon(*ends_at, now)).collect();
-        Some(EndingSoon { count: soon.len() as u64, first: soon.into_iter().min()? })
+        Some(ExpiringMessages { count: soon.len() as u64, first: soon.into_iter().min()? })
     }
 
     /// Returns the send time before which a message is about to expire.
     pub(crate) fn expiry_cutoff(&self) -> Option<Timestamp> {
-        self.taken_at.checked_sub_signed(self.retention?.ends_soon_after())
+        self.taken_at.checked_sub_signed(self.retention?.last_fifth_start_age())
     }
 
     /// Describes how often the messages have been received, and how many of them SQS's age metric no longer counts.
@@ -298,38 +298,38 @@ impl Snapshot {
     }
 
     /// Returns the state of a cause.
-    pub(crate) fn cause_life(&self, group: &DeadLetterGroup) -> CauseLife {
-        self.life_with(&group.fingerprint, Some(group))
+    pub(crate) fn cause_status(&self, group: &DeadLetterGroup) -> CauseStatus {
+        self.find_status(&group.fingerprint, Some(group))
     }
 
     /// Returns the state of a cause without messages in this reading.
-    pub(crate) fn life_without_messages(&self, fingerprint: &str) -> CauseLife {
-        self.life_with(fingerprint, None)
+    pub(crate) fn status_without_messages(&self, fingerprint: &str) -> CauseStatus {
+        self.find_status(fingerprint, None)
     }
 
-    fn life_with(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseLife {
+    fn find_status(&self, fingerprint: &str, group: Option<&DeadLetterGroup>) -> CauseStatus {
         let known = self.causes.lock_known();
         let (note, state) = (known.find_note(fingerprint).cloned(), known.cause_state(fingerprint, group));
         let is_marked = note.is_some() || state != CauseState::Open;
-        CauseLife { is_new: self.causes.new.contains(fingerprint) && !is_marked, note, state }
+        CauseStatus { is_new: self.causes.new.contains(fingerprint) && !is_marked, note, state }
     }
 
     pub(crate) fn find_group(&self, fingerprint: &str) -> Option<&DeadLetterGroup> {
         self.groups.iter().find(|group| group.fingerprint == fingerprint)
     }
 
-    /// Counts the causes that are new to this console, and the resolved causes that have returned.
-    pub(crate) fn new_and_returned(&self) -> [u64; 2] {
-        let lives: Vec<_> = self.groups.iter().map(|group| self.cause_life(group)).collect();
-        let count = |is: fn(&CauseLife) -> bool| lives.iter().filter(|life| is(life)).count() as u64;
-        [count(|life| life.is_new), count(CauseLife::has_returned)]
+    /// Counts the new causes (see [`CauseStatus::is_new`]), and the resolved causes that have returned.
+    pub(crate) fn count_new_and_returned(&self) -> [u64; 2] {
+        let lives: Vec<_> = self.groups.iter().map(|group| self.cause_status(group)).collect();
+        let count = |is: fn(&CauseStatus) -> bool| lives.iter().filter(|life| is(life)).count() as u64;
+        [count(|life| life.is_new), count(CauseStatus::has_returned)]
     }
 
     /// Returns the fingerprints of the causes that `new` selects.
     fn new_causes(&self, new: &str) -> Result<Option<BTreeSet<&str>>, CommandFailure> {
         let all = self.groups.iter();
         if new == SINCE_LAST_REFRESH {
-            let new = all.filter(|group| self.cause_life(group).is_new);
+            let new = all.filter(|group| self.cause_status(group).is_new);
             return Ok(Some(new.map(|group| group.fingerprint.as_str()).collect()));
         }
         let Some(since) = parse_moment("causes new since", new, self.now)? else { return Ok(None) };
@@ -346,7 +346,10 @@ impl Snapshot {
     ///
     /// # Errors
     /// A time or the filter is invalid, or the filter fails.
-    pub(crate) fn select_letters(&self, selection: &Selection) -> Result<Selected<'_>, CommandFailure> {
+    pub(crate) fn select_letters(
+        &self,
+        selection: &Selection,
+    ) -> Result<SelectedLetters<'_>, CommandFailure> {
         let since = parse_moment("since", &selection.since, self.now)?;
         let until = parse_moment("until", &selection.until, self.now)?;
         let filter = Some(&selection.filter).filter(|text| !text.trim().is_empty());
@@ -354,7 +357,7 @@ impl Snapshot {
         let wanted = TextSearch::new(&selection.q);
         let new_causes = self.new_causes(&selection.new)?;
         let is = |wanted: &str, found: &str| wanted.is_empty() || wanted == found;
-        let mut selected = Selected::default();
+        let mut selected = SelectedLetters::default();
         for letter in &self.letters {
             let by_list = is(&selection.group, &letter.fingerprint)
                 && is(&selection.error_type, &letter.error_type)

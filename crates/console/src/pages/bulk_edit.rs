@@ -10,15 +10,15 @@ use serde_json::Value;
 
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::{LetterEntry, Snapshot};
-use crate::extract::AtDeployment;
+use crate::extract::DeploymentRequest;
 use crate::pages::diff::render_diff;
 use crate::pages::edit::format_editable;
-use crate::pages::letter_links::{letter_link, render_staying};
+use crate::pages::letter_links::{letter_link, render_skip_reasons};
 
 /// The number of examples shown.
 const EXAMPLES: usize = 3;
 /// Maximum number of messages on which the edit is tried while the user types. The plan tries it on all of them.
-const TRIED: usize = 500;
+const TRIED_MAX: usize = 500;
 /// Maximum size of a body to show, in bytes.
 const SHOWN_MAX: usize = 100_000;
 
@@ -85,7 +85,10 @@ fn build_assignment(path: &str, old: &str, new: &str) -> String {
 }
 
 /// Renders the form.
-pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Result<Markup, CommandFailure> {
+pub(crate) fn render_bulk_form(
+    at: &DeploymentRequest,
+    selection: &Selection,
+) -> Result<Markup, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     at.source_arn()?;
     let selected = snapshot.select_letters(selection)?.letters.len();
@@ -121,7 +124,7 @@ pub(crate) fn render_bulk_form(at: &AtDeployment, selection: &Selection) -> Resu
 
 /// Previews the edit.
 pub(crate) fn render_bulk_verdict(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     selection: &Selection,
     edit: &BulkEdit,
     new_id: bool,
@@ -138,10 +141,10 @@ pub(crate) fn render_bulk_verdict(
     };
     Ok(html! {
         p { "jq: " code { (escape_lines(&program)) } }
-        @if selected.len() > TRIED { p { "Of the first " (TRIED) " of " (group_digits(selected.len() as u64)) ":" } }
+        @if selected.len() > TRIED_MAX { p { "Of the first " (TRIED_MAX) " of " (group_digits(selected.len() as u64)) ":" } }
         table class="plan" { tbody {
             tr { th scope="row" { "changed, and can be sent back" } td class="number" { (group_digits(tried.report.planned)) } td {} }
-            (render_staying(at, &tried.report))
+            (render_skip_reasons(at, &tried.report))
         } }
         @for Example { letter, before, after } in &tried.examples {
             p { (letter_link(at, &letter.sqs_message_id, &letter.message_id)) }
@@ -165,7 +168,7 @@ struct Example<'l> {
 
 impl<'l> EditTrial<'l> {
     fn new(
-        at: &AtDeployment,
+        at: &DeploymentRequest,
         snapshot: &Snapshot,
         selected: &[&'l LetterEntry],
         program: &str,
@@ -175,7 +178,7 @@ impl<'l> EditTrial<'l> {
             RedrivePlan { edited_only: true, ..at.redrive_plan(Some(BodyEdit::new(program)?), new_id) };
         let unedited_plan = at.redrive_plan(None, false);
         let mut tried = Self { report: RedriveReport::default(), examples: Vec::new() };
-        for &letter in selected.iter().take(TRIED) {
+        for &letter in selected.iter().take(TRIED_MAX) {
             let record = snapshot.read_record(letter)?;
             let Some(send_back) = edited.decide_and_count(&record, &mut tried.report)? else { continue };
             tried.report.count_planned(&record, &send_back);

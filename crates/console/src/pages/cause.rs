@@ -16,8 +16,8 @@ use serde::Deserialize;
 use crate::dead_letters::facets::{ColumnCounts, count_columns};
 use crate::dead_letters::reading::Mark;
 use crate::dead_letters::selection::Selection;
-use crate::dead_letters::snapshot::{CauseLife, LetterEntry, Snapshot};
-use crate::extract::AtDeployment;
+use crate::dead_letters::snapshot::{CauseStatus, LetterEntry, Snapshot};
+use crate::extract::DeploymentRequest;
 use crate::layout::TitledPage;
 use crate::pages::facets::render_facets;
 use crate::pages::selected::{render_actions, render_active_filters, render_change_warning};
@@ -61,7 +61,7 @@ impl From<ResolvedForm> for Mark {
 
 /// Renders the page of a cause. `selection` can narrow it to some of its messages.
 pub(crate) fn render_cause(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     fingerprint: &str,
     selection: &Selection,
 ) -> Result<TitledPage, CommandFailure> {
@@ -73,7 +73,7 @@ pub(crate) fn render_cause(
     let selection = Selection { group: fingerprint.to_owned(), ..selection.clone() };
     let letters = snapshot.select_letters(&selection)?.letters;
     let path = at.cause_path(fingerprint);
-    let life = snapshot.cause_life(group);
+    let life = snapshot.cause_status(group);
     let compared = compare_with_others(&snapshot, fingerprint);
     let body = html! {
         p class="remark" { code { (group.error_type) } " " code { (fingerprint) } }
@@ -95,7 +95,7 @@ pub(crate) fn render_cause(
 
 /// Renders the page of an earlier cause that no longer has messages: it can still be marked.
 fn render_gone_cause(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     snapshot: &Snapshot,
     fingerprint: &str,
 ) -> Result<TitledPage, CommandFailure> {
@@ -105,7 +105,7 @@ fn render_gone_cause(
     let error_type = known.error_type(fingerprint).ok_or(GONE)?.to_owned();
     let first = known.first_sent_at(fingerprint);
     drop(known);
-    let life = snapshot.life_without_messages(fingerprint);
+    let life = snapshot.status_without_messages(fingerprint);
     let path = at.cause_path(fingerprint);
     let body = html! {
         p class="remark" { code { (fingerprint) } @if let Some(first) = first { ", first seen " (render_timestamp(first)) } }
@@ -155,7 +155,7 @@ fn format_retries(count: u32) -> String {
 }
 
 /// Renders the state of the cause (new, returned or resolved), and the note of the person who examined it.
-fn render_state_and_note(snapshot: &Snapshot, life: &CauseLife, path: &str) -> Markup {
+fn render_state_and_note(snapshot: &Snapshot, life: &CauseStatus, path: &str) -> Markup {
     html! {
         @match &life.state {
             CauseState::Open => {},
@@ -228,7 +228,7 @@ fn format_minute(at: Timestamp) -> String {
 }
 
 /// Renders the forms that mark a cause as known and as resolved.
-fn render_mark_forms(at: &AtDeployment, life: &CauseLife, path: &str) -> Markup {
+fn render_mark_forms(at: &DeploymentRequest, life: &CauseStatus, path: &str) -> Markup {
     if at.site.guard.read_only || at.is_file() {
         return Markup::default();
     }
@@ -286,7 +286,7 @@ fn render_trend(letters: &[&LetterEntry]) -> Markup {
 
 /// Renders the newest and the oldest message.
 fn render_examples(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     snapshot: &Snapshot,
     letters: &[&LetterEntry],
 ) -> Result<Markup, CommandFailure> {

@@ -7,7 +7,7 @@ use redeliver_operator::terminal::escape::shorten_text;
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
-use crate::extract::AtDeadLetter;
+use crate::extract::DeadLetterRequest;
 use crate::pages::selected::render_plan_forms;
 
 /// The parameters of the page.
@@ -23,10 +23,10 @@ const DETAILS_MAX: usize = 2000;
 const BODY_BYTES_MAX: usize = 1_048_576;
 
 pub(crate) fn render_dead_letter(
-    request: &AtDeadLetter,
+    request: &DeadLetterRequest,
     parameters: &Parameters,
 ) -> Result<Markup, CommandFailure> {
-    let AtDeadLetter { at, letter, .. } = request;
+    let DeadLetterRequest { at, letter, .. } = request;
     let record = request.read_record()?;
     let show_options = ShowOptions { reveal: parameters.reveal.is_some(), traces: at.site.traces.clone() };
     let selection = Selection::for_message(&letter.sqs_message_id);

@@ -8,15 +8,15 @@ use redeliver_dead_letters::groups::{DeadLetterGroup, format_timestamp};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::markup::chart::draw_columns;
 use redeliver_operator::markup::render_timestamp;
-use redeliver_operator::sentences::{describe_incompleteness, describe_not_judged};
+use redeliver_operator::sentences::{describe_incompleteness, describe_unjudged_messages};
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 use serde::Deserialize;
 
 use crate::dead_letters::facets::{CauseCount, count_by_cause, count_columns};
 use crate::dead_letters::reading::ReadingProgress;
 use crate::dead_letters::selection::{SINCE_LAST_REFRESH, Selection};
-use crate::dead_letters::snapshot::{CauseLife, LetterEntry, Selected, Snapshot};
-use crate::extract::AtDeployment;
+use crate::dead_letters::snapshot::{CauseStatus, LetterEntry, SelectedLetters, Snapshot};
+use crate::extract::DeploymentRequest;
 use crate::layout::CAUSES;
 use crate::pages::facets::render_facets;
 use crate::pages::selected::{
@@ -48,7 +48,7 @@ pub(crate) fn render_progress(ReadingProgress { seen, approximate }: ReadingProg
 }
 
 pub(crate) fn render_dead_letters(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     selection: &Selection,
     paging: Paging,
 ) -> Result<Markup, CommandFailure> {
@@ -58,15 +58,15 @@ pub(crate) fn render_dead_letters(
     Ok(html! {
         @if let Some(why) = at.reading.last_seen.last_error() { p class="warning" role="alert" { (why) } }
         @if let Some(running) = running {
-            div data-live=(at.page_path("letters/live")) { (render_running(running, seen.is_none(), &at.reading.causes_so_far())) }
+            div data-live=(at.page_path("letters/live")) { (render_running_reading(running, seen.is_none(), &at.reading.causes_so_far())) }
         }
-        @if let Some(snapshot) = seen { (render_found(at, &snapshot, selection, paging)?) }
+        @if let Some(snapshot) = seen { (render_snapshot(at, &snapshot, selection, paging)?) }
         @else if running.is_none() { (render_refresh_button(at, selection, "Read")) }
     })
 }
 
 /// Shows the progress of a reading, and during the first one the causes found so far.
-pub(crate) fn render_running(
+pub(crate) fn render_running_reading(
     progress: ReadingProgress,
     is_first: bool,
     so_far: &[DeadLetterGroup],
@@ -90,20 +90,20 @@ pub(crate) fn render_running(
 }
 
 /// Shows how many more messages the queue has than at the last reading. `count` is the SQS count.
-pub(crate) fn render_arrived(snapshot: &Snapshot, count: Option<u64>) -> Markup {
+pub(crate) fn render_arrival_count(snapshot: &Snapshot, count: Option<u64>) -> Markup {
     let arrived = count.unwrap_or(0).saturating_sub(snapshot.message_count());
     html! { @if arrived > 0 { strong role="status" { (group_digits(arrived)) " more since this refresh" } } }
 }
 
-fn render_refresh_button(at: &AtDeployment, selection: &Selection, words: &str) -> Markup {
+fn render_refresh_button(at: &DeploymentRequest, selection: &Selection, words: &str) -> Markup {
     if at.site.guard.read_only {
         return Markup::default(); // the request would be refused
     }
     html! { form method="post" action=(selection.page_address(&at.page_path("refresh"))) class="inline" { button { (words) } } }
 }
 
-fn render_found(
-    at: &AtDeployment,
+fn render_snapshot(
+    at: &DeploymentRequest,
     snapshot: &Snapshot,
     selection: &Selection,
     paging: Paging,
@@ -111,9 +111,9 @@ fn render_found(
     let page = at.page_path("letters");
     let (selected, wrong) = match snapshot.select_letters(selection) {
         Ok(selected) => (selected, None),
-        Err(error) => (Selected::default(), Some(error.to_string())),
+        Err(error) => (SelectedLetters::default(), Some(error.to_string())),
     };
-    let Selected { letters: selected, not_judged } = selected;
+    let SelectedLetters { letters: selected, not_judged } = selected;
     let last_page = last_page(paging, selected.len())?;
     let first = paging.page.saturating_mul(PER_PAGE);
     let shown: Vec<_> = selected.iter().skip(first).take(PER_PAGE).copied().collect();
@@ -129,10 +129,10 @@ fn render_found(
                 @if !at.is_file() { (snapshot.describe_refresh_cost().unwrap_or_default()) }
             }
             @if !at.is_file() {
-                div data-live=(at.page_path("letters/arrived")) { (render_arrived(snapshot, at.status.messages_in(&at.from))) }
+                div data-live=(at.page_path("letters/arrived")) { (render_arrival_count(snapshot, at.status.message_count(&at.from))) }
             }
         }
-        @if let Some(sentence) = snapshot.deleted_soon() {
+        @if let Some(sentence) = snapshot.describe_deleted_soon() {
             p class="warning" { (sentence)
                 @if let Some(until) = snapshot.expiry_cutoff() {
                     " " a href=(Selection { until: format_timestamp(until), ..Selection::default() }.page_address(&page)) { "Show them" }
@@ -142,7 +142,7 @@ fn render_found(
         @if !snapshot.coverage.complete { p class="warning" { (describe_incomplete(at, snapshot)) } }
         @if let Some(remark) = &snapshot.remark { p class="warning" { (remark) } }
         (render_active_filters(&page, selection))
-        @if let Some(why) = describe_not_judged(&not_judged) { p class="warning" { (why) "." } }
+        @if let Some(why) = describe_unjudged_messages(&not_judged) { p class="warning" { (why) "." } }
         (render_filter_form(at, selection))
         @if selection.group.is_empty() { (render_cause_table(at, snapshot, selection, &causes)) }
         (render_facets(&page, selection, &selected))
@@ -157,7 +157,7 @@ fn render_found(
 
 /// Renders the first line: the number of messages and causes, and the next step.
 fn render_headline(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     snapshot: &Snapshot,
     selected: u64,
     causes: &[SelectedCause<'_>],
@@ -187,7 +187,7 @@ fn render_headline(
     }
 }
 
-fn describe_incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
+fn describe_incomplete(at: &DeploymentRequest, snapshot: &Snapshot) -> String {
     match snapshot.coverage.unreadable {
         left_out @ 1.. if at.is_file() => {
             format!("{} left out; for details run `redeliver audit`.", format_count(left_out, "line"))
@@ -200,7 +200,7 @@ fn describe_incomplete(at: &AtDeployment, snapshot: &Snapshot) -> String {
 struct SelectedCause<'s> {
     group: &'s DeadLetterGroup,
     selected: CauseCount,
-    life: CauseLife,
+    life: CauseStatus,
 }
 
 /// Returns the causes of the selected messages: returned and new causes first, known and resolved causes last, and the
@@ -209,7 +209,7 @@ fn selected_causes<'s>(snapshot: &'s Snapshot, selected: &[&LetterEntry]) -> Vec
     let counts = count_by_cause(selected);
     let causes = snapshot.groups.iter().filter_map(|group| {
         let selected = *counts.get(group.fingerprint.as_str())?;
-        Some(SelectedCause { group, selected, life: snapshot.cause_life(group) })
+        Some(SelectedCause { group, selected, life: snapshot.cause_status(group) })
     });
     let mut causes: Vec<_> = causes.collect();
     causes.sort_by_key(|cause| (cause.life.list_rank(), std::cmp::Reverse(cause.selected.count)));
@@ -217,7 +217,7 @@ fn selected_causes<'s>(snapshot: &'s Snapshot, selected: &[&LetterEntry]) -> Vec
 }
 
 fn render_cause_table(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     snapshot: &Snapshot,
     selection: &Selection,
     causes: &[SelectedCause<'_>],
@@ -248,7 +248,7 @@ fn render_cause_table(
 }
 
 /// Renders the marks on a cause.
-fn render_marks(CauseLife { note, state, .. }: &CauseLife) -> Markup {
+fn render_marks(CauseStatus { note, state, .. }: &CauseStatus) -> Markup {
     html! {
         @if let CauseState::Resolved(resolved) = state {
             " resolved " (render_timestamp(resolved.at)) @if let Some(by) = &resolved.by { " by " bdi { (by) } }
@@ -277,7 +277,7 @@ fn render_trends(snapshot: &Snapshot) -> HashMap<&str, Markup> {
     drawn.collect()
 }
 
-fn render_letters(at: &AtDeployment, snapshot: &Snapshot, shown: &[&LetterEntry]) -> Markup {
+fn render_letters(at: &DeploymentRequest, snapshot: &Snapshot, shown: &[&LetterEntry]) -> Markup {
     html! {
         @if !shown.is_empty() {
             table class="list" {
@@ -316,7 +316,7 @@ fn last_page(Paging { page }: Paging, selected: usize) -> Result<usize, CommandF
     Ok(last)
 }
 
-fn render_paging(at: &AtDeployment, selection: &Selection, paging: Paging, last: usize) -> Markup {
+fn render_paging(at: &DeploymentRequest, selection: &Selection, paging: Paging, last: usize) -> Markup {
     let address = selection.page_address(&at.page_path("letters"));
     let mark = if address.contains('?') { '&' } else { '?' };
     html! {

@@ -7,7 +7,7 @@ use redeliver_operator::CommandFailure;
 use redeliver_operator::terminal::escape::escape_json;
 use serde::Deserialize;
 
-use crate::extract::AtDeadLetter;
+use crate::extract::DeadLetterRequest;
 
 /// The fields of the form.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -18,7 +18,7 @@ pub(crate) struct EditForm {
     pub(crate) new_id: Option<String>,
 }
 
-pub(crate) fn render_edit_form(request: &AtDeadLetter) -> Result<Markup, CommandFailure> {
+pub(crate) fn render_edit_form(request: &DeadLetterRequest) -> Result<Markup, CommandFailure> {
     let record = request.read_record()?;
     let back = html! { p { a href=(request.dead_letter_path()) { "Back to the message" } } };
     if let Err(why) = request.at.source_arn() {
@@ -60,7 +60,7 @@ pub(crate) fn render_edit_form(request: &AtDeadLetter) -> Result<Markup, Command
 
 /// Shows whether the edited message could be sent back, or the reason that it would be skipped.
 pub(crate) fn render_edit_verdict(
-    request: &AtDeadLetter,
+    request: &DeadLetterRequest,
     edited: &EditForm,
 ) -> Result<Markup, CommandFailure> {
     let wrong = |why: &str| html! { p class="warning" { (why) } };

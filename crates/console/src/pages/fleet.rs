@@ -7,17 +7,17 @@ use redeliver_operator::fleet::{html::render_content, survey_silently};
 use redeliver_operator::markup::render_timestamp;
 use redeliver_operator::queues::AwsConnection;
 
-use crate::site::FleetSeen;
+use crate::site::FleetSurvey;
 
 /// Starts a survey unless one is running.
-pub(crate) fn start_survey(fleets: &FleetSeen, connection: &AwsConnection) {
+pub(crate) fn start_survey(fleets: &FleetSurvey, connection: &AwsConnection) {
     let (last_seen, connection) = (Arc::clone(fleets), connection.clone());
     fleets
         .start_task(move || async move { last_seen.publish_result(Ok(survey_silently(&connection).await)) });
 }
 
 /// Shows the last survey. The first view starts one.
-pub(crate) fn render_fleet(base: &str, fleets: &FleetSeen, connection: &AwsConnection) -> Markup {
+pub(crate) fn render_fleet(base: &str, fleets: &FleetSurvey, connection: &AwsConnection) -> Markup {
     if fleets.last_result().is_none() {
         start_survey(fleets, connection);
     }

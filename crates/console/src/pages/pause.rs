@@ -9,7 +9,7 @@ use redeliver_operator::status::readers::Readers;
 use serde::Deserialize;
 
 use crate::deployment::ConsoleDeployment;
-use crate::extract::AtDeployment;
+use crate::extract::DeploymentRequest;
 use crate::pages::status::render_waiting;
 
 /// The fields of the form.
@@ -22,7 +22,7 @@ pub(crate) struct SwitchForm {
 }
 
 /// Shows the readers, and the buttons that switch them.
-pub(crate) fn render_switches(at: &AtDeployment) -> Markup {
+pub(crate) fn render_switches(at: &DeploymentRequest) -> Markup {
     html! {
         p { "While paused, the target is not called: messages wait in the source queue and spend no attempts. \
              Messages that are already being processed are finished first. Resuming starts the calls again." }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_button_that_can_work_is_offered() {
+    fn only_buttons_with_an_effect_are_offered() {
         let mapped = |role, mappings: &[&str]| {
             let mapping = |function: &&str| LambdaMapping {
                 uuid: "u".to_owned(),

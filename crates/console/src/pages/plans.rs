@@ -9,17 +9,17 @@ use redeliver_dead_letters::redrive::{JournalCounts, RepeatFailure};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::open_backups;
 use redeliver_operator::markup::render_timestamp;
-use redeliver_operator::redrive::from_elsewhere;
+use redeliver_operator::redrive::describe_other_sources;
 use redeliver_operator::terminal::escape::escape_lines;
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 use serde::Deserialize;
 
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
-use crate::extract::AtDeployment;
+use crate::extract::DeploymentRequest;
 use crate::layout::TitledPage;
 use crate::pages::bulk_edit::{self, BulkEdit};
-use crate::pages::letter_links::{letter_link, letter_links, render_staying};
+use crate::pages::letter_links::{letter_link, letter_links, render_skip_reasons};
 use crate::pages::start_form::render_start_form;
 use crate::plans::command::{PlanCommand, build_command};
 use crate::plans::decide::{PlanDecision, decide_plan};
@@ -43,7 +43,7 @@ pub(crate) struct PlanForm {
 
 impl PlanForm {
     /// Previews the edit in the form.
-    pub(crate) fn edit_verdict(&self, at: &AtDeployment) -> Result<Markup, CommandFailure> {
+    pub(crate) fn edit_verdict(&self, at: &DeploymentRequest) -> Result<Markup, CommandFailure> {
         bulk_edit::render_bulk_verdict(at, &self.selection, &self.edit, self.new_id.is_some())
     }
 
@@ -57,10 +57,10 @@ impl PlanForm {
 }
 
 /// Maximum number of messages listed.
-const LISTED: usize = 100;
+const LISTED_MAX: usize = 100;
 
 /// Creates a plan for those selected messages that can be sent or deleted.
-pub(crate) fn make_plan(at: &AtDeployment, form: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
+pub(crate) fn make_plan(at: &DeploymentRequest, form: &PlanForm) -> Result<ConsolePlan, CommandFailure> {
     let snapshot = at.last_snapshot()?;
     let action = match form.action.as_str() {
         "delete" => PlanAction::Delete,
@@ -78,7 +78,7 @@ pub(crate) fn make_plan(at: &AtDeployment, form: &PlanForm) -> Result<ConsolePla
         return Err("an edited body applies to exactly one message".into());
     }
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.clone()).collect();
-    let going = decide_plan(&snapshot, &action, &ids, at.redrive_plan(None, false))?.going;
+    let going = decide_plan(&snapshot, &action, &ids, at.redrive_plan(None, false))?.affected_ids;
     let is_edited = form.body.is_some() || form.action == "edit";
     if is_edited && going.is_empty() {
         return Err("nothing would be sent: go back; the reasons are listed below the edit".into());
@@ -92,7 +92,7 @@ pub(crate) fn make_plan(at: &AtDeployment, form: &PlanForm) -> Result<ConsolePla
 }
 
 /// Renders the list of plans that were started.
-pub(crate) fn render_plans(at: &AtDeployment) -> Markup {
+pub(crate) fn render_plans(at: &DeploymentRequest) -> Markup {
     let PlanFiles { started, damaged } = at.runner.started_plans(&at.from);
     let running = at.runner.running_id();
     html! {
@@ -125,7 +125,7 @@ pub(crate) fn render_plans(at: &AtDeployment) -> Markup {
     }
 }
 
-fn plan_path(at: &AtDeployment, id: &str) -> String {
+fn plan_path(at: &DeploymentRequest, id: &str) -> String {
     at.page_path(&format!("plans/{id}"))
 }
 
@@ -146,15 +146,15 @@ const fn plan_heading(action: &PlanAction) -> &'static str {
 }
 
 /// Renders the page of a plan.
-pub(crate) fn render_plan(at: &AtDeployment, id: &str) -> Result<TitledPage, CommandFailure> {
+pub(crate) fn render_plan(at: &DeploymentRequest, id: &str) -> Result<TitledPage, CommandFailure> {
     let standing = at.runner.find_plan(&at.from, id).ok_or(UNKNOWN_PLAN)?;
     let (plan, content) = match &standing {
         PlanState::Shown(plan) if matches!(plan.action, PlanAction::Restore { .. }) => {
-            (plan, render_shown_restore(at, plan))
+            (plan, render_unstarted_restore(at, plan))
         }
-        PlanState::Shown(plan) => (plan, render_shown(at, plan)?),
+        PlanState::Shown(plan) => (plan, render_unstarted_plan(at, plan)?),
         PlanState::Running(running) => (&running.started.plan, render_running_plan(at, running)),
-        PlanState::Ended(started) => (&started.plan, render_ended(at, started)),
+        PlanState::Ended(started) => (&started.plan, render_ended_plan(at, started)),
     };
     Ok(TitledPage {
         title: plan_heading(&plan.action).to_owned(),
@@ -186,24 +186,27 @@ fn render_facts(plan: &ConsolePlan) -> Markup {
 }
 
 /// Shows what the plan would do, and the forms that start and discard it.
-fn render_shown(at: &AtDeployment, plan: &ConsolePlan) -> Result<Markup, CommandFailure> {
+fn render_unstarted_plan(at: &DeploymentRequest, plan: &ConsolePlan) -> Result<Markup, CommandFailure> {
     let snapshot = at.last_snapshot()?;
-    let PlanDecision { report, going } =
+    let PlanDecision { report, affected_ids } =
         decide_plan(&snapshot, &plan.action, &plan.messages, at.redrive_plan(None, false))?;
     let verb = format!("would be {}", plan.action.past_participle());
-    let example = going.first().and_then(|id| snapshot.find_letter(id));
-    let is_shared = !at.source.queue.is_of_deployment();
-    let elsewhere =
-        plan.action.destination_arn().filter(|_| is_shared).and_then(|to| from_elsewhere(&report, to));
+    let example = affected_ids.first().and_then(|id| snapshot.find_letter(id));
+    let is_shared = !at.source.queue.belongs_to_deployment();
+    let elsewhere = plan
+        .action
+        .destination_arn()
+        .filter(|_| is_shared)
+        .and_then(|to| describe_other_sources(&report, to));
     Ok(html! {
         @if let Some(elsewhere) = elsewhere { p class="warning" { (elsewhere) "." } }
         table class="plan" {
             tbody {
-                tr { th scope="row" { (verb) } td class="number" { (group_digits(going.len() as u64)) } td {} }
+                tr { th scope="row" { (verb) } td class="number" { (group_digits(affected_ids.len() as u64)) } td {} }
                 @for (error_type, count) in &report.by_error_type {
                     tr { th scope="row" class="part" { (error_type) } td class="number" { (group_digits(*count)) } td {} }
                 }
-                (render_staying(at, &report))
+                (render_skip_reasons(at, &report))
             }
         }
         @if let Some(letter) = example {
@@ -211,16 +214,16 @@ fn render_shown(at: &AtDeployment, plan: &ConsolePlan) -> Result<Markup, Command
                 "For example " (letter_link(at, &letter.sqs_message_id, &letter.message_id)) ": " bdi { (letter.headline) }
             }
         }
-        @if !at.site.guard.read_only && !going.is_empty() { (render_start_form(&plan.action, &plan_path(at, &plan.id), None, going.len())) }
+        @if !at.site.guard.read_only && !affected_ids.is_empty() { (render_start_form(&plan.action, &plan_path(at, &plan.id), None, affected_ids.len())) }
         @if at.site.guard.read_only { p { "The console was started with --read-only, so this plan cannot be started." } }
         @else { (render_cancel_form(at, plan)) }
-        (render_messages(at, &snapshot, &going))
+        (render_messages(at, &snapshot, &affected_ids))
         (render_command(at, plan))
     })
 }
 
 /// Creates the plan that restores the messages that another plan deleted.
-pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<ConsolePlan, CommandFailure> {
+pub(crate) fn make_restore(at: &DeploymentRequest, deletion: &str) -> Result<ConsolePlan, CommandFailure> {
     let Some(PlanState::Ended(started)) = at.runner.find_plan(&at.from, deletion) else {
         return Err(UNKNOWN_PLAN.into());
     };
@@ -234,7 +237,7 @@ pub(crate) fn make_restore(at: &AtDeployment, deletion: &str) -> Result<ConsoleP
     Ok(ConsolePlan::new(format_rfc3339(SystemClock.now()), &at.from, action, selected, Vec::new(), messages))
 }
 
-fn render_shown_restore(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+fn render_unstarted_restore(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     html! {
         p { strong { (group_digits(plan.messages.len() as u64)) } " would be sent again, each once, from:" }
         (render_backups(at, plan))
@@ -245,26 +248,26 @@ fn render_shown_restore(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     }
 }
 
-fn render_backups(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+fn render_backups(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     html! { ul { @for path in plan.backup_paths(&at.runner.folder) { li { code { (escape_lines(&path.display().to_string())) } } } } }
 }
 
 /// Lists the messages of the plan, each with a link to its page.
-fn render_messages(at: &AtDeployment, snapshot: &Snapshot, going: &[String]) -> Markup {
-    let first = going.iter().take(LISTED).filter_map(|id| snapshot.find_letter(id));
+fn render_messages(at: &DeploymentRequest, snapshot: &Snapshot, going: &[String]) -> Markup {
+    let first = going.iter().take(LISTED_MAX).filter_map(|id| snapshot.find_letter(id));
     html! {
         @if !going.is_empty() {
             details {
                 summary { "The messages" }
                 ul class="ids" { @for letter in first { li { (letter_link(at, &letter.sqs_message_id, &letter.message_id)) } } }
-                @if going.len() > LISTED { p { "and " (group_digits((going.len() - LISTED) as u64)) " more" } }
+                @if going.len() > LISTED_MAX { p { "and " (group_digits((going.len() - LISTED_MAX) as u64)) " more" } }
             }
         }
     }
 }
 
 /// Shows the equivalent command.
-fn render_command(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+fn render_command(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     let command = build_command(plan, &at.connection.given_options());
     html! {
         details {
@@ -282,11 +285,11 @@ fn render_command(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
     }
 }
 
-fn render_cancel_form(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+fn render_cancel_form(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     html! { form method="post" action={(plan_path(at, &plan.id)) "/cancel"} { button { "Cancel this plan" } } }
 }
 
-fn render_running_plan(at: &AtDeployment, plan: &RunningPlan) -> Markup {
+fn render_running_plan(at: &DeploymentRequest, plan: &RunningPlan) -> Markup {
     let path = plan_path(at, &plan.started.plan.id);
     html! {
         div data-live={(path) "/live"} { (render_progress(plan, SystemClock.now())) }
@@ -318,7 +321,7 @@ pub(crate) fn render_progress(
     }
 }
 
-fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
+fn render_ended_plan(at: &DeploymentRequest, started: &StartedPlan) -> Markup {
     let StartedPlan { plan, pace, outcome, died_again, .. } = started;
     let all = plan.journal_counts(&at.runner.folder);
     let seen = died_again.iter().map(|died| died.count).sum();
@@ -347,7 +350,7 @@ fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
             } }
         }
         @for remark in &outcome.remarks { p { (remark) } }
-        @if let Some(all) = &all { (render_died_again(at, started, &outcome.ended_at, all)) }
+        @if let Some(all) = &all { (render_repeat_failures(at, started, &outcome.ended_at, all)) }
         @if !outcome.finished && !at.site.guard.read_only {
             (render_start_form(&plan.action, &plan_path(at, &plan.id), Some(*pace), plan.messages.len()))
             @if can_cancel { (render_cancel_form(at, plan)) }
@@ -366,7 +369,7 @@ fn render_ended(at: &AtDeployment, started: &StartedPlan) -> Markup {
 }
 
 /// Renders a link to the next step after a cause was sent back.
-fn render_resolve_link(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
+fn render_resolve_link(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
     html! {
         @if let (Some(fingerprint), PlanAction::SendBack { .. }) = (cause, &plan.action) {
@@ -376,8 +379,8 @@ fn render_resolve_link(at: &AtDeployment, plan: &ConsolePlan) -> Markup {
 }
 
 /// Renders the causes of messages that failed again after this plan, according to the last reading or to the runs.
-fn render_died_again(
-    at: &AtDeployment,
+fn render_repeat_failures(
+    at: &DeploymentRequest,
     started: &StartedPlan,
     ended_at: &str,
     all: &JournalCounts,
@@ -385,8 +388,9 @@ fn render_died_again(
     let snapshot = at.reading.last_seen.last_result();
     let later =
         snapshot.filter(|snapshot| parse_rfc3339(ended_at).is_some_and(|ended| snapshot.taken_at > ended));
-    let after_refresh =
-        later.and_then(|snapshot| Some((snapshot.taken_at, snapshot.died_again(&all.generations).ok()?)));
+    let after_refresh = later.and_then(|snapshot| {
+        Some((snapshot.taken_at, snapshot.find_repeat_failures(&all.generations).ok()?))
+    });
     let died = after_refresh.as_ref().map_or(&started.died_again, |(_, died)| died);
     html! {
         @if !died.is_empty() {

@@ -5,10 +5,10 @@ use redeliver_operator::terminal::units::format_count;
 
 use crate::dead_letters::selection::Selection;
 use crate::dead_letters::snapshot::Snapshot;
-use crate::extract::AtDeployment;
+use crate::extract::DeploymentRequest;
 
 /// Renders a warning if a plan has changed the queue since the last reading.
-pub(crate) fn render_change_warning(at: &AtDeployment, snapshot: &Snapshot) -> Markup {
+pub(crate) fn render_change_warning(at: &DeploymentRequest, snapshot: &Snapshot) -> Markup {
     html! {
         @if at.runner.has_run_since(snapshot.taken_at) {
             p class="warning" {
@@ -33,7 +33,7 @@ pub(crate) fn render_active_filters(page: &str, selection: &Selection) -> Markup
 }
 
 /// Renders the form that filters dead letters.
-pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Markup {
+pub(crate) fn render_filter_form(at: &DeploymentRequest, selection: &Selection) -> Markup {
     let field = |name: &str, label: &str, value: &str, example: &str| {
         html! { label { (label) input name=(name) value=(value) placeholder=(example) autocomplete="off"; } }
     };
@@ -62,7 +62,7 @@ pub(crate) fn render_filter_form(at: &AtDeployment, selection: &Selection) -> Ma
 }
 
 /// Renders the buttons for `count` selected messages, or a hint for a file or an archive.
-pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: usize) -> Markup {
+pub(crate) fn render_actions(at: &DeploymentRequest, selection: &Selection, count: usize) -> Markup {
     let all = format_count(count as u64, "message");
     html! {
         @if let Some(why) = at.read_only_hint() { p class="remark" { (why) } }
@@ -77,7 +77,7 @@ pub(crate) fn render_actions(at: &AtDeployment, selection: &Selection, count: us
 
 /// Renders a form per kind of plan, to send back or to delete the selection, with these labels.
 pub(crate) fn render_plan_forms(
-    at: &AtDeployment,
+    at: &DeploymentRequest,
     selection: &Selection,
     send_back: &str,
     delete: &str,

@@ -38,7 +38,7 @@ pub(crate) fn render_start_form(
             @if let PlanAction::SendBack { .. } = action {
                 (field("watch_seconds", "Watch the first 50 for (seconds)", &pace.watch_seconds.to_string(), 0, WATCH_SECONDS_MAX))
                 (field("stop_after_failures_percent", "Stop if more than this percentage fails again", &pace.stop_after_failures_percent.to_string(), 0, 100))
-                label class="check" { input type="checkbox" name="into_paused" value="1" checked[pace.into_paused]; "Send even if the deployment is paused" }
+                label class="check" { input type="checkbox" name="allow_paused" value="1" checked[pace.allow_paused]; "Send even if the deployment is paused" }
             }
             button class="go" {
                 @if stored.is_some() { "Continue" }
@@ -58,7 +58,7 @@ pub(crate) struct PaceForm {
     rate: String,
     watch_seconds: String,
     stop_after_failures_percent: String,
-    into_paused: Option<String>,
+    allow_paused: Option<String>,
     /// The settings with which the form was rendered.
     shown: Option<String>,
 }
@@ -77,7 +77,7 @@ impl PaceForm {
             rate: parse_number("messages per second", &self.rate, 1..=RATE_MAX)?,
             watch_seconds: watch_seconds.unwrap_or(default.watch_seconds),
             stop_after_failures_percent: percent.unwrap_or(default.stop_after_failures_percent),
-            into_paused: self.into_paused.is_some(),
+            allow_paused: self.allow_paused.is_some(),
         };
         let shown = self.shown.as_deref().map(serde_json::from_str).transpose()?;
         Ok(StartRequest { pace, shown })
@@ -125,7 +125,7 @@ mod tests {
             rate: Some(20),
             watch_seconds: 0,
             stop_after_failures_percent: 100,
-            into_paused: false,
+            allow_paused: false,
         };
         assert_eq!(read(form(" 20 ", "0", "100")), given);
         for (wrong, why) in [

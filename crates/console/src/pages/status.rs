@@ -19,7 +19,7 @@ use redeliver_operator::terminal::units::{approximate_span, format_span, group_d
 
 use crate::dead_letters::snapshot::Snapshot;
 use crate::deployment::ConsoleDeployment;
-use crate::extract::AtDeployment;
+use crate::extract::DeploymentRequest;
 use crate::status_poll::LiveStatus;
 use answer::{Facts, LastReading, build_status_line};
 
@@ -28,7 +28,7 @@ const POINTS: usize = 13;
 const POINT_SECONDS: i64 = 300;
 
 /// Renders the live part of the page.
-pub(crate) fn render_status(at: &AtDeployment) -> Markup {
+pub(crate) fn render_status(at: &DeploymentRequest) -> Markup {
     html! {
         @match at.status.last_seen.last_result() {
             Some(seen) => {
@@ -126,14 +126,16 @@ fn gather_facts<'a>(
 }
 
 fn summarize_reading(snapshot: &Snapshot, now: Timestamp) -> LastReading {
-    let [new_causes, returned_causes] = snapshot.new_and_returned();
+    let [new_causes, returned_causes] = snapshot.count_new_and_returned();
     LastReading {
         taken_at: snapshot.taken_at,
         count: snapshot.message_count(),
         new_causes,
         returned_causes,
         last_refresh: snapshot.causes.last_refresh,
-        deleted_soon: snapshot.expiring_soon(now).map(|soon| (soon.count, (soon.first - now).num_seconds())),
+        deleted_soon: snapshot
+            .count_expiring_soon(now)
+            .map(|soon| (soon.count, (soon.first - now).num_seconds())),
     }
 }
 
@@ -145,18 +147,18 @@ fn render_problems(service: QueriedService, problems: &[Problem]) -> Markup {
     }
     let mut missing: Vec<_> = matching.iter().map(|problem| problem.missing).collect();
     missing.dedup();
-    let mut rights: Vec<_> = matching
+    let mut permissions: Vec<_> = matching
         .iter()
         .filter(|problem| problem.why.contains("AccessDenied"))
         .filter_map(|problem| Some(problem.why.split_once(": ")?.0))
         .collect();
-    rights.sort_unstable();
-    rights.dedup();
+    permissions.sort_unstable();
+    permissions.dedup();
     html! {
         details class="remark" {
             summary {
                 (service.name()) " cannot be queried for " (missing.join(", "))
-                @if !rights.is_empty() { ": missing " (rights.join(" and ")) }
+                @if !permissions.is_empty() { ": missing " (permissions.join(" and ")) }
             }
             ul { @for problem in matching { li { (problem) } } }
         }

@@ -98,7 +98,7 @@ mod tests {
         ConsolePlan::new(String::new(), FROM, action, "all".to_owned(), selection.collect(), messages)
     }
 
-    fn send_back(program: Option<&str>) -> PlanAction {
+    fn send_back_action(program: Option<&str>) -> PlanAction {
         PlanAction::SendBack {
             to: TO.to_owned(),
             edit: None,
@@ -127,22 +127,30 @@ mod tests {
             (&[("tenant", "acme"), ("group", "1")], " --ids sqs-0,sqs-1", true),
             (&[], "", false),
         ] {
-            let found = line(&plan(send_back(None), selection, 2));
+            let found = line(&plan(send_back_action(None), selection, 2));
             assert_eq!(found, Some((format!("{all}{options}"), is_exact)), "{selection:?}");
         }
-        assert_eq!(line(&plan(send_back(None), &[("q", "text")], 501)), None, "no command is equivalent");
-        let edited = plan(send_back(Some(".body.data.currency = \"EUR\"")), &[("group", "1")], 1);
+        assert_eq!(
+            line(&plan(send_back_action(None), &[("q", "text")], 501)),
+            None,
+            "no command is equivalent"
+        );
+        let edited = plan(send_back_action(Some(".body.data.currency = \"EUR\"")), &[("group", "1")], 1);
         let words =
             format!(r#"{redrive} --edit '.body.data.currency = "EUR"' --max-generation 3 --ids sqs-0"#);
         assert_eq!(line(&edited), Some((words, true)), "unchanged messages are not named");
         let hidden = [("where", ".a == \"\u{202e}\"")];
-        assert_eq!(line(&plan(send_back(None), &hidden, 501)), None, "the user would copy hidden characters");
+        assert_eq!(
+            line(&plan(send_back_action(None), &hidden, 501)),
+            None,
+            "the user would copy hidden characters"
+        );
     }
 
     #[test]
     fn a_command_with_an_edit_has_new_id_if_the_plan_does() {
         let PlanAction::SendBack { to, edit, program, max_generation, .. } =
-            send_back(Some(".body.data.a = 1"))
+            send_back_action(Some(".body.data.a = 1"))
         else {
             unreachable!("send_back returns SendBack")
         };
@@ -158,7 +166,7 @@ mod tests {
 
     #[test]
     fn a_command_names_up_to_500_messages() {
-        let found = build_command(&plan(send_back(None), &[("q", "text")], 500), &[]).unwrap();
+        let found = build_command(&plan(send_back_action(None), &[("q", "text")], 500), &[]).unwrap();
         let ids = found.line.rsplit_once(" --ids ").unwrap().1;
         assert_eq!((ids.split(',').count(), found.is_exact), (500, true));
     }

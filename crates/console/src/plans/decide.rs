@@ -16,7 +16,7 @@ pub(crate) const NOT_IN_SNAPSHOT: &str =
 pub(crate) struct PlanDecision {
     pub(crate) report: RedriveReport,
     /// SQS message ids of the messages that would be sent or deleted.
-    pub(crate) going: Vec<String>,
+    pub(crate) affected_ids: Vec<String>,
 }
 
 /// Decides what would happen to these messages now. `plan` is a redrive of all messages in their deployment.
@@ -29,7 +29,7 @@ pub(crate) fn decide_plan(
     let redrive = action.planned_redrive(plan)?;
     let by_id: HashMap<_, _> =
         snapshot.letters.iter().map(|letter| (letter.sqs_message_id.as_str(), letter)).collect();
-    let PlanDecision { mut report, mut going } = PlanDecision::default();
+    let PlanDecision { mut report, mut affected_ids } = PlanDecision::default();
     for id in ids {
         let Some(letter) = by_id.get(id.as_str()) else {
             report.count_staying(id, NOT_IN_SNAPSHOT.to_owned());
@@ -45,7 +45,7 @@ pub(crate) fn decide_plan(
             source = record.message.redriven_from;
         }
         report.count_type_and_source(&letter.error_type, source.as_deref());
-        going.push(id.clone());
+        affected_ids.push(id.clone());
     }
-    Ok(PlanDecision { report, going })
+    Ok(PlanDecision { report, affected_ids })
 }

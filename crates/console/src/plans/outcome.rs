@@ -2,8 +2,8 @@
 
 use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveEnding, RedriveReport};
-use redeliver_operator::redrive::{Continuation, describe_staying, next_step};
-use redeliver_operator::sentences::{describe_incompleteness, describe_watched};
+use redeliver_operator::redrive::{Continuation, describe_staying_messages, next_step};
+use redeliver_operator::sentences::{describe_incompleteness, describe_pilot_result};
 use redeliver_operator::terminal::escape::escape_lines;
 
 use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
@@ -36,8 +36,8 @@ pub(crate) fn redrive_outcome(
             if finished { gone } else { 0 },
         ),
     ]));
-    let mut remarks: Vec<_> = report.pilot_result.iter().map(describe_watched).collect();
-    remarks.extend(describe_staying(report, !is_restore));
+    let mut remarks: Vec<_> = report.pilot_result.iter().map(describe_pilot_result).collect();
+    remarks.extend(describe_staying_messages(report, !is_restore));
     if let Some(EarlyEnd::Failed(why)) = &report.early_end {
         remarks.push(why.clone());
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use redeliver_core::message::metadata::GENERATION_MAX;
 use redeliver_core::ports::is_fifo;
-use redeliver_dead_letters::files::{FileError, read_own, replace_file};
+use redeliver_dead_letters::files::{FileError, read_own_file, replace_file};
 use redeliver_dead_letters::redrive::{
     self, BodyEdit, JournalCounts, RedriveJournal, RepeatFailure, plan_id,
 };
@@ -266,7 +266,7 @@ pub(crate) fn read_plans(folder: &Path, from: &str) -> PlanFiles {
             continue;
         }
         let mut report = |why: String| damaged.push(DamagedPlan { path: path.clone(), why });
-        let read = read_own(&path).and_then(|text| Ok(serde_json::from_str::<StartedPlan>(&text)?));
+        let read = read_own_file(&path).and_then(|text| Ok(serde_json::from_str::<StartedPlan>(&text)?));
         match read {
             // The names of a plan's journal and backups contain its id.
             Ok(StartedPlan { plan, .. }) if plan.file_path(folder) != path => {
@@ -302,7 +302,7 @@ mod tests {
         )
     }
 
-    fn send_back(edit: Option<&str>) -> PlanAction {
+    fn send_back_action(edit: Option<&str>) -> PlanAction {
         PlanAction::SendBack {
             to: "arn".to_owned(),
             edit: edit.map(str::to_owned),
@@ -314,12 +314,12 @@ mod tests {
 
     #[test]
     fn the_same_action_on_the_same_set_has_the_same_id() {
-        let one = plan(send_back(None), &["a", "b"]);
-        assert_eq!(one.id, plan(send_back(None), &["b", "a"]).id);
+        let one = plan(send_back_action(None), &["a", "b"]);
+        assert_eq!(one.id, plan(send_back_action(None), &["b", "a"]).id);
         for other in [
-            plan(send_back(None), &["a"]),
-            plan(send_back(None), &["ab"]),
-            plan(send_back(Some("{}")), &["a", "b"]),
+            plan(send_back_action(None), &["a"]),
+            plan(send_back_action(None), &["ab"]),
+            plan(send_back_action(Some("{}")), &["a", "b"]),
             plan(PlanAction::Delete, &["a", "b"]),
         ] {
             assert_ne!(one.id, other.id, "{other:?}");
@@ -356,7 +356,7 @@ mod tests {
         let started = StartedPlan::new(plan(PlanAction::Delete, &["a"]), RedrivePace::default());
         let path = started.plan.file_path(folder);
         let text = serde_json::to_string(&started).unwrap();
-        redeliver_testing::planted::each_planted(&path, &text, |why| {
+        redeliver_testing::planted::check_each_planted_file(&path, &text, |why| {
             let PlanFiles { started: plans, damaged } = read_plans(folder, FROM);
             assert_eq!(plans, []);
             let damaged: Vec<_> = damaged.iter().map(ToString::to_string).collect();

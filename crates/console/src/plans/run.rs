@@ -13,7 +13,9 @@ use redeliver_dead_letters::{ArchiveFile, Pick};
 use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::{DeadLetters, claim_backups, open_backups};
 use redeliver_operator::queues::{DeadLetterQueue, QueueAddress};
-use redeliver_operator::redrive::{AppliedRedrive, RedriveTask, check_destination, not_consumed};
+use redeliver_operator::redrive::{
+    AppliedRedrive, RedriveTask, check_destination, describe_missing_consumer,
+};
 use redeliver_operator::status::consumer::Consumer;
 
 use crate::plans::outcome::{journal_counts, purge_outcome, redrive_outcome};
@@ -55,7 +57,7 @@ impl PlanRun {
         let plan = redrive::RedrivePlan {
             pick: pick(),
             schema: self.schema.clone(),
-            from_deployment: self.queue.is_of_deployment(),
+            from_deployment: self.queue.belongs_to_deployment(),
             ..redrive::RedrivePlan::default()
         };
         match action.planned_redrive(plan)? {
@@ -129,13 +131,13 @@ impl PlanRun {
         Ok(outcome)
     }
 
-    /// True if the source queue has a consumer. Without a consumer, messages are sent only with `into_paused`.
+    /// True if the source queue has a consumer. Without a consumer, messages are sent only with `allow_paused`.
     async fn is_consumed(&self, source_arn: &str) -> Result<bool, CommandFailure> {
         match Consumer::query_consumer(&self.queue.connection, source_arn, true).await? {
             Consumer::Present | Consumer::Unknown(_) => Ok(true),
-            Consumer::Absent(_) if self.started.pace.into_paused => Ok(false),
+            Consumer::Absent(_) if self.started.pace.allow_paused => Ok(false),
             Consumer::Absent(why) => {
-                let why = not_consumed(&why);
+                let why = describe_missing_consumer(&why);
                 Err(format!("{why}. Resume the deployment first, or choose to send them anyway").into())
             }
         }

@@ -16,7 +16,7 @@ use redeliver_operator::CommandFailure;
 use redeliver_operator::dead_letter_source::release_backups;
 use redeliver_operator::queues::DeadLetterQueue;
 use redeliver_operator::redrive::{RedrivePace, describe_wait};
-use redeliver_operator::terminal::remaining::Remaining;
+use redeliver_operator::terminal::remaining::RemainingTime;
 
 use crate::background::spawn_task;
 use crate::plans::plan::{self, ConsolePlan, PlanAction, PlanFiles, StartedPlan};
@@ -31,7 +31,7 @@ pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothin
 pub(crate) struct PlanRunner {
     pub(crate) folder: PathBuf,
     /// Held while a plan is started.
-    starting: Mutex<()>,
+    start_lock: Mutex<()>,
     state: Mutex<RunnerState>,
 }
 
@@ -56,15 +56,15 @@ impl ActiveRun {
     }
 
     /// Returns an error unless the running plan has this id and these settings.
-    fn check_same(&self, id: &str, wanted: RedrivePace) -> Result<(), NotStarted> {
+    fn check_same(&self, id: &str, wanted: RedrivePace) -> Result<(), StartError> {
         let (running, pace) = (self.id(), self.plan.started.pace);
         if running != id {
             let words = format!("another plan ({running}) is running: wait until it ends, or pause it");
-            return Err(NotStarted::with_link(running, words));
+            return Err(StartError::with_link(running, words));
         }
         if pace != wanted {
             let words = format!("this plan is already running, with {}", pace.describe());
-            return Err(NotStarted::with_link(id, words));
+            return Err(StartError::with_link(id, words));
         }
         Ok(())
     }
@@ -88,7 +88,7 @@ pub(crate) struct RunProgress {
     /// The reason that the run is waiting.
     pub(crate) waits: Option<String>,
     /// Set while the run is working.
-    remaining: Option<Remaining>,
+    remaining: Option<RemainingTime>,
     pub(crate) stopping: bool,
 }
 
@@ -99,7 +99,7 @@ impl RunProgress {
             RedriveProgress::Sent(sent) => {
                 self.done = sent;
                 self.remaining.get_or_insert_with(|| {
-                    let mut remaining = Remaining::new(now);
+                    let mut remaining = RemainingTime::new(now);
                     remaining.restart(sent, now);
                     remaining
                 });
@@ -131,7 +131,7 @@ pub(crate) enum PlanState {
 
 impl PlanRunner {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, starting: Mutex::default(), state: Mutex::default() }
+        Self { folder, start_lock: Mutex::default(), state: Mutex::default() }
     }
 
     /// Returns the started plans of a DLQ.
@@ -188,7 +188,7 @@ impl PlanRunner {
     /// # Errors
     /// The plan has sent or deleted messages, might have, or is running.
     pub(crate) fn cancel_plan(&self, from: &str, id: &str) -> Result<(), CommandFailure> {
-        let _one_at_a_time = lock(&self.starting);
+        let _one_at_a_time = lock(&self.start_lock);
         let Some(state) = self.find_plan(from, id) else { return Ok(()) }; // a second click
         if let PlanState::Running(..) = state {
             return Err("This plan is running: pause it first.".into());
@@ -242,9 +242,9 @@ impl PlanRunner {
         id: &str,
         wanted: StartRequest,
         at: &RunContext<'_>,
-    ) -> Result<(), NotStarted> {
+    ) -> Result<(), StartError> {
         // A separate lock, so that pages do not wait for file access.
-        let _one_at_a_time = lock(&self.starting);
+        let _one_at_a_time = lock(&self.start_lock);
         if let Some(running) = &self.lock_state().running {
             return running.check_same(id, wanted.pace);
         }
@@ -263,7 +263,7 @@ impl PlanRunner {
         id: &str,
         StartRequest { pace, shown }: StartRequest,
         plans: &[StartedPlan],
-    ) -> Result<Option<StartedPlan>, NotStarted> {
+    ) -> Result<Option<StartedPlan>, StartError> {
         let Some(started) = plans.iter().find(|started| started.plan.id == id) else {
             let plan = self.lock_state().shown.get(id).cloned().ok_or(UNKNOWN_PLAN)?;
             return Ok(Some(StartedPlan::new(plan, pace)));
@@ -274,7 +274,7 @@ impl PlanRunner {
         if shown.is_some_and(|shown| shown != started.pace) {
             let now = started.pace.describe();
             let words = format!("another tab changed the settings to {now}, so nothing was done");
-            return Err(NotStarted::with_link(id, words));
+            return Err(StartError::with_link(id, words));
         }
         Ok(Some(StartedPlan { pace, outcome: None, ..started.clone() }))
     }
@@ -341,7 +341,7 @@ impl RunContext<'_> {
 }
 
 /// Returns an error if a plan might have sent messages without deleting them: another plan would send them again.
-fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), NotStarted> {
+fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Result<(), StartError> {
     // A damaged plan might have left messages in both queues. Files of other users are ignored.
     if let Some(own) = damaged.iter().find(|damaged| is_owned_by_user(&damaged.path)) {
         return Err(format!(
@@ -354,7 +354,7 @@ fn check_no_copies(id: &str, PlanFiles { started, damaged }: &PlanFiles) -> Resu
     let Some(other) = others.find(|started| may_be_in_both_queues(started)) else { return Ok(()) };
     let other = &other.plan.id;
     let words = format!("the plan {other} has messages in both queues, or was killed: finish it first");
-    Err(NotStarted::with_link(other, words))
+    Err(StartError::with_link(other, words))
 }
 
 /// The settings for a run, and those with which the form was rendered.
@@ -366,19 +366,19 @@ pub(crate) struct StartRequest {
 
 /// The reason that a plan was not started.
 #[derive(Debug)]
-pub(crate) struct NotStarted {
+pub(crate) struct StartError {
     pub(crate) why: CommandFailure,
     /// The plan that the error page links to.
     pub(crate) see: Option<String>,
 }
 
-impl NotStarted {
+impl StartError {
     fn with_link(plan: &str, why: String) -> Self {
         Self { why: why.into(), see: Some(plan.to_owned()) }
     }
 }
 
-impl<E> From<E> for NotStarted
+impl<E> From<E> for StartError
 where
     CommandFailure: From<E>,
 {

@@ -24,11 +24,11 @@ mod plan_pages;
 
 /// Serves a site with one DLQ until the test ends, and stores its plans in a folder.
 async fn serve_site(folder: &Path) -> SocketAddr {
-    serve_site_with(folder, None, None).await
+    serve_site_with_snapshot(folder, None, None).await
 }
 
 /// Like [`serve_site`], with a source queue and dead letters that were already read.
-async fn serve_site_with(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
+async fn serve_site_with_snapshot(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
     let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
     let sqs = Loopback::start_answering(move |request| {
         let is_dlq = request.1.contains("orders-dlq");
@@ -68,7 +68,7 @@ async fn serve_deployment(deployment: ConsoleDeployment, folder: &Path) -> Socke
         refresh_every: None,
         fleet: None,
         connection,
-        switching: Mutex::default(),
+        switch_lock: Mutex::default(),
     };
     tokio::spawn(http_server::serve_router(listener, build_router(Arc::new(site))));
     address
@@ -219,9 +219,9 @@ async fn shutdown_waits_for_a_deployment_that_is_being_paused() {
             Some("eu-central-1".to_owned()),
             Some("http://127.0.0.1:1".to_owned()),
         ),
-        switching: Mutex::default(),
+        switch_lock: Mutex::default(),
     };
-    let switching = site.switching.lock().await;
+    let switching = site.switch_lock.lock().await;
     let mut stopping = std::pin::pin!(site.stop_work());
     assert!(futures_util::poll!(stopping.as_mut()).is_pending());
     drop(switching);

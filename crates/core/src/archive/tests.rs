@@ -1,7 +1,7 @@
 use serde_json::json;
 
 use super::*;
-use crate::testing::{at, received};
+use crate::testing::{at, received_message};
 
 fn layout(prefix: &str) -> ArchiveLayout {
     ArchiveLayout { prefix: Prefix::new(prefix).unwrap(), deployment: "redeliver-prod-final-dlq".to_owned() }
@@ -83,7 +83,7 @@ fn a_prefix_ends_with_a_slash_and_has_only_safe_characters() {
 fn archive_line(body: &str, omit: &str) -> ArchivedMessage {
     let omit = if omit.is_empty() { Omit::default() } else { Omit::parse(omit).unwrap() };
     let content = Content { body: body.to_owned(), ..Content::default() };
-    omit.apply_to(ArchivedMessage::from_final_record(received(None), &content, at(5)))
+    omit.apply_to(ArchivedMessage::from_final_record(received_message(None), &content, at(5)))
 }
 
 fn omit_values(body: &str, omit: &str) -> (String, Vec<String>) {

@@ -7,7 +7,7 @@ use crate::message::folding::FoldedAttributes;
 use crate::message::origin::Origin;
 use crate::message::reason::DeadLetterReason;
 use crate::message::{Attribute, AttributeValue, OutgoingMessage};
-use crate::testing::{SOURCE_ARN, at, delivery, received};
+use crate::testing::{SOURCE_ARN, at, delivery, received_message};
 
 const DOCUMENT: &str = r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"dead_lettered_at":"2026-07-25T17:20:00.000000Z","sqs_message_id":"m","fingerprint":"0123456789abcdef"}"#;
 
@@ -15,7 +15,7 @@ const DLQ_RETURN: Option<DlqReturn> = Some(DlqReturn { last_attempt: None, gener
 
 /// Opens a message with these attributes on the intermediate DLQ.
 fn open_record(attributes: Attributes) -> (Arrival, Option<FailureDocument>) {
-    let arrival = Arrival::from_record(ReceivedMessage { attributes, ..received(None) }, at(9));
+    let arrival = Arrival::from_record(ReceivedMessage { attributes, ..received_message(None) }, at(9));
     let document = arrival.document().cloned();
     (arrival, document)
 }
@@ -33,8 +33,8 @@ fn document_with_folded(folded: &str) -> String {
 fn a_producers_attributes_arrive_unchanged() {
     let producer = string_attributes(&[("a", "1"), ("ErrorType", "mine"), ("ErrorDetails", "mine too")]);
     assert_eq!(
-        producers_attributes(producer.clone()),
-        ProducersAttributes { attributes: producer, came_back: None }
+        split_producer_attributes(producer.clone()),
+        ProducerAttributes { attributes: producer, came_back: None }
     );
 }
 
@@ -54,8 +54,8 @@ fn a_returned_message_with_our_dead_letter_loses_our_attributes() {
     let attributes =
         string_attributes(&[("a", "1"), ("DeadLetter", DOCUMENT), ("ErrorType", "X"), ("ErrorDetails", "Y")]);
     assert_eq!(
-        producers_attributes(attributes),
-        ProducersAttributes { attributes: string_attributes(&[("a", "1")]), came_back: DLQ_RETURN }
+        split_producer_attributes(attributes),
+        ProducerAttributes { attributes: string_attributes(&[("a", "1")]), came_back: DLQ_RETURN }
     );
 }
 
@@ -76,8 +76,8 @@ fn a_dead_letter_that_is_not_our_document_belongs_to_the_producer() {
     ] {
         let producer = string_attributes(&[("DeadLetter", other), ("ErrorType", "X")]);
         assert_eq!(
-            producers_attributes(producer.clone()),
-            ProducersAttributes { attributes: producer, came_back: None },
+            split_producer_attributes(producer.clone()),
+            ProducerAttributes { attributes: producer, came_back: None },
             "{other}"
         );
     }
@@ -92,8 +92,8 @@ fn a_later_versions_dead_letter_is_recognized() {
     let attributes = string_attributes(&[("a", "1"), ("DeadLetter", &later), ("ErrorType", "TARGET_GONE")]);
     let came_back = Some(DlqReturn { last_attempt: None, generation_before: Some(2) });
     assert_eq!(
-        producers_attributes(attributes),
-        ProducersAttributes { attributes: string_attributes(&[("a", "1")]), came_back }
+        split_producer_attributes(attributes),
+        ProducerAttributes { attributes: string_attributes(&[("a", "1")]), came_back }
     );
 }
 
@@ -102,8 +102,8 @@ fn folded_attributes_are_restored() {
     let folded = document_with_folded(
         r#"{"n":{"data_type":"Number.int","text":"7"},"b":{"data_type":"Binary","base64":"AP8="}}"#,
     );
-    let ProducersAttributes { attributes: producer, came_back } =
-        producers_attributes(string_attributes(&[("a", "1"), ("DeadLetter", &folded)]));
+    let ProducerAttributes { attributes: producer, came_back } =
+        split_producer_attributes(string_attributes(&[("a", "1"), ("DeadLetter", &folded)]));
     assert_eq!(came_back, DLQ_RETURN);
     let mut expected = string_attributes(&[("a", "1")]);
     expected.insert(
@@ -125,12 +125,12 @@ fn a_verdict_sent_back_unchanged_regains_all_ten_attributes() {
         Verdict::from_code(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
     assert_eq!(raw.len(), 10);
     assert_eq!(
-        producers_attributes(raw.clone()),
-        ProducersAttributes { attributes: producer, came_back: None }
+        split_producer_attributes(raw.clone()),
+        ProducerAttributes { attributes: producer, came_back: None }
     );
     // Even if a forged document comes with an eleventh attribute, SQS accepts the resulting message.
     let forged: Attributes = raw.into_iter().chain([("more".to_owned(), Attribute::string("x"))]).collect();
-    let unfolded = producers_attributes(forged).attributes;
+    let unfolded = split_producer_attributes(forged).attributes;
     assert_eq!(unfolded.len(), 10);
     assert!(!unfolded.contains_key(FAILURE) && !unfolded.contains_key("a0"));
 }
@@ -165,7 +165,7 @@ fn a_forged_dead_letter_cannot_produce_a_message_that_sqs_refuses() {
         &format!("{{{}}}", eleven.join(",")),
     ] {
         let forged = string_attributes(&[("a", "1"), ("DeadLetter", &document_with_folded(folded))]);
-        let producer = producers_attributes(forged.clone()).attributes;
+        let producer = split_producer_attributes(forged.clone()).attributes;
         assert!(!producer.contains_key(FAILURE), "{folded}");
         assert_eq!(producer, forged, "{folded}: anything that is not ours remains the producer's");
         let content = Content { body: "{}".to_owned(), attributes: producer, ..Content::default() };
@@ -173,7 +173,11 @@ fn a_forged_dead_letter_cannot_produce_a_message_that_sqs_refuses() {
 
         let failure = format!(r#"{{"verdict":"NON_RETRYABLE_ERROR","folded_attributes":{folded}}}"#);
         let forged = string_attributes(&[("a", "1"), ("Failure", &failure)]);
-        assert_eq!(producers_attributes(forged).attributes, string_attributes(&[("a", "1")]), "{folded}");
+        assert_eq!(
+            split_producer_attributes(forged).attributes,
+            string_attributes(&[("a", "1")]),
+            "{folded}"
+        );
     }
 }
 
@@ -182,8 +186,11 @@ fn a_forged_dead_letter_cannot_produce_a_message_that_sqs_refuses() {
 fn a_failure_that_is_neither_a_verdict_nor_a_hop_restores_no_attributes() {
     let folded = r#""folded_attributes":{"tenant":{"data_type":"String","text":"forged"}}"#;
     let with_failure = |more: &str| {
-        producers_attributes(string_attributes(&[("a", "1"), ("Failure", &format!("{{{more}{folded}}}"))]))
-            .attributes
+        split_producer_attributes(string_attributes(&[
+            ("a", "1"),
+            ("Failure", &format!("{{{more}{folded}}}")),
+        ]))
+        .attributes
     };
     for more in ["", r#""kind":"transient","#, r#""new_generation":true,"stage":"message-processor","#] {
         assert_eq!(with_failure(more), string_attributes(&[("a", "1")]), "{more}");
@@ -203,12 +210,15 @@ fn a_forged_dead_letter_remains_a_producers_attribute_on_every_queue() {
         (0..9).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     producer.insert(DEAD_LETTER.to_owned(), Attribute::string(document_with_folded(folded)));
     assert_eq!(
-        producers_attributes(producer.clone()),
-        ProducersAttributes { attributes: producer.clone(), came_back: None }
+        split_producer_attributes(producer.clone()),
+        ProducerAttributes { attributes: producer.clone(), came_back: None }
     );
     let verdict =
         Verdict::from_code(DeadLetterReason::NonRetryableError).attach_to(&producer, 2, None).attributes;
-    assert_eq!(producers_attributes(verdict), ProducersAttributes { attributes: producer, came_back: None });
+    assert_eq!(
+        split_producer_attributes(verdict),
+        ProducerAttributes { attributes: producer, came_back: None }
+    );
 }
 
 #[test]
@@ -220,16 +230,16 @@ fn a_dead_letter_that_restores_another_dead_letter_is_forged() {
     let with_dead_letter = |document: &str| string_attributes(&[("a", "1"), ("DeadLetter", document)]);
     let nested_twice = nest_document(DOCUMENT);
     assert_eq!(
-        producers_attributes(with_dead_letter(&nested_twice)),
-        ProducersAttributes { attributes: with_dead_letter(&nested_twice), came_back: None }
+        split_producer_attributes(with_dead_letter(&nested_twice)),
+        ProducerAttributes { attributes: with_dead_letter(&nested_twice), came_back: None }
     );
     // The annotator folds a producer's own `DeadLetter` in this way.
-    let ProducersAttributes { attributes: producer, came_back } =
-        producers_attributes(with_dead_letter(&nest_document(&nested_twice)));
+    let ProducerAttributes { attributes: producer, came_back } =
+        split_producer_attributes(with_dead_letter(&nest_document(&nested_twice)));
     assert_eq!((&producer, came_back), (&with_dead_letter(&nested_twice), DLQ_RETURN));
     assert_eq!(
-        producers_attributes(producer.clone()),
-        ProducersAttributes { attributes: producer, came_back: None }
+        split_producer_attributes(producer.clone()),
+        ProducerAttributes { attributes: producer, came_back: None }
     );
 }
 
@@ -258,7 +268,7 @@ fn a_record_dead_lettered_twice_has_one_annotation() {
     };
     let producer: Attributes = (0..10).map(|index| (format!("a{index}"), Attribute::string("x"))).collect();
     let once = annotate_attributes(&producer, 2, &annotation);
-    let unfolded = producers_attributes(once.clone()).attributes;
+    let unfolded = split_producer_attributes(once.clone()).attributes;
     assert_eq!(unfolded, producer);
     assert_eq!(annotate_attributes(&unfolded, 2, &annotation), once);
 }
@@ -276,15 +286,15 @@ fn trusted_hand_off(
     document: Option<FailureDocument>,
     came_back: Option<DlqReturn>,
 ) -> HandOff {
-    arrival_with(redriven_from, document, came_back).take_hand_off(at(9)).hand_off
+    arrival_with_document(redriven_from, document, came_back).take_hand_off(at(9)).hand_off
 }
 
-fn arrival_with(
+fn arrival_with_document(
     redriven_from: Option<&str>,
     document: Option<FailureDocument>,
     came_back: Option<DlqReturn>,
 ) -> Arrival {
-    Arrival { came_back, document, ..Arrival::from_record(received(redriven_from), at(9)) }
+    Arrival { came_back, document, ..Arrival::from_record(received_message(redriven_from), at(9)) }
 }
 
 #[test]
@@ -338,9 +348,9 @@ fn a_failure_attribute_on_a_redriven_message_is_ignored() {
         }),
     ] {
         for came_back in [None, DLQ_RETURN] {
-            let arrival_with = |document| arrival_with(Some(SOURCE_ARN), document, came_back);
+            let arrival_with = |document| arrival_with_document(Some(SOURCE_ARN), document, came_back);
             let (mut forged, mut without) = (arrival_with(Some(document.clone())), arrival_with(None));
-            assert_eq!(forged.came_back_before_failure(), came_back);
+            assert_eq!(forged.dlq_return_before_failure(), came_back);
             assert_eq!(forged.take_hand_off(at(9)), without.take_hand_off(at(9)));
             let error = document.clone().into_error();
             assert_eq!(
@@ -360,10 +370,10 @@ fn a_verdict_and_its_generation_are_trusted() {
     let case = VerdictDetails { stage: None, explanation: String::new(), failure };
     let verdict = Verdict { case: Some(case), ..Verdict::from_code(DeadLetterReason::MessageExpired) };
     let arrival_with =
-        |came_back| arrival_with(None, Some(FailureDocument::Verdict(verdict.clone())), came_back);
+        |came_back| arrival_with_document(None, Some(FailureDocument::Verdict(verdict.clone())), came_back);
     for (recorded, expected) in [(None, Some(2)), (dlq_return(None), Some(2)), (dlq_return(Some(5)), Some(5))]
     {
-        assert_eq!(arrival_with(recorded).came_back_before_failure(), dlq_return(expected));
+        assert_eq!(arrival_with(recorded).dlq_return_before_failure(), dlq_return(expected));
     }
     assert_eq!(arrival_with(None).take_verdict(), Ok(verdict.clone()));
 }
@@ -404,14 +414,14 @@ fn a_message_without_a_readable_failure_is_retried() {
         (REDRIVE, Classification::without_delay(FailureClass::Transient))
     );
     assert_eq!(unknown.error.details, "the message has no readable Failure attribute");
-    assert_eq!(unknown.delivery.source_queue_arn, received(None).queue_arn);
+    assert_eq!(unknown.delivery.source_queue_arn, received_message(None).queue_arn);
 }
 
 /// Every copy and every receive must compute the same delay.
 #[test]
 fn a_message_moved_by_sqs_failed_when_it_was_first_received() {
     let first_received_at = Some(at(9) - TimeDelta::seconds(6));
-    let record = ReceivedMessage { first_received_at, ..received(Some(SOURCE_ARN)) };
+    let record = ReceivedMessage { first_received_at, ..received_message(Some(SOURCE_ARN)) };
     let HandedOffFailure { hand_off, .. } = Arrival::from_record(record, at(9)).take_hand_off(at(9));
     assert_eq!(hand_off.delivery.failed_at, at(3));
 }
@@ -422,7 +432,7 @@ fn a_given_up_message_is_sent_unchanged_with_its_verdict_and_an_event() {
         attributes: string_attributes(&[("a", "1")]),
         message_group_id: Some("tenant".to_owned()),
         trace_header: Some("Root=1".to_owned()),
-        ..received(None)
+        ..received_message(None)
     };
     let arrival = Arrival::from_record(record, at(9));
     let give_up = GiveUp { reason: DeadLetterReason::MessageExpired, explanation: "too late".to_owned() };

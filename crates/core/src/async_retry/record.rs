@@ -8,9 +8,9 @@ use thiserror::Error;
 use uuid::Uuid;
 
 use super::read_payload;
-use crate::function_arn::version_of;
+use crate::function_arn::format_version;
 use crate::handler::{ErrorType, HandlerError};
-use crate::json::members::{Malformed, Member, parse_members, unchecked_members};
+use crate::json::members::{MalformedBody, Member, parse_members, unchecked_members};
 use crate::message::Timestamp;
 use crate::message::metadata::parse_rfc3339;
 
@@ -38,7 +38,7 @@ pub struct FailedInvocation<'a> {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotADestinationRecord {
     #[error("not a destination record: {0}")]
-    Malformed(#[from] Malformed),
+    Malformed(#[from] MalformedBody),
     /// A required member is missing.
     #[error("not a destination record: {0} is missing")]
     Missing(String),
@@ -72,7 +72,7 @@ impl<'a> FailedInvocation<'a> {
         let first_failed_at = retry.map_or(failed_at.timestamp(), |retry| retry.initial_timestamp);
         let function_arn = context.string_value("functionArn")?;
         let response = record.value_range("responsePayload").map_or("", |at| &body[at]);
-        let function = executed_version(&record).and_then(|version| version_of(&function_arn, &version));
+        let function = executed_version(&record).and_then(|version| format_version(&function_arn, &version));
         Ok(Self {
             request_id: request_id.map_err(|_| context.wrong_member("requestId", "a UUID"))?,
             function_arn,
@@ -126,7 +126,7 @@ impl<'a> RecordObject<'a> {
     ) -> Result<Self, NotADestinationRecord> {
         match parse_members(body, at, pointer) {
             Ok(members) => Ok(Self { body, pointer, members }),
-            Err(Malformed::NotAnObject) if !pointer.is_empty() => {
+            Err(MalformedBody::NotAnObject) if !pointer.is_empty() => {
                 Err(NotADestinationRecord::Wrong(pointer.to_owned(), "an object"))
             }
             Err(malformed) => Err(malformed.into()),

@@ -6,7 +6,7 @@ use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::Attributes;
 use crate::message::reason::DeadLetterReason;
 use crate::message::schema::MessageSchema;
-use crate::testing::{attempt_logs, delivery, received};
+use crate::testing::{attempt_logs, delivery, received_message};
 
 const HANDLE: &str = r#"AQEB"wJ/+="#;
 
@@ -27,7 +27,7 @@ fn record(body: String, attributes: Attributes) -> ReceivedMessage {
         sent_at: at(0),
         first_received_at: Some(at(10)),
         message_group_id: Some("account-7".to_owned()),
-        ..received(None)
+        ..received_message(None)
     }
 }
 
@@ -48,7 +48,7 @@ fn a_notice_contains_the_message_its_verdict_and_its_handle() {
     let on_the_queue = ReceivedMessage {
         body: content.body.clone(),
         attributes: content.attributes.clone(),
-        ..received(None)
+        ..received_message(None)
     };
     let BlockedNotice { receipt_handle, waiting_since, verdict } =
         BlockedNotice::from_record(&on_the_queue).unwrap();
@@ -92,7 +92,7 @@ fn a_notice_without_room_for_log_lines_is_written_without_them() {
             Arrival::from_record(record, at(20)).give_up(None, Stage::MessageProcessor, failure, give_up);
         let notice = block_notice(verdict, times).ok()?;
         let attributes = notice.message.as_ref().unwrap().content().attributes.clone();
-        let failure = BlockedNotice::from_record(&ReceivedMessage { attributes, ..received(None) })
+        let failure = BlockedNotice::from_record(&ReceivedMessage { attributes, ..received_message(None) })
             .unwrap()
             .verdict
             .case?;

@@ -125,7 +125,7 @@ pub enum Permission {
 pub struct Permit {
     caller: Caller,
     /// Number of state changes before the call.
-    began: u32,
+    start_change: u32,
     reason: PermitReason,
 }
 
@@ -252,9 +252,9 @@ impl Breaker {
             CircuitsDecision::Call => self.permit_call(caller, PermitReason::Up, moment),
             CircuitsDecision::CallRegardless => self.permit_call(caller, PermitReason::Regardless, moment),
             CircuitsDecision::Probe(scope) => {
-                let began = self.changes;
+                let start_change = self.changes;
                 self.circuit_mut(scope, caller.key, moment).begin_probe();
-                Permission::Call(Permit { caller, began, reason: PermitReason::Probe(scope) })
+                Permission::Call(Permit { caller, start_change, reason: PermitReason::Probe(scope) })
             }
             CircuitsDecision::Wait => Permission::Wait,
             CircuitsDecision::Hold(scope) => Permission::Hold(self.compute_hold(scope, caller, None, moment)),
@@ -266,7 +266,7 @@ impl Breaker {
         self.target.take_token();
         self.shares.count_call(caller.key);
         self.keys.get_mut(caller.key, now).map(Circuit::take_token);
-        Permission::Call(Permit { caller, began: self.changes, reason })
+        Permission::Call(Permit { caller, start_change: self.changes, reason })
     }
 
     /// Queries the target's circuit, and the key's circuit where it may change the decision.
@@ -394,7 +394,7 @@ impl Breaker {
             }
             PermitReason::Probe(scope) => {
                 let circuit = self.circuit_mut(scope, key, now);
-                if !circuit.is_newer_than(permit.began) {
+                if !circuit.is_newer_than(permit.start_change) {
                     circuit.cancel_probe();
                 }
             }
@@ -513,15 +513,15 @@ impl Breaker {
     fn record_answer(&mut self, permit: &Permit, now: Moment) -> Option<CircuitChange> {
         self.answers.count_answer(now);
         self.run.clear();
-        let Permit { caller: Caller { key, .. }, began, .. } = *permit;
+        let Permit { caller: Caller { key, .. }, start_change, .. } = *permit;
         let mut circuit = self.keys.get_mut(key, now);
         let failures = circuit.as_ref().map_or(0, |circuit| circuit.random_failures());
         let key_outage = circuit
             .as_mut()
-            .and_then(|circuit| circuit.record_answer(began, failures, &mut self.changes, now));
+            .and_then(|circuit| circuit.record_answer(start_change, failures, &mut self.changes, now));
         let failures =
             if self.target.open_since().is_some() { self.target.random_failures() } else { failures };
-        let target_outage = self.target.record_answer(began, failures, &mut self.changes, now);
+        let target_outage = self.target.record_answer(start_change, failures, &mut self.changes, now);
         target_outage.or(key_outage).map(|EndedOutage { seconds, probes }| CircuitChange::Closed {
             open_for: to_duration(seconds),
             probes: probes.into(),
@@ -535,7 +535,7 @@ impl Breaker {
         outcome: CallOutcome,
         now: Moment,
     ) -> Option<CircuitChange> {
-        let Permit { caller, began, .. } = *permit;
+        let Permit { caller, start_change, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
         if scope == BreakerScope::Key && is_first_call {
             self.add_to_run(key, now);
@@ -547,7 +547,7 @@ impl Breaker {
             (BreakerScope::Key, Some(_)) => KEY_PROBE_SECONDS_MAX,
             _ => PROBE_SECONDS_MAX,
         };
-        if self.circuit_mut(scope, key, now).is_newer_than(began) {
+        if self.circuit_mut(scope, key, now).is_newer_than(start_change) {
             return None;
         }
         self.changes += 1;
@@ -576,7 +576,7 @@ impl Breaker {
         let rate = self.answers.per_second(now);
         let scope = if is_shared { BreakerScope::Target } else { BreakerScope::Key };
         let change = self.changes + 1;
-        if !self.circuit_mut(scope, key, now).record_refusal(permit.began, change, rate, now) {
+        if !self.circuit_mut(scope, key, now).record_refusal(permit.start_change, change, rate, now) {
             return None;
         }
         self.changes = change;
@@ -585,9 +585,10 @@ impl Breaker {
 
     /// Adds an outage to the evidence, and opens a circuit if the evidence suffices.
     fn record_outage(&mut self, permit: &Permit, scope: BreakerScope, now: Moment) -> Option<CircuitChange> {
-        let Permit { caller, began, .. } = *permit;
+        let Permit { caller, start_change, .. } = *permit;
         let (Caller { key, message_id, .. }, is_first_call) = (caller, caller.is_first_call());
-        let is_known = |circuit: &Circuit| circuit.is_newer_than(began) || circuit.open_since().is_some();
+        let is_known =
+            |circuit: &Circuit| circuit.is_newer_than(start_change) || circuit.open_since().is_some();
         if !is_first_call
             || is_known(&self.target)
             || is_known(self.keys.get_or_insert(key, &self.target, now))

@@ -92,7 +92,8 @@ const GRID_SECONDS: i64 = 10;
 const GRID_DELAY_SECONDS_MIN: i64 = 60;
 
 /// Returns the delay for a held message, at most 900 s. A message with little time left is sent back sooner: after half
-/// of the time until it expires, and no later than its hold limit. At that limit, only a `Retry-After` holds it.
+/// of the time until it expires, and no later than its hold limit. At that limit, only a `Retry-After` or a rate limit
+/// holds it.
 pub(super) fn hold_delay(policy: &Policy, times: HoldTimes, now: Timestamp) -> RetryDelay {
     // At least 1 s, so that every hold counts towards the hold limit.
     const MIN_SECONDS: u64 = 1;

@@ -43,11 +43,11 @@ impl CallOutcome {
 }
 
 /// Errors with which a target limits its call rate.
-const TOO_MANY: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
+const RATE_LIMIT_ERRORS: [&str; 2] = ["HttpStatus.429", "Lambda.Throttled"];
 
 /// Errors that affect every message: no connection, a proxy that cannot reach its target, or a caller, method or
 /// address that the target refuses. Cloudflare returns 52x and 530 for an unreachable origin.
-static NOT_NOW: LazyLock<Globs> = LazyLock::new(|| {
+static NOT_NOW_ERRORS: LazyLock<Globs> = LazyLock::new(|| {
     Globs::built_in(&[
         "Http.Connect",
         "Http.ConnectTimeout",
@@ -121,13 +121,13 @@ pub fn call_outcome(policy: &Policy, error: &HandlerError) -> CallOutcome {
     let is_named = || policy.circuit_breaker.as_ref()?.opens_on.as_ref().map(|globs| globs.matches(&name));
     let is_unavailable = || {
         matches!(error.kind, FailureKind::Unavailable(_))
-            || NOT_NOW.matches(&name)
+            || NOT_NOW_ERRORS.matches(&name)
             || is_named() == Some(true)
     };
     let is_unavailable = is_unavailable();
     let is_fault = FAULTS.matches(&name);
     match retry_after {
-        _ if TOO_MANY.contains(&status_without_code(&name)) => CallOutcome::Refusal(retry_after),
+        _ if RATE_LIMIT_ERRORS.contains(&status_without_code(&name)) => CallOutcome::Refusal(retry_after),
         Some(_) if is_unavailable || is_fault => CallOutcome::Refusal(retry_after),
         Some(after) if name.starts_with("HttpStatus.") => CallOutcome::Later(after),
         None if is_unavailable => CallOutcome::Unavailable,

@@ -93,7 +93,7 @@ impl FlooredBackoff {
     }
 
     /// Limits both delays to `longest`, the longest time for which the queue can hide a message.
-    pub(super) fn capped_at(self, longest: RetryDelay) -> Self {
+    pub(super) fn with_cap(self, longest: RetryDelay) -> Self {
         Self { backoff: self.backoff.min(longest), floor: self.floor.min(longest) }
     }
 

@@ -42,7 +42,7 @@ impl Attempts {
 impl QueueTimes {
     /// Returns the latest time for a retry, with a margin in case it fails: a message is lost if its retention ends
     /// after it was received and before it is hidden again.
-    pub(crate) fn retained_until(self, sent_at: Timestamp) -> Timestamp {
+    pub(crate) fn latest_retry_time(self, sent_at: Timestamp) -> Timestamp {
         sent_at + self.retention - self.visibility_timeout.duration()
     }
 
@@ -74,9 +74,9 @@ pub fn decide_on_queue(
     check_attempts(policy, metadata.max_attempts, made.saturating_sub(1))?;
     let key = JitterKey { message_id: metadata.message_id, generation: metadata.generation(), attempt: made };
     let hidden_max = RetryDelay::saturating(queue_times.hidden_max().get().into());
-    let backoff = FlooredBackoff::for_retry(policy, classification, key).capped_at(hidden_max);
+    let backoff = FlooredBackoff::for_retry(policy, classification, key).with_cap(hidden_max);
     let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, since);
-    let retained_until = queue_times.retained_until(delivery.sent_at);
+    let retained_until = queue_times.latest_retry_time(delivery.sent_at);
     let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
     // Counted from now, not from the failure, because the new timeout starts with the request that sets it.
     let due = backoff.due_time(now, Some(limit), now);

@@ -17,7 +17,7 @@ use crate::message::metadata::{Holds, Metadata, format_rfc3339, parse_rfc3339};
 use crate::message::origin::Origin;
 use crate::message::schema::MessageSchema;
 use crate::message::{Attribute, ReceivedMessage};
-use crate::testing::{SOURCE_ARN, at, delivery, received};
+use crate::testing::{SOURCE_ARN, at, delivery, received_message};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
 
@@ -75,7 +75,7 @@ fn decide_failure(policy: &Policy, body: &str, failure: &HandOff) -> Decision {
 
 /// Returns a message with this body, sent at second 0, after its failure and possibly a hop.
 pub(crate) fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>) -> FailedMessage {
-    let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), ..received(None) };
+    let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), ..received_message(None) };
     failed_record(record, hand_off, due_at)
 }
 
@@ -87,11 +87,11 @@ fn failed_record(record: ReceivedMessage, hand_off: &HandOff, due_at: Option<Tim
 }
 
 /// Returns a failed message with this body and `attributes_bytes` bytes of attributes.
-fn failed_with_attributes(attributes_bytes: usize, body: &str, hand_off: &HandOff) -> FailedMessage {
+fn failed_message_with_attributes(attributes_bytes: usize, body: &str, hand_off: &HandOff) -> FailedMessage {
     // The name and the type use seven bytes.
     let attribute = |bytes| ("a".to_owned(), Attribute::string("x".repeat(bytes)));
     let attributes = attributes_bytes.checked_sub(7).map(attribute).into_iter().collect();
-    let record = ReceivedMessage { body: body.to_owned(), attributes, ..received(None) };
+    let record = ReceivedMessage { body: body.to_owned(), attributes, ..received_message(None) };
     failed_record(record, hand_off, None)
 }
 
@@ -116,14 +116,14 @@ fn record_moved_by_sqs() -> ReceivedMessage {
         body: body(""),
         sent_at: at(0),
         receive_count: 2,
-        ..received(Some(SOURCE_ARN))
+        ..received_message(Some(SOURCE_ARN))
     }
 }
 
 impl Resend {
     /// Returns the re-sent body of an envelope.
     fn body(&self) -> &str {
-        let Rewritten::Body(body) = &self.rewritten else { panic!("{self:?}") };
+        let RewrittenPart::Body(body) = &self.rewritten else { panic!("{self:?}") };
         body
     }
 }

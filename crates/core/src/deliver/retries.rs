@@ -72,8 +72,12 @@ struct RetryEntry<R> {
 
 impl<R> BatchRetries<R> {
     fn new(entries: usize, ambiguous_sends_max: u32, now: Timestamp, deadline: Timestamp) -> Self {
-        let entry =
-            |_| RetryEntry { outcome: Err(no_answer()), due: Some(now), in_flight: 0, ambiguous_sends: 0 };
+        let entry = |_| RetryEntry {
+            outcome: Err(no_answer_error()),
+            due: Some(now),
+            in_flight: 0,
+            ambiguous_sends: 0,
+        };
         Self { entries: (0..entries).map(entry).collect(), ambiguous_sends_max, deadline, refusals: 0 }
     }
 
@@ -101,7 +105,7 @@ impl<R> BatchRetries<R> {
             places.push(place);
             // The previous refusal does not apply to this send.
             if entry.ambiguous_sends == 0 {
-                entry.outcome = Err(no_answer());
+                entry.outcome = Err(no_answer_error());
             }
             entry.in_flight += 1;
             // Counted before the response, since none may arrive. A refusal reverts the count.
@@ -122,7 +126,7 @@ impl<R> BatchRetries<R> {
         for place in places {
             let entry = &mut self.entries[place];
             entry.in_flight -= 1;
-            let error = match answers.next().unwrap_or_else(|| Err(no_answer())) {
+            let error = match answers.next().unwrap_or_else(|| Err(no_answer_error())) {
                 Ok(done) => {
                     (entry.outcome, entry.due) = (Ok(done), None);
                     continue;
@@ -173,7 +177,7 @@ fn jittered_wait(longest: Duration, now: Timestamp) -> Duration {
     longest - longest.mul_f64(f64::from(now.timestamp_subsec_micros()) / 2_000_000.0)
 }
 
-pub(super) fn no_answer() -> EntryError {
+pub(super) fn no_answer_error() -> EntryError {
     EntryError::new(Fault::NoAnswer, "NoAnswerBeforeDeadline")
 }
 

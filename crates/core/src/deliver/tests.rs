@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
-use super::retries::no_answer;
+use super::retries::no_answer_error;
 use super::*;
 use crate::fault::{EntryError, Fault};
 use crate::message::Content;
@@ -222,7 +222,7 @@ fn resends_stop_at_the_deadline_with_the_last_error() {
 fn no_message_is_sent_after_the_deadline() {
     let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Service)])]);
     let outcomes = deliver_bodies_within(-5, &queue, &["a"]);
-    assert_eq!(outcomes, [Err(no_answer())]);
+    assert_eq!(outcomes, [Err(no_answer_error())]);
     assert_eq!(queue.requests().len(), 0);
 }
 
@@ -230,7 +230,7 @@ fn no_message_is_sent_after_the_deadline() {
 fn a_hanging_queue_is_abandoned_at_the_deadline_without_a_confirmation() {
     let queue = FakeQueue::new([Answer::Hang]);
     let outcomes = deliver_bodies(&queue, &["a", "b"]);
-    assert_eq!(outcomes, [Err(no_answer()), Err(no_answer())]);
+    assert_eq!(outcomes, [Err(no_answer_error()), Err(no_answer_error())]);
     assert_eq!(queue.clock.now(), at(10));
     assert_eq!(queue.times(), [0, 5000]);
 }
@@ -251,7 +251,7 @@ fn an_entry_without_an_answer_is_not_confirmed() {
     let queue = FakeQueue::new([Answer::Count(2), Answer::Hang]);
     let outcomes = deliver_bodies(&queue, &["a", "b", "c", "d"]);
     assert_eq!(outcomes[..2], [Ok("id 0".to_owned()), Ok("id 1".to_owned())]);
-    assert_eq!(outcomes[2..], [Err(no_answer()), Err(no_answer())]);
+    assert_eq!(outcomes[2..], [Err(no_answer_error()), Err(no_answer_error())]);
     assert_eq!(
         queue.requests()[1],
         ["c", "d"],
@@ -266,7 +266,7 @@ fn surplus_outcomes_confirm_no_entry_of_another_batch() {
     let queue = FakeQueue::new([Answer::Count(12), Answer::Hang]);
     let outcomes = deliver_bodies(&queue, &bodies);
     assert!(outcomes[..10].iter().all(Result::is_ok));
-    assert_eq!(outcomes[10..], [Err(no_answer()), Err(no_answer())]);
+    assert_eq!(outcomes[10..], [Err(no_answer_error()), Err(no_answer_error())]);
 }
 
 #[test]

@@ -124,7 +124,7 @@ impl DeadLetter {
 
     /// Returns the generation and the last attempt, which a message keeps when it is redriven from the final DLQ.
     #[must_use]
-    pub fn came_back(&self) -> DlqReturn {
+    pub fn dlq_return(&self) -> DlqReturn {
         DlqReturn { generation_before: self.redrive_generation, last_attempt: self.last_attempt() }
     }
 

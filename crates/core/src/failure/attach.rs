@@ -20,7 +20,7 @@ use crate::truncate;
 
 /// The attributes and the trace header of a message that carries a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Attached {
+pub struct AttachedDocument {
     pub attributes: Attributes,
     pub trace_header: Option<String>,
 }
@@ -33,7 +33,7 @@ impl HandOff {
         producer: &Attributes,
         body_bytes: usize,
         trace_header: Option<&str>,
-    ) -> Attached {
+    ) -> AttachedDocument {
         attach_document(&self.to_wire(), producer, body_bytes, trace_header)
     }
 
@@ -55,7 +55,7 @@ impl Hop {
         producer: &Attributes,
         body_bytes: usize,
         trace_header: Option<&str>,
-    ) -> Attached {
+    ) -> AttachedDocument {
         let wire = Wire { due_at: Some(WireTime::At(self.due_at)), ..self.hand_off.to_wire() };
         attach_document(&wire, producer, body_bytes, trace_header)
     }
@@ -69,13 +69,13 @@ impl Verdict {
         producer: &Attributes,
         body_bytes: usize,
         trace_header: Option<&str>,
-    ) -> Attached {
+    ) -> AttachedDocument {
         attach_document(&self.to_wire(), producer, body_bytes, trace_header)
     }
 
     /// Adds this document to the trace header, for a final record whose annotation does not fit.
     #[must_use]
-    pub fn in_trace_header(&self, trace_header: Option<&str>) -> String {
+    pub fn add_to_trace_header(&self, trace_header: Option<&str>) -> String {
         with_document(&self.to_wire(), trace_header)
     }
 
@@ -134,7 +134,7 @@ fn build_wire<'a>(
 /// Groups of members that can be dropped after the texts. The receiver restores some of the members from the message
 /// itself.
 #[derive(Clone, Copy, Debug)]
-enum Droppable {
+enum DroppableMembers {
     /// Members of later versions, and members that only people or other messages use.
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
@@ -148,13 +148,13 @@ enum Droppable {
 }
 
 /// The order in which members are dropped: the least important come first.
-const DROP_ORDER: [Droppable; 6] = [
-    Droppable::UnknownFunctionAndLastAttempt,
-    Droppable::StageAndSourceQueue,
-    Droppable::ClassificationOfVerdict,
-    Droppable::FailedAt,
-    Droppable::SourceMessageId,
-    Droppable::FirstSentTime,
+const DROP_ORDER: [DroppableMembers; 6] = [
+    DroppableMembers::UnknownFunctionAndLastAttempt,
+    DroppableMembers::StageAndSourceQueue,
+    DroppableMembers::ClassificationOfVerdict,
+    DroppableMembers::FailedAt,
+    DroppableMembers::SourceMessageId,
+    DroppableMembers::FirstSentTime,
 ];
 
 fn non_empty(text: &str) -> Option<Cow<'_, str>> {
@@ -167,17 +167,17 @@ fn attach_document(
     producer: &Attributes,
     body_bytes: usize,
     trace_header: Option<&str>,
-) -> Attached {
-    let Some(attributes) = as_attribute(wire, producer, body_bytes) else {
+) -> AttachedDocument {
+    let Some(attributes) = add_as_attribute(wire, producer, body_bytes) else {
         let trace_header = Some(with_document(wire, trace_header));
-        return Attached { attributes: producer.clone(), trace_header };
+        return AttachedDocument { attributes: producer.clone(), trace_header };
     };
-    Attached { attributes, trace_header: trace_header.map(str::to_owned) }
+    AttachedDocument { attributes, trace_header: trace_header.map(str::to_owned) }
 }
 
 /// Adds the document to the attributes; `None` if not even [`Wire::to_minimal`] fits, or if there are ten attributes
 /// and none can be folded.
-fn as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
+fn add_as_attribute(wire: &Wire<'_>, producer: &Attributes, body_bytes: usize) -> Option<Attributes> {
     let Folding { kept: mut attributes, folded } = fold_attributes(producer, &[], ATTRIBUTES_MAX - 1)?;
     let folding = if folded.is_empty() { 0 } else { folding_bytes(&folded) };
     let wire = if folded.is_empty() { wire.clone() } else { wire.with_folded(&folded) };
@@ -242,27 +242,27 @@ impl<'a> Wire<'a> {
         wire
     }
 
-    fn drop_members(&mut self, members: Droppable) {
+    fn drop_members(&mut self, members: DroppableMembers) {
         match members {
-            Droppable::UnknownFunctionAndLastAttempt => {
+            DroppableMembers::UnknownFunctionAndLastAttempt => {
                 self.unknown = Cow::default();
                 self.function = None;
                 self.last_attempt = None;
                 self.held_since = None;
                 self.outage_failures = None;
             }
-            Droppable::StageAndSourceQueue => {
+            DroppableMembers::StageAndSourceQueue => {
                 self.stage = None;
                 self.source_queue_arn = None;
             }
-            Droppable::ClassificationOfVerdict if self.verdict.is_some() => {
+            DroppableMembers::ClassificationOfVerdict if self.verdict.is_some() => {
                 self.kind = None;
                 self.retry_after_seconds = None;
             }
-            Droppable::ClassificationOfVerdict => {}
-            Droppable::FailedAt => self.failed_at = None,
-            Droppable::SourceMessageId => self.source_message_id = None,
-            Droppable::FirstSentTime => self.first_sent_time = None,
+            DroppableMembers::ClassificationOfVerdict => {}
+            DroppableMembers::FailedAt => self.failed_at = None,
+            DroppableMembers::SourceMessageId => self.source_message_id = None,
+            DroppableMembers::FirstSentTime => self.first_sent_time = None,
         }
     }
 
@@ -285,39 +285,39 @@ impl<'a> Wire<'a> {
 /// Our field, always the last one. Its value is base64-encoded, since JSON contains characters that end a field.
 const FIELD: &str = ";Redeliver=";
 /// The header before our field if the producer set no header: a null trace id, which tracers ignore.
-const UNTRACED: &str = "Root=1-00000000-000000000000000000000000;Sampled=0";
+const UNTRACED_HEADER: &str = "Root=1-00000000-000000000000000000000000;Sampled=0";
 /// The lowest limit that AWS documents for this header ("StartExecution", AWS Step Functions API Reference). SQS
 /// documents no limit.
 const HEADER_BYTES_MAX: usize = 256;
 
 /// Appends as much of the document as fits, at least [`Wire::to_minimal`], to the producer's trace header.
-pub(super) fn with_document(wire: &Wire<'_>, producers: Option<&str>) -> String {
-    let producers = producers.unwrap_or(UNTRACED);
-    let left = HEADER_BYTES_MAX.saturating_sub(producers.len() + FIELD.len());
+pub(super) fn with_document(wire: &Wire<'_>, producer_part: Option<&str>) -> String {
+    let producer_part = producer_part.unwrap_or(UNTRACED_HEADER);
+    let left = HEADER_BYTES_MAX.saturating_sub(producer_part.len() + FIELD.len());
     let has_room = |bytes: usize| bytes.div_ceil(3) * 4 <= left;
     let document =
         wire.largest_fitting(FAILURE_BYTES_MAX, has_room).unwrap_or_else(|| wire.to_minimal().to_json());
-    format!("{producers}{FIELD}{}", BASE64.encode(document))
+    format!("{producer_part}{FIELD}{}", BASE64.encode(document))
 }
 
 /// A trace header, split into the producer's part and our field.
 pub(crate) struct SplitTraceHeader {
     /// The producer's trace header.
-    pub(crate) producers: Option<String>,
+    pub(crate) producer_part: Option<String>,
     pub(crate) failure: Option<RawFailure>,
 }
 
 pub(crate) fn split_trace_header(header: Option<String>) -> SplitTraceHeader {
     let Some((before, failure)) = header.as_deref().and_then(split_field) else {
-        return SplitTraceHeader { producers: header, failure: None };
+        return SplitTraceHeader { producer_part: header, failure: None };
     };
     // The producer may have written the same field. Only the last one is ours, and the others are dropped.
-    let mut producers = before;
-    while let Some((before, _)) = split_field(producers) {
-        producers = before;
+    let mut producer_part = before;
+    while let Some((before, _)) = split_field(producer_part) {
+        producer_part = before;
     }
-    let producers = (producers != UNTRACED).then(|| producers.to_owned());
-    SplitTraceHeader { producers, failure: Some(failure) }
+    let producer_part = (producer_part != UNTRACED_HEADER).then(|| producer_part.to_owned());
+    SplitTraceHeader { producer_part, failure: Some(failure) }
 }
 
 /// Returns the part before our field, and the document in the field.

@@ -6,12 +6,12 @@ use proptest::prelude::*;
 
 use super::wire::Wire;
 use super::*;
-use crate::arrival::{Arrival, ProducersAttributes, producers_attributes};
+use crate::arrival::{Arrival, ProducerAttributes, split_producer_attributes};
 use crate::handler::ErrorType;
 use crate::limits::MESSAGE_BYTES_MAX;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, Attributes, Content, OutgoingMessage, ReceivedMessage, attributes_size};
-use crate::testing::{any_text, at, delivery, received, sent_message};
+use crate::testing::{any_text, at, delivery, received_message, sent_message};
 
 fn hand_off() -> HandOff {
     HandOff::from_handler_error(&HandlerError::transient("HttpStatus.503", "HTTP 503"), delivery())
@@ -34,7 +34,7 @@ fn verdict_on(failure: Failure) -> Verdict {
 /// Parses the attribute of a message on the intermediate DLQ.
 fn read_failure(text: &str) -> Option<FailureDocument> {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
-    Arrival::from_record(ReceivedMessage { attributes, ..received(None) }, at(9)).document().cloned()
+    Arrival::from_record(ReceivedMessage { attributes, ..received_message(None) }, at(9)).document().cloned()
 }
 
 /// Returns attributes `a0`, `a1`… of one byte each.
@@ -175,7 +175,7 @@ fn missing_hand_off_members_are_taken_from_the_record() {
         last_attempt_logs: None,
         failed_at: at(9),
         source_message_id: "n".to_owned(),
-        source_queue_arn: received(None).queue_arn,
+        source_queue_arn: received_message(None).queue_arn,
         sent_at: at(-60),
         came_back: None,
         origin: Origin::Unknown,
@@ -289,7 +289,7 @@ fn details_are_cut_before_members_of_a_later_version() {
     let kept = r#""kind":"held","failed_at":"2026-07-25T17:20:09.000000Z","source_message_id":"n","#;
     let kept = format!(
         r#"{kept}"source_queue_arn":"{}","first_sent_time":"2026-07-25T17:19:00.000000Z",{since}}}"#,
-        received(None).queue_arn
+        received_message(None).queue_arn
     );
     let attributes = hand_off.attach_to(&producer_attributes(0), 1, None).attributes;
     let details = "d".repeat(FAILURE_BYTES_MAX - kept.len() - r#"{"type":"T","details":"…","#.len());
@@ -391,7 +391,7 @@ fn a_verdict_folds_the_smallest_of_ten_attributes() {
     let beside = verdict().attach_to(&attributes, 100, None).attributes;
     assert_eq!(beside.len(), 10);
     assert!(!beside.contains_key("z"));
-    assert_eq!(producers_attributes(beside), ProducersAttributes { attributes, came_back: None });
+    assert_eq!(split_producer_attributes(beside), ProducerAttributes { attributes, came_back: None });
 }
 
 /// An attribute that SQS might refuse when it is sent again is not folded.
@@ -442,7 +442,7 @@ proptest! {
                 let mut wire = Wire::from_json(attribute.text().unwrap()).unwrap();
                 wire.folded_attributes = None;
                 prop_assert!(wire.to_json().len() <= FAILURE_BYTES_MAX);
-                prop_assert_eq!(producers_attributes(attributes.clone()), ProducersAttributes { came_back: None, ..producers_attributes(producer) });
+                prop_assert_eq!(split_producer_attributes(attributes.clone()), ProducerAttributes { came_back: None, ..split_producer_attributes(producer) });
             }
             None => prop_assert_eq!(attributes, producer),
         }

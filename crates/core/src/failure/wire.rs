@@ -12,7 +12,7 @@ use super::{
     Outage, Stage, Verdict, VerdictDetails,
 };
 use crate::json::forward_compatible::{BorrowedText, OpenEnum, UnknownMembers};
-use crate::limits::first_illegal;
+use crate::limits::find_illegal_character;
 use crate::message::attempt_logs::{AttemptLogs, LAST_ATTEMPT_LOGS};
 use crate::message::folding::FoldedAttributes;
 use crate::message::metadata::{LAST_ATTEMPT, format_rfc3339, parse_rfc3339};
@@ -101,7 +101,7 @@ impl Wire<'static> {
     pub(super) fn from_json(text: &str) -> Option<Self> {
         let wire: Self = serde_json::from_str(text).ok()?;
         let ids = [&wire.source_message_id, &wire.source_queue_arn];
-        let is_legal = ids.into_iter().flatten().all(|id| first_illegal(id).is_none());
+        let is_legal = ids.into_iter().flatten().all(|id| find_illegal_character(id).is_none());
         is_legal.then_some(wire)
     }
 }
@@ -118,7 +118,7 @@ impl Serialize for WireTime {
 impl<'de> Deserialize<'de> for WireTime {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let BorrowedText(text) = BorrowedText::deserialize(deserializer)?;
-        match first_illegal(&text) {
+        match find_illegal_character(&text) {
             None => Ok(parse_rfc3339(&text).map_or(Self::Unreadable, Self::At)),
             Some(_) => Err(D::Error::custom("a character that SQS refuses")),
         }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use strum::VariantArray;
 
-use crate::limits::first_illegal;
+use crate::limits::find_illegal_character;
 use crate::truncate;
 
 /// Size limit of an unknown value.
@@ -24,7 +24,7 @@ impl UnknownMembers {
     /// Adds a member. Its value keeps its original text. Its name is re-encoded, so the member is dropped if the name
     /// contains an escaped character that SQS refuses.
     pub(crate) fn push_member(&mut self, name: &str, value: &RawValue) {
-        if first_illegal(name).is_none() {
+        if find_illegal_character(name).is_none() {
             self.0.push((name.to_owned(), value.to_owned()));
         }
     }

@@ -16,7 +16,7 @@ pub const NESTING_MAX: usize = 128;
 /// The reason why a body cannot be parsed as a message (`INVALID_MESSAGE_FORMAT`). Never contains a value from the
 /// body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Malformed {
+pub enum MalformedBody {
     /// The JSON parser's error message, with line and column.
     #[error("not JSON: {0}")]
     NotJson(String),
@@ -51,18 +51,18 @@ pub fn parse_members<'a>(
     body: &'a str,
     at: Range<usize>,
     pointer: &str,
-) -> Result<Vec<Member<'a>>, Malformed> {
+) -> Result<Vec<Member<'a>>, MalformedBody> {
     let text = &body[at.clone()];
     let RawObject(found) = serde_json::from_str::<RawObject<'_>>(text).map_err(|error| {
         // Values are only skimmed, so a type error can only concern the outermost value.
-        if error.is_data() { Malformed::NotAnObject } else { Malformed::NotJson(error.to_string()) }
+        if error.is_data() { MalformedBody::NotAnObject } else { MalformedBody::NotJson(error.to_string()) }
     })?;
     let mut seen = SeenNames::default();
     let mut members = Vec::with_capacity(found.len());
     let mut segment_start = body[at.start..].find('{').map_or(at.start, |brace| at.start + brace + 1);
     for (index, (name, raw)) in found.iter().enumerate() {
         if seen.is_repeated(&found[..index], name) {
-            return Err(Malformed::DuplicateMember(pointer_to(pointer, &String::from_utf8_lossy(name))));
+            return Err(MalformedBody::DuplicateMember(pointer_to(pointer, &String::from_utf8_lossy(name))));
         }
         let start = raw.get().as_ptr() as usize - body.as_ptr() as usize;
         check_member_name(body, segment_start..start)?;
@@ -97,12 +97,12 @@ impl<'b> SeenNames<'b> {
 
 /// Refuses control characters in a name. `at` covers the member up to its value. `serde_json` accepts them in a string
 /// that is read as bytes, but JSON requires them to be escaped, and the next parser would refuse the message.
-fn check_member_name(body: &str, at: Range<usize>) -> Result<(), Malformed> {
+fn check_member_name(body: &str, at: Range<usize>) -> Result<(), MalformedBody> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
     let end = before_value.iter().rposition(|byte| *byte == b'"').unwrap_or(0);
     match from_quote.find(|(index, byte)| *index < end && **byte < b' ') {
-        Some((index, _)) => Err(Malformed::NotJson(format!(
+        Some((index, _)) => Err(MalformedBody::NotJson(format!(
             "control character (\\u0000-\\u001F) in a member's name at byte {}",
             at.start + index
         ))),
@@ -168,7 +168,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for NameBytes<'a> {
 
 /// Refuses a body that is nested more deeply than [`NESTING_MAX`]. `serde_json` does not check this for values that it
 /// skips.
-pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
+pub(crate) fn check_nesting(body: &str) -> Result<(), MalformedBody> {
     if count_opening_brackets(body) <= NESTING_MAX {
         return Ok(());
     }
@@ -177,7 +177,7 @@ pub(crate) fn check_nesting(body: &str) -> Result<(), Malformed> {
     while let Some((at, byte)) = bytes.next() {
         match byte {
             b'"' => skip_string(&mut bytes),
-            b'{' | b'[' if depth == NESTING_MAX => return Err(Malformed::TooDeep(at)),
+            b'{' | b'[' if depth == NESTING_MAX => return Err(MalformedBody::TooDeep(at)),
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 /// Prefix of the member names that `serde_json` reserves. It turns an object with such a member into a number or into
 /// the text inside.
-const PRIVATE: &str = "$serde_json::private::";
+const PRIVATE_PREFIX: &str = "$serde_json::private::";
 
 /// Parses a JSON text. By itself, `serde_json` misreads the two kinds of objects that it uses internally for numbers
 /// and raw text, so a text with such a name takes a slower path. If a member is duplicated, the last one counts.
@@ -33,7 +33,7 @@ pub fn is_json(text: &str) -> bool {
 }
 
 /// Reads an optional member that must not be `null`, which serde would treat as absent.
-pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
+pub(crate) fn parse_not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
     from: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
@@ -43,7 +43,9 @@ pub(crate) fn not_null<'de, D: Deserializer<'de>, T: Deserialize<'de>>(
 /// or its escape, and all its characters are ASCII. Other escapes do not take the slow path, because many encoders
 /// write `\u003c`.
 pub(crate) fn may_have_private_name(text: &str) -> bool {
-    text.contains(PRIVATE) || text.contains(r"\u0024") || (text.contains("\"$") && text.contains(r"\u00"))
+    text.contains(PRIVATE_PREFIX)
+        || text.contains(r"\u0024")
+        || (text.contains("\"$") && text.contains(r"\u00"))
 }
 
 /// A value whose objects keep their names as written. In the two kinds of objects that `serde_json` makes up, names

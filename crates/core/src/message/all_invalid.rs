@@ -8,7 +8,7 @@ use super::reason::DeadLetterReason;
 const MESSAGES_MIN: u64 = 10;
 
 /// The codes for invalid messages.
-pub const INVALID: [&str; 2] =
+pub const INVALID_CODES: [&str; 2] =
     [DeadLetterReason::InvalidMessageFormat.as_str(), DeadLetterReason::InvalidMessageSchema.as_str()];
 
 /// The setting to check in a deployment.
@@ -22,7 +22,7 @@ pub fn are_all_invalid(invalid: u64, all: u64) -> bool {
 
 /// Returns a description of the problem that names the setting to check.
 #[must_use]
-pub fn all_invalid(messages: impl Display, setting: &str) -> String {
+pub fn describe_all_invalid(messages: impl Display, setting: &str) -> String {
     format!(
         "all {messages} messages are invalid: if their bodies have no {{metadata, data}} envelope, set {setting}"
     )

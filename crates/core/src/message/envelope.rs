@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::json::members::check_nesting;
-pub use crate::json::members::{Malformed, Member, NESTING_MAX, parse_members};
+pub use crate::json::members::{MalformedBody, Member, NESTING_MAX, parse_members};
 use crate::message::metadata::{DlqReturn, Metadata, OurMembers, RetryMetadata, fresh_members};
 
 /// A valid message body, created by [`crate::message::schema::MessageSchema::parse_envelope`].
@@ -71,7 +71,7 @@ pub(crate) struct SkimmedBody<'a> {
 
 /// Parses a body: a JSON object that is not nested too deeply and has no duplicate members at the top level or in
 /// `metadata`.
-pub(crate) fn skim_body(body: &str) -> Result<SkimmedBody<'_>, Malformed> {
+pub(crate) fn skim_body(body: &str) -> Result<SkimmedBody<'_>, MalformedBody> {
     check_nesting(body)?;
     let top = parse_members(body, 0..body.len(), "")?;
     let find = |name: &str| top.iter().find(|member| *member.name == *name.as_bytes());

@@ -51,7 +51,7 @@ impl Resenders {
     /// Returns the origin of a message with this `SenderId`. For a role (an id, a colon and a session name), only the
     /// id counts. A missing id, or an account id as set by emulators, is [`Origin::Unknown`].
     #[must_use]
-    pub fn origin_of(&self, sender_id: Option<&str>) -> Origin {
+    pub fn sender_origin(&self, sender_id: Option<&str>) -> Origin {
         let Some(ids) = &self.0 else { return Origin::Unknown };
         if ids.is_empty() {
             return Origin::Producer;
@@ -103,15 +103,15 @@ mod tests {
             (Some(""), Origin::Unknown),
             (None, Origin::Unknown),
         ] {
-            assert_eq!(resenders.origin_of(sender), origin, "{sender:?}");
+            assert_eq!(resenders.sender_origin(sender), origin, "{sender:?}");
         }
     }
 
     #[test]
     fn origin_is_unknown_without_a_list_and_producer_with_an_empty_list() {
         for sender in [Some("AROAFAILEDMESSAGEPROC:x"), Some("000000000000"), None] {
-            assert_eq!(Resenders::default().origin_of(sender), Origin::Unknown);
-            assert_eq!(Resenders::empty().origin_of(sender), Origin::Producer);
+            assert_eq!(Resenders::default().sender_origin(sender), Origin::Unknown);
+            assert_eq!(Resenders::empty().sender_origin(sender), Origin::Producer);
         }
     }
 

@@ -36,7 +36,7 @@ pub struct Content {
 /// The reason why SQS would refuse a message. Never contains an attribute's value.
 #[derive(Clone, Debug, PartialEq, Eq, Error, IntoStaticStr)]
 #[strum(const_into_str)]
-pub enum NotSendable {
+pub enum UnsendableReason {
     #[error("the body is empty; SQS requires at least one character")]
     EmptyBody,
     #[error("{bytes} bytes with its attributes; the SQS limit is {MESSAGE_BYTES_MAX}")]
@@ -99,7 +99,7 @@ pub enum NotSendable {
     EmptyTraceHeader,
 }
 
-impl NotSendable {
+impl UnsendableReason {
     /// Returns a name for logs that does not contain an attribute's name.
     #[must_use]
     pub const fn code(&self) -> &'static str {
@@ -112,24 +112,24 @@ impl OutgoingMessage {
     ///
     /// # Errors
     /// Returns the first broken rule. Later rules are not checked.
-    pub fn new(content: Content) -> Result<Self, NotSendable> {
+    pub fn new(content: Content) -> Result<Self, UnsendableReason> {
         if content.body.is_empty() {
-            return Err(NotSendable::EmptyBody);
+            return Err(UnsendableReason::EmptyBody);
         }
         let count = content.attributes.len();
         if count > ATTRIBUTES_MAX {
-            return Err(NotSendable::TooManyAttributes { count });
+            return Err(UnsendableReason::TooManyAttributes { count });
         }
         let size = content.body.len() + attributes_size(&content.attributes);
         if size > MESSAGE_BYTES_MAX {
-            return Err(NotSendable::TooLarge { bytes: size });
+            return Err(UnsendableReason::TooLarge { bytes: size });
         }
         check_text(&content.body, || "body".to_owned())?;
         content.attributes.iter().try_for_each(|(name, attribute)| check_attribute(name, attribute))?;
         content.message_group_id.as_deref().map_or(Ok(()), check_message_group_id)?;
         content.deduplication_id.as_deref().map_or(Ok(()), check_deduplication_id)?;
         match content.trace_header.as_deref() {
-            Some("") => return Err(NotSendable::EmptyTraceHeader),
+            Some("") => return Err(UnsendableReason::EmptyTraceHeader),
             Some(header) => check_text(header, || "trace header".to_owned())?,
             None => {}
         }

@@ -11,7 +11,7 @@ use crate::json::members::check_nesting;
 use crate::limits::{ATTRIBUTES_MAX, MESSAGE_BYTES_MAX};
 use crate::message::folding::{Folding, fold_attributes};
 use crate::message::metadata::{DlqReturn, Metadata, RetryMetadata, fresh_members};
-use crate::message::validation::{DataSchema, Invalid, parse_json_value};
+use crate::message::validation::{DataSchema, InvalidMessage, parse_json_value};
 use crate::message::{Attribute, Attributes, BodyForm, attributes_size};
 use document::RedeliverDocument;
 pub(crate) use id::cloud_event_strings;
@@ -21,7 +21,7 @@ use crate::message::reserved::DEAD_LETTER;
 pub use crate::message::reserved::REDELIVER;
 
 /// Limit on the producer's attributes kept alongside `Redeliver`. One more slot is reserved for `Failure`.
-const PRODUCERS_MAX: usize = ATTRIBUTES_MAX - 2;
+const PRODUCER_ATTRIBUTES_MAX: usize = ATTRIBUTES_MAX - 2;
 /// Bytes reserved for `Failure` when a message gets its id at the first hand-off.
 const FAILURE_ROOM_BYTES: usize = 2048;
 
@@ -39,11 +39,11 @@ impl PlainMessages {
     ///
     /// # Errors
     /// Returns an error if the body is not JSON or violates the schema.
-    pub fn check_body(&self, body: &str) -> Result<(), Invalid> {
+    pub fn check_body(&self, body: &str) -> Result<(), InvalidMessage> {
         let Some(schema) = &self.body else { return Ok(()) };
         check_nesting(body)?;
         let violations = schema.violations(parse_json_value(body)?, "");
-        if violations.is_empty() { Ok(()) } else { Err(Invalid::Schema(violations)) }
+        if violations.is_empty() { Ok(()) } else { Err(InvalidMessage::Schema(violations)) }
     }
 
     /// Reads a message without an envelope. `first_id` is the SQS id of its first delivery.
@@ -55,7 +55,7 @@ impl PlainMessages {
         body: &str,
         attributes: &Attributes,
         first_id: &str,
-    ) -> Result<PlainMessage, Invalid> {
+    ) -> Result<PlainMessage, InvalidMessage> {
         self.check_body(body)?;
         let mut producers = attributes.clone();
         let document = match producers.remove(REDELIVER) {
@@ -94,7 +94,7 @@ impl PlainMessage {
     /// `Redeliver`, has more than eight attributes, or would leave less than 2 KiB for `Failure`.
     #[must_use]
     pub fn with_id(&self) -> Option<Attributes> {
-        let has_place = !self.has_id && self.attributes.len() <= PRODUCERS_MAX;
+        let has_place = !self.has_id && self.attributes.len() <= PRODUCER_ATTRIBUTES_MAX;
         let named = has_place.then(|| self.with_document(self.document.text.clone())).flatten()?;
         let bytes = self.body_bytes + attributes_size(&named) + FAILURE_ROOM_BYTES;
         (bytes <= MESSAGE_BYTES_MAX).then_some(named)
@@ -131,8 +131,8 @@ impl PlainMessage {
     /// own `DeadLetter` is folded first: with fewer attributes alongside it, the attributes folded into it might fit,
     /// and it would be mistaken for ours.
     fn with_document(&self, document: String) -> Option<Attributes> {
-        let fold_first = |first: &[&str]| fold_attributes(&self.attributes, first, PRODUCERS_MAX);
-        let is_full = self.attributes.len() > PRODUCERS_MAX;
+        let fold_first = |first: &[&str]| fold_attributes(&self.attributes, first, PRODUCER_ATTRIBUTES_MAX);
+        let is_full = self.attributes.len() > PRODUCER_ATTRIBUTES_MAX;
         let with_dead_letter = is_full.then(|| fold_first(&[DEAD_LETTER])).flatten();
         let Folding { kept: mut attributes, folded } = with_dead_letter.or_else(|| fold_first(&[]))?;
         let document = document::with_folded(document, &folded);

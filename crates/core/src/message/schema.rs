@@ -7,7 +7,7 @@ use crate::message::plain::{PlainMessage, PlainMessages};
 use crate::message::reserved::REDELIVER;
 use crate::message::validation::{self, looks_like_envelope};
 pub use crate::message::validation::{
-    DataSchema, DataSchemaError, Invalid, MESSAGE_SCHEMA, readable_metadata,
+    DataSchema, DataSchemaError, InvalidMessage, MESSAGE_SCHEMA, readable_metadata,
 };
 pub use redeliver_json_schema::{SchemaError, Violation, join_violations};
 
@@ -21,21 +21,21 @@ pub struct MessageSchema {
 
 /// A valid message.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Parsed<'a> {
+pub enum ParsedMessage<'a> {
     Envelope(Envelope<'a>),
     Plain(PlainMessage),
 }
 
 /// The part of a message that a re-send rewrites.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Rewritten {
+pub enum RewrittenPart {
     /// An envelope's body.
     Body(String),
     /// A plain message's attributes.
     Attributes(Attributes),
 }
 
-impl Parsed<'_> {
+impl ParsedMessage<'_> {
     #[must_use]
     pub fn metadata(&self) -> &Metadata {
         match self {
@@ -46,10 +46,10 @@ impl Parsed<'_> {
 
     /// Returns the message to send back from the final DLQ, or `None` if it is plain and `Redeliver` does not fit.
     #[must_use]
-    pub fn with_next_generation(&self, came_back: DlqReturn) -> Option<Rewritten> {
+    pub fn with_next_generation(&self, came_back: DlqReturn) -> Option<RewrittenPart> {
         match self {
-            Self::Envelope(envelope) => Some(Rewritten::Body(envelope.with_next_generation(came_back))),
-            Self::Plain(plain) => plain.with_next_generation(came_back).map(Rewritten::Attributes),
+            Self::Envelope(envelope) => Some(RewrittenPart::Body(envelope.with_next_generation(came_back))),
+            Self::Plain(plain) => plain.with_next_generation(came_back).map(RewrittenPart::Attributes),
         }
     }
 }
@@ -88,12 +88,12 @@ impl MessageSchema {
         body: &'a str,
         attributes: &Attributes,
         first_id: &str,
-    ) -> Result<Parsed<'a>, Invalid> {
+    ) -> Result<ParsedMessage<'a>, InvalidMessage> {
         match &self.plain {
             Some(plain) if !looks_like_envelope(body) => {
-                plain.read_message(body, attributes, first_id).map(Parsed::Plain)
+                plain.read_message(body, attributes, first_id).map(ParsedMessage::Plain)
             }
-            _ => self.parse_envelope(body).map(Parsed::Envelope),
+            _ => self.parse_envelope(body).map(ParsedMessage::Envelope),
         }
     }
 
@@ -102,16 +102,16 @@ impl MessageSchema {
     ///
     /// # Errors
     /// Returns all violations, with their JSON Pointers.
-    pub fn read_either<'a>(
+    pub fn read_either_form<'a>(
         &self,
         body: &'a str,
         attributes: &Attributes,
         first_id: &str,
-    ) -> Result<Parsed<'a>, Invalid> {
+    ) -> Result<ParsedMessage<'a>, InvalidMessage> {
         let is_named =
             self.plain.is_none() && attributes.contains_key(REDELIVER) && !looks_like_envelope(body);
         match is_named.then(|| PlainMessages::default().read_message(body, attributes, first_id)) {
-            Some(Ok(plain)) => Ok(Parsed::Plain(plain)),
+            Some(Ok(plain)) => Ok(ParsedMessage::Plain(plain)),
             _ => self.read_message(body, attributes, first_id),
         }
     }
@@ -120,7 +120,7 @@ impl MessageSchema {
     ///
     /// # Errors
     /// Returns all violations, with their JSON Pointers.
-    pub fn parse_envelope<'a>(&self, body: &'a str) -> Result<Envelope<'a>, Invalid> {
+    pub fn parse_envelope<'a>(&self, body: &'a str) -> Result<Envelope<'a>, InvalidMessage> {
         validation::parse_envelope(body, self.data.as_ref())
     }
 }

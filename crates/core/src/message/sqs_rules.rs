@@ -6,8 +6,8 @@
 //! documents may be forged. It is restored only if SQS *certainly* accepts it, so only such attributes are folded:
 //! [`is_certainly_accepted`].
 
-use super::{Attribute, AttributeValue, NotSendable};
-use crate::limits::first_illegal;
+use super::{Attribute, AttributeValue, UnsendableReason};
+use crate::limits::find_illegal_character;
 
 /// Length limit of a name and of a type. (SQS's own error message says "must be shorter than 256 bytes".)
 const CHARACTERS_MAX: usize = 256;
@@ -28,12 +28,12 @@ const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
 pub(super) fn check_attribute(
     name: &str,
     Attribute { data_type, value }: &Attribute,
-) -> Result<(), NotSendable> {
+) -> Result<(), UnsendableReason> {
     check_name(name)?;
     let kind = check_type(name, data_type)?;
     let refuse = |found, wanted| {
         let (name, data_type) = (name.to_owned(), data_type.clone());
-        Err(NotSendable::AttributeValue { name, data_type, found, wanted })
+        Err(UnsendableReason::AttributeValue { name, data_type, found, wanted })
     };
     let is_empty = match value {
         AttributeValue::Text(_) if kind == ValueKind::Binary => return refuse("text", "bytes"),
@@ -45,9 +45,9 @@ pub(super) fn check_attribute(
         AttributeValue::Binary(bytes) => bytes.is_empty(),
     };
     match value {
-        _ if is_empty => Err(NotSendable::EmptyAttribute { name: name.to_owned() }),
+        _ if is_empty => Err(UnsendableReason::EmptyAttribute { name: name.to_owned() }),
         AttributeValue::Text(text) if kind == ValueKind::Number && !may_be_number(text) => {
-            Err(NotSendable::NotANumber { name: name.to_owned() })
+            Err(UnsendableReason::NotANumber { name: name.to_owned() })
         }
         _ => Ok(()),
     }
@@ -75,16 +75,16 @@ pub(crate) fn is_certainly_accepted(name: &str, attribute: &Attribute) -> bool {
 ///
 /// # Errors
 /// Returns the broken rule.
-pub(super) fn check_message_group_id(id: &str) -> Result<(), NotSendable> {
-    broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::MessageGroupId { rule }))
+pub(super) fn check_message_group_id(id: &str) -> Result<(), UnsendableReason> {
+    broken_id_rule(id).map_or(Ok(()), |rule| Err(UnsendableReason::MessageGroupId { rule }))
 }
 
 /// Checks that SQS may accept this `MessageDeduplicationId`.
 ///
 /// # Errors
 /// Returns the broken rule.
-pub(super) fn check_deduplication_id(id: &str) -> Result<(), NotSendable> {
-    broken_id_rule(id).map_or(Ok(()), |rule| Err(NotSendable::DeduplicationId { rule }))
+pub(super) fn check_deduplication_id(id: &str) -> Result<(), UnsendableReason> {
+    broken_id_rule(id).map_or(Ok(()), |rule| Err(UnsendableReason::DeduplicationId { rule }))
 }
 
 /// Returns the broken rule, if any. Both kinds of ids follow the same rules ("SendMessage", Amazon SQS API Reference).
@@ -102,14 +102,16 @@ fn broken_id_rule(id: &str) -> Option<&'static str> {
 ///
 /// # Errors
 /// Returns the first character that SQS refuses.
-pub(super) fn check_text(text: &str, place: impl Fn() -> String) -> Result<(), NotSendable> {
-    match first_illegal(text) {
-        Some((offset, character)) => Err(NotSendable::IllegalCharacter { character, offset, place: place() }),
+pub(super) fn check_text(text: &str, place: impl Fn() -> String) -> Result<(), UnsendableReason> {
+    match find_illegal_character(text) {
+        Some((offset, character)) => {
+            Err(UnsendableReason::IllegalCharacter { character, offset, place: place() })
+        }
         None => Ok(()),
     }
 }
 
-pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
+pub(crate) fn check_name(name: &str) -> Result<(), UnsendableReason> {
     let is_legal = |character: char| {
         character.is_ascii_alphanumeric() || "_-.".contains(character) || is_non_ascii_letter(character)
     };
@@ -128,7 +130,7 @@ pub(crate) fn check_name(name: &str) -> Result<(), NotSendable> {
     } else {
         return Ok(());
     };
-    Err(NotSendable::AttributeName { name: name.to_owned(), rule })
+    Err(UnsendableReason::AttributeName { name: name.to_owned(), rule })
 }
 
 /// The kind of value that a type requires.
@@ -143,9 +145,9 @@ const KINDS: [(&str, ValueKind); 3] =
     [("String", ValueKind::String), ("Number", ValueKind::Number), ("Binary", ValueKind::Binary)];
 
 /// Determines the kind of value from the type's prefix: "You must use only the following supported type prefixes".
-fn check_type(name: &str, data_type: &str) -> Result<ValueKind, NotSendable> {
+fn check_type(name: &str, data_type: &str) -> Result<ValueKind, UnsendableReason> {
     let refuse = |rule| {
-        Err(NotSendable::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
+        Err(UnsendableReason::AttributeType { name: name.to_owned(), data_type: data_type.to_owned(), rule })
     };
     let Some((_, kind)) = KINDS.into_iter().find(|(prefix, _)| data_type.starts_with(prefix)) else {
         return refuse("is not an SQS type");

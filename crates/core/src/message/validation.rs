@@ -21,7 +21,7 @@ use uuid::Uuid;
 use uuid::fmt::Hyphenated;
 
 use crate::json::forward_compatible::UnknownMembers;
-use crate::json::members::{Malformed, Member, unchecked_members};
+use crate::json::members::{MalformedBody, Member, unchecked_members};
 use crate::json::value;
 use crate::message::Timestamp;
 use crate::message::envelope::{Envelope, SkimmedBody, skim_body};
@@ -35,7 +35,7 @@ pub use readable::readable_metadata;
 pub const MESSAGE_SCHEMA: &str = include_str!("../../schemas/message.schema.json");
 
 /// Members of `metadata` that have a rule. The values of all other members are skipped.
-const RULED_MEMBERS: [&str; 14] = [
+const MEMBERS_WITH_RULES: [&str; 14] = [
     "message_id",
     "expires_at",
     "max_attempts",
@@ -71,14 +71,14 @@ pub(crate) const ANY_ID: &str =
 /// The reason why a body is invalid: it is not a JSON object, or it violates a schema. Never contains a value from the
 /// body.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Invalid {
+pub enum InvalidMessage {
     #[error(transparent)]
-    Format(#[from] Malformed),
+    Format(#[from] MalformedBody),
     #[error("{}", join_violations(.0))]
     Schema(Vec<Violation>),
 }
 
-impl Invalid {
+impl InvalidMessage {
     /// Returns the code for the final record.
     #[must_use]
     pub const fn reason(&self) -> DeadLetterReason {
@@ -100,7 +100,10 @@ static MESSAGE: LazyLock<Schema> = LazyLock::new(|| {
 ///
 /// # Errors
 /// Returns all violations, with their JSON Pointers.
-pub(crate) fn parse_envelope<'a>(body: &'a str, data: Option<&DataSchema>) -> Result<Envelope<'a>, Invalid> {
+pub(crate) fn parse_envelope<'a>(
+    body: &'a str,
+    data: Option<&DataSchema>,
+) -> Result<Envelope<'a>, InvalidMessage> {
     let skimmed = skim_body(body)?;
     let data_violations = check_data(&skimmed, data);
     if data_violations.is_empty()
@@ -141,21 +144,25 @@ fn is_uuid(id: &RawValue) -> bool {
 }
 
 /// Returns the text of the body's single JSON value.
-pub(crate) fn parse_json_value(body: &str) -> Result<&str, Malformed> {
+pub(crate) fn parse_json_value(body: &str) -> Result<&str, MalformedBody> {
     let value: &RawValue =
-        serde_json::from_str(body).map_err(|error| Malformed::NotJson(error.to_string()))?;
+        serde_json::from_str(body).map_err(|error| MalformedBody::NotJson(error.to_string()))?;
     Ok(value.get())
 }
 
 /// Checks the body against the message schema, and then against the rules that a schema cannot express.
-fn validate_body(skimmed: &SkimmedBody<'_>, data_violations: Vec<Violation>) -> Result<Metadata, Invalid> {
+fn validate_body(
+    skimmed: &SkimmedBody<'_>,
+    data_violations: Vec<Violation>,
+) -> Result<Metadata, InvalidMessage> {
     let (instance, mut violations) = build_instance(skimmed);
     violations.extend(check_schema(&instance));
     violations.extend(data_violations);
     if !violations.is_empty() {
-        return Err(Invalid::Schema(violations));
+        return Err(InvalidMessage::Schema(violations));
     }
-    parse_metadata(&instance["metadata"], skimmed).map_err(|violation| Invalid::Schema(vec![violation]))
+    parse_metadata(&instance["metadata"], skimmed)
+        .map_err(|violation| InvalidMessage::Schema(vec![violation]))
 }
 
 #[cfg(feature = "validator")]
@@ -179,7 +186,7 @@ fn build_instance(skimmed: &SkimmedBody<'_>) -> (Value, Vec<Violation>) {
     if let Some(text) = skimmed.metadata_text {
         let metadata = if text.starts_with('{') {
             let mut metadata = Map::new();
-            for name in RULED_MEMBERS {
+            for name in MEMBERS_WITH_RULES {
                 let Some(member) = find_member(&skimmed.metadata, name) else {
                     continue;
                 };

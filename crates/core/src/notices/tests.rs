@@ -96,9 +96,9 @@ impl Clock for FixedClock {
 }
 
 #[derive(Default)]
-struct Seen(Mutex<Vec<String>>);
+struct RecordingObserver(Mutex<Vec<String>>);
 
-impl Observer for Seen {
+impl Observer for RecordingObserver {
     fn observe(&self, event: &Event) {
         lock(&self.0).push(match event {
             Event::NoticePublished { fingerprint } => format!("{fingerprint} published"),
@@ -124,7 +124,7 @@ impl Notices<Topic> {
                 last_error: None,
             })
             .collect();
-        let (clock, seen) = (FixedClock(at(second)), Seen::default());
+        let (clock, seen) = (FixedClock(at(second)), RecordingObserver::default());
         let notified = self.notify(&deaths, &clock, &seen, at(second + 5));
         futures_util::FutureExt::now_or_never(notified).expect("the topic responds immediately");
         seen.0.into_inner().unwrap()

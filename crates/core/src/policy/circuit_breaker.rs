@@ -7,7 +7,7 @@ use serde::de::Deserializer;
 use serde_json::Value;
 
 use super::{Globs, numbers, wire};
-use crate::json::value::not_null;
+use crate::json::value::parse_not_null;
 use crate::message::{Attribute, Attributes};
 
 /// Settings for the errors that count as an outage, the messages that an outage holds, and the time limit on holds. By
@@ -18,7 +18,7 @@ pub struct CircuitBreaker {
     /// The scope of a circuit. An open circuit holds only its own messages.
     pub per: CircuitScope,
     /// Your own error types that mean "not now", in addition to those in [`crate::decide::call_outcome`].
-    #[serde(deserialize_with = "not_null")]
+    #[serde(deserialize_with = "parse_not_null")]
     pub opens_on: Option<Globs>,
     /// Limit on the total time for which a message is held: 1 minute to 14 days.
     #[serde(rename = "hold_seconds_max", deserialize_with = "numbers::parse_seconds::<_, 60, 1_209_600>")]
@@ -63,7 +63,7 @@ impl CircuitScope {
 
     /// Returns the string that is hashed into the message's key; `None` if the message has no key.
     #[must_use]
-    pub fn key_of<'a>(&self, group: Option<&'a str>, attributes: &'a Attributes) -> Option<&'a str> {
+    pub fn key_text<'a>(&self, group: Option<&'a str>, attributes: &'a Attributes) -> Option<&'a str> {
         match self {
             Self::Group => group,
             Self::Attribute(name) => attributes.get(name).and_then(Attribute::text),
@@ -79,7 +79,9 @@ impl Default for CircuitBreaker {
 }
 
 /// Parses the settings; `false` disables the breaker.
-pub(super) fn or_false<'de, D: Deserializer<'de>>(from: D) -> Result<Option<CircuitBreaker>, D::Error> {
+pub(super) fn parse_settings_or_false<'de, D: Deserializer<'de>>(
+    from: D,
+) -> Result<Option<CircuitBreaker>, D::Error> {
     match Value::deserialize(from)? {
         Value::Bool(false) => Ok(None),
         written => wire::parse_object(written)

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 #[cfg(feature = "validator")]
 use super::{CircuitScope, POLICY_SCHEMA};
 use super::{Policy, PolicyError};
-use crate::json::members::{Malformed, parse_members};
+use crate::json::members::{MalformedBody, parse_members};
 use crate::json::value::{self, may_have_private_name};
 use crate::message::schema::Violation;
 
@@ -33,7 +33,7 @@ pub(super) fn parse_with_defaults(defaults: &str, text: &str) -> Result<Policy, 
     contradictions.extend(contradictions::find_contradictions(&document));
     // Contradictions are always checked, so that one error lists every mistake instead of one per deployment.
     match parse_object(&document) {
-        // Serde reads an object with a reserved member name of `serde_json` as a number, even from a `Value`; the
+        // Serde reads an object with a member name reserved by `serde_json` as a number, even from a `Value`; the
         // schema does not.
         Ok(policy) if may_have_private_name(text) => {
             match [schema_violations(&document), contradictions].concat() {
@@ -140,7 +140,9 @@ fn schema_violations(document: &Value) -> Vec<Violation> {
 /// Finds a duplicate member: a parser keeps the last one, but the first may be the intended one.
 fn duplicate_member(text: &str, at: Range<usize>, pointer: &str) -> Option<Violation> {
     match parse_members(text, at, pointer) {
-        Err(Malformed::DuplicateMember(pointer)) => Some(Violation::new(pointer, "is a duplicate member")),
+        Err(MalformedBody::DuplicateMember(pointer)) => {
+            Some(Violation::new(pointer, "is a duplicate member"))
+        }
         // Only objects have members; the schema reports a wrong type.
         found => found.unwrap_or_default().into_iter().find_map(|member| {
             let pointer = pointer_to(pointer, &String::from_utf8_lossy(&member.name));

@@ -11,13 +11,13 @@ pub const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "async-retry",
     summary: "Each line is the payload of an asynchronous invocation; Lambda sends a record of each failure to the retry queue",
     default_policy: DEFAULT_POLICY,
-    refusals: &[refuse_breaker, refuse_immediate, refuse_redrives],
+    refusals: &[refuse_breaker, refuse_immediate_retries, refuse_redrives],
     queues: |_| with_dead_letter_queues(Role::Source, "retry", RETENTION, RECEIVES),
     stays_on_queue: false,
     is_fifo: false,
 };
 
-fn refuse_immediate(policy: &Policy) -> Option<Violation> {
+fn refuse_immediate_retries(policy: &Policy) -> Option<Violation> {
     let rule = "but an asynchronous invocation has no outcome yet when it is made: remove it";
     policy.immediate.map(|_| Violation::new("/immediate", rule))
 }

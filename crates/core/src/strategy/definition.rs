@@ -30,7 +30,7 @@ impl StrategyDefinition {
     /// # Errors
     /// Same as [`Policy::from_json`] and [`StrategyDefinition::check_policy`].
     pub fn parse_policy(&self, text: &str) -> Result<Policy, PolicyError> {
-        let policy = Policy::from_json_over(self.default_policy, text)?;
+        let policy = Policy::from_json_with_defaults(self.default_policy, text)?;
         self.check_policy(&policy).map(|()| policy)
     }
 

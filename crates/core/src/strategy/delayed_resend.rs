@@ -3,7 +3,7 @@
 use futures_util::join;
 
 use super::StrategyDefinition;
-use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
+use super::on_failure::{SendContext, StrategyRules, UnsentMessages, Wiring};
 use super::queues::{
     NeededQueue, RECEIVES, RETENTION, RedriveEdge, Role, SOURCE_RETENTION, with_dead_letter_queues,
 };
@@ -60,9 +60,9 @@ impl<Q: QueueSender> DelayedResend<Q> {
     pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        unsent: Unsent,
+        unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
-        let Unsent { failed, given_up } = unsent;
+        let UnsentMessages { failed, given_up } = unsent;
         let now = context.outbox.now();
         let (not_called, failed): (Vec<_>, Vec<_>) =
             failed.into_iter().partition(|message| message.hand_off.error.was_not_called());

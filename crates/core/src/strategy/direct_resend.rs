@@ -1,7 +1,7 @@
 //! `direct-resend`: the message-processor itself sends failed messages again with a delay. Messages that SQS moves
 //! still go to the intermediate DLQ.
 
-use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
+use super::on_failure::{SendContext, StrategyRules, UnsentMessages, Wiring};
 use super::queues::Role;
 use super::{StrategyDefinition, delayed_resend};
 use crate::message::Confirmed;
@@ -33,9 +33,9 @@ impl<Q: QueueSender> Redelivery<Q> {
     pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        unsent: Unsent,
+        unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
-        let Unsent { failed, given_up } = unsent;
+        let UnsentMessages { failed, given_up } = unsent;
         let mut routes = Routes::default();
         given_up.into_iter().for_each(|given_up| routes.add_verdict(given_up.verdict));
         let now = context.outbox.now();

@@ -72,15 +72,15 @@ pub(super) trait StrategyRules {
 /// The messages to send after the calls.
 #[derive(Debug, Default)]
 #[must_use = "its messages are received again unless they are sent"]
-pub struct Unsent {
+pub struct UnsentMessages {
     pub failed: Vec<FailedMessage>,
-    pub given_up: Vec<GivenUp>,
+    pub given_up: Vec<GivenUpMessage>,
 }
 
 /// A message to give up on, with the times of its record.
 #[derive(Debug)]
 #[must_use = "its record is received again unless the verdict is sent"]
-pub struct GivenUp {
+pub struct GivenUpMessage {
     pub verdict: Outgoing,
     pub received: ReceiveTimes,
 }
@@ -95,7 +95,7 @@ pub struct SendContext<'a, Q, C, O> {
 }
 
 impl<Q: QueueSender, C: Clock, O: Observer> SendContext<'_, Q, C, O> {
-    pub(super) async fn send_verdicts(&self, given_up: Vec<GivenUp>) -> Vec<Confirmed> {
+    pub(super) async fn send_verdicts(&self, given_up: Vec<GivenUpMessage>) -> Vec<Confirmed> {
         let verdicts = given_up.into_iter().map(|given_up| given_up.verdict).collect();
         self.outbox.send(self.annotation_queue, "verdict", verdicts).await
     }
@@ -106,7 +106,7 @@ impl<Q: QueueSender + VisibilityControl> OnFailure<Q> {
     pub async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        unsent: Unsent,
+        unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
         match self {
             Self::DelayedResend(strategy) => strategy.settle_unsent(context, unsent).await,

@@ -1,7 +1,7 @@
 //! The common parts of `visibility` and `ordered`. The message-processor decides, since a failed message remains on its
 //! queue, from which no other function receives.
 
-use super::on_failure::{GivenUp, StrategyRules, Unsent};
+use super::on_failure::{GivenUpMessage, StrategyRules, UnsentMessages};
 use crate::accepted::FailedMessage;
 use crate::deliver::{Hiding, time_until};
 use crate::events::Event;
@@ -31,14 +31,14 @@ pub(super) trait StaysOnQueue: StrategyRules {
 #[derive(Debug)]
 pub(super) struct QueueDecisions {
     pub(super) hidings: Vec<Hiding>,
-    pub(super) given_up: Vec<GivenUp>,
+    pub(super) given_up: Vec<GivenUpMessage>,
 }
 
 /// Decides what happens to each failed message.
 pub(super) fn decide_all(
     strategy: &impl StaysOnQueue,
     policy: &Policy,
-    Unsent { failed, given_up }: Unsent,
+    UnsentMessages { failed, given_up }: UnsentMessages,
     now: Timestamp,
 ) -> QueueDecisions {
     let mut decisions = QueueDecisions { hidings: Vec::with_capacity(failed.len()), given_up };
@@ -52,7 +52,7 @@ pub(super) fn decide_all(
             Err(give_up) => {
                 let received = ReceiveTimes::new(message.accepted.record(), now);
                 let verdict = message.give_up(Some(retries_made), give_up);
-                decisions.given_up.push(GivenUp { verdict, received });
+                decisions.given_up.push(GivenUpMessage { verdict, received });
             }
         }
     }

@@ -5,7 +5,7 @@ mod attempt_counter;
 
 use futures_util::join;
 
-use super::on_failure::{GivenUp, MissingSetting, SendContext, StrategyRules, Unsent, Wiring};
+use super::on_failure::{GivenUpMessage, MissingSetting, SendContext, StrategyRules, UnsentMessages, Wiring};
 use super::on_queue::{QueueDecisions, StaysOnQueue, decide_all};
 use super::queues::{NeededQueue, RECEIVES, RETENTION, RedriveEdge, Role, dead_letter_queues};
 use super::{StrategyDefinition, refuse_redrives};
@@ -29,14 +29,14 @@ pub use attempt_counter::AttemptCounter;
 /// receive leads to a call.
 const FIFO_RECEIVES: u16 = 1000;
 /// Receives reserved for the first call, crashes and holds, which are not retries.
-const NOT_RETRIES: u16 = 20;
+const NON_RETRY_RECEIVES: u16 = 20;
 
 pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     name: "ordered",
     summary: "It stays on the FIFO source queue, hidden for the delay, and the rest of its group waits behind it",
     // Limited by age, since not every receive leads to a call.
     default_policy: r#"{"max_attempts":980,"max_age_seconds":86400,"backoff":{"kind":"exponential","initial_delay_seconds":5}}"#,
-    refusals: &[refuse_uncountable, refuse_redrives],
+    refusals: &[refuse_uncountable_attempts, refuse_redrives],
     queues: needed_queues,
     stays_on_queue: true,
     is_fifo: true,
@@ -55,11 +55,11 @@ fn needed_queues(_: u32) -> Vec<NeededQueue> {
 }
 
 /// Refuses more attempts than the queue can count: SQS would move the message before its last retry.
-fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
-    let most = FIFO_RECEIVES - NOT_RETRIES;
+fn refuse_uncountable_attempts(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
+    let most = FIFO_RECEIVES - NON_RETRY_RECEIVES;
     let rule = format!(
         "which is {max_attempts}: use at most {most} with the strategy ordered, since each retry is a receive, \
-         {NOT_RETRIES} are reserved for crashes and holds, and the SQS limit is {FIFO_RECEIVES}"
+         {NON_RETRY_RECEIVES} are reserved for crashes and holds, and the SQS limit is {FIFO_RECEIVES}"
     );
     (max_attempts > most.into()).then(|| Violation::new("/max_attempts", rule))
 }
@@ -78,7 +78,7 @@ pub struct Ordered<Q> {
 /// The messages of a batch to give up on: some get a verdict, others remain on the queue and block their groups.
 #[derive(Debug, Default)]
 struct SeparatedMessages {
-    verdicts: Vec<GivenUp>,
+    verdicts: Vec<GivenUpMessage>,
     /// Notices, each with the time for which to hide its message.
     notices: Vec<(Outgoing, VisibilitySeconds)>,
 }
@@ -104,17 +104,17 @@ impl<Q> Ordered<Q> {
 
     /// Separates out the messages that block their groups, if the policy requires it, except those whose retention is
     /// over and those too large for a notice.
-    fn separate_blocked(&self, given_up: Vec<GivenUp>, now: Timestamp) -> SeparatedMessages {
+    fn separate_blocked(&self, given_up: Vec<GivenUpMessage>, now: Timestamp) -> SeparatedMessages {
         let mut ends = SeparatedMessages::default();
-        for GivenUp { verdict, received } in given_up {
+        for GivenUpMessage { verdict, received } in given_up {
             let visibility = self.blocked.as_ref().and_then(|_| hiding_time(self.queue_times, received, now));
             let Some(visibility) = visibility else {
-                ends.verdicts.push(GivenUp { verdict, received });
+                ends.verdicts.push(GivenUpMessage { verdict, received });
                 continue;
             };
             match block_notice(verdict, received) {
                 Ok(notice) => ends.notices.push((notice, visibility)),
-                Err(verdict) => ends.verdicts.push(GivenUp { verdict: *verdict, received }),
+                Err(verdict) => ends.verdicts.push(GivenUpMessage { verdict: *verdict, received }),
             }
         }
         ends
@@ -125,7 +125,7 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
     pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        unsent: Unsent,
+        unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
         let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);
@@ -161,7 +161,7 @@ impl<Q> StaysOnQueue for Ordered<Q> {
         } else if message.hand_off.was_called() == Some(true) {
             self.attempts.record_hold(record, now)
         } else {
-            Attempts { made: self.attempts.retries_made(record), since: self.attempts.age_since(record, now) }
+            Attempts { made: self.attempts.retries_made(record), since: self.attempts.age_start(record, now) }
         };
         decide_ordered(policy, message, attempts, self.queue_times, now)
     }
@@ -194,7 +194,7 @@ impl<Q> StrategyRules for Ordered<Q> {
     fn is_overdue(&self, policy: &Policy, accepted: &AcceptedMessage, now: Timestamp) -> bool {
         let expires_at = accepted.metadata().expires_at;
         let age_limit =
-            AgeLimit::from_limits(policy, expires_at, self.attempts.age_since(accepted.record(), now));
+            AgeLimit::from_limits(policy, expires_at, self.attempts.age_start(accepted.record(), now));
         !may_be_held(policy, self.held_seconds(accepted, now))
             || age_limit.is_some_and(|limit| limit.is_near(now))
     }
@@ -245,7 +245,7 @@ fn decide_ordered(
                 let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
                 check_age(age_limit, now + ARRIVAL_MARGIN)?;
             }
-            let retained_until = queue_times.retained_until(delivery.sent_at);
+            let retained_until = queue_times.latest_retry_time(delivery.sent_at);
             let left = time_until(now, retained_until).as_secs();
             if left == 0 {
                 return Err(retention_give_up(queue_times, delivery.sent_at, now));

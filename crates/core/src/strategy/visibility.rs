@@ -2,7 +2,7 @@
 
 use futures_util::join;
 
-use super::on_failure::{SendContext, StrategyRules, Unsent, Wiring};
+use super::on_failure::{SendContext, StrategyRules, UnsentMessages, Wiring};
 use super::on_queue::{QueueDecisions, StaysOnQueue, decide_all};
 use super::queues::{
     NeededQueue, RECEIVES_MAX, Role, SOURCE_RETENTION, SPARE_RECEIVES, with_dead_letter_queues,
@@ -28,7 +28,7 @@ pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {
     summary: "It stays on the source queue, hidden for the delay",
     // Each receive is an attempt, so a hold would spend one.
     default_policy: r#"{"circuit_breaker":false}"#,
-    refusals: &[refuse_uncountable, refuse_redrives],
+    refusals: &[refuse_uncountable_attempts, refuse_redrives],
     queues: needed_queues,
     stays_on_queue: true,
     is_fifo: false,
@@ -43,7 +43,7 @@ fn needed_queues(max_attempts: u32) -> Vec<NeededQueue> {
 
 /// Refuses more attempts than the queue can count, since each retry is a receive: SQS would move the message before its
 /// last retry, and its verdict would be lost.
-fn refuse_uncountable(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
+fn refuse_uncountable_attempts(&Policy { max_attempts, .. }: &Policy) -> Option<Violation> {
     let most = RECEIVES_MAX - SPARE_RECEIVES;
     let rule = format!(
         "which is {max_attempts}: use at most {most} with the strategy visibility, since each retry is a receive, \
@@ -75,7 +75,7 @@ impl<Q: QueueSender + VisibilityControl> Visibility<Q> {
     pub(super) async fn settle_unsent<C: Clock, O: Observer>(
         &self,
         context: &SendContext<'_, Q, C, O>,
-        unsent: Unsent,
+        unsent: UnsentMessages,
     ) -> Vec<Confirmed> {
         let now = context.outbox.now();
         let QueueDecisions { hidings, given_up } = decide_all(self, context.policy, unsent, now);

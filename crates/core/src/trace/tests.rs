@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::handler::{Invocation, Message};
 use crate::message::{BodyForm, ReceivedMessage, Timestamp};
-use crate::testing::received;
+use crate::testing::received_message;
 
 const PARENT: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
 const XRAY: &str = "Root=1-00000001-000000000000000000000002;Parent=0000000000000003;Sampled=0;Lineage=a87bd80c:0|68fd508a:5";
@@ -13,7 +13,7 @@ const CLOUD_EVENT: &str = r#"{"specversion":"1.0","traceparent":"00-000000000000
 fn read_context(attributes: &[(&str, &str)], body: &str, trace_header: Option<&str>) -> Option<TraceContext> {
     let attributes =
         attributes.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect();
-    let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..received(None) };
+    let record = ReceivedMessage { trace_header: trace_header.map(str::to_owned), ..received_message(None) };
     let form = match body {
         "" => BodyForm::Envelope,
         _ => BodyForm::Plain { idempotency_key: None },
@@ -67,7 +67,7 @@ fn an_envelope_with_a_traceparent_is_not_a_cloud_event() {
         held_seconds: 0,
         attributes: &attributes,
     };
-    let record = received(None);
+    let record = received_message(None);
     let invocation =
         Invocation { trace: None, logs: None, message: &message, record: &record, end: Timestamp::MAX_UTC };
     assert_eq!(invocation.trace_context(), None);
@@ -166,7 +166,7 @@ fn attempts_on_a_queue_are_linked_to_the_previous_receive() {
     {
         let tracer = Tracer::new(|| [0; 32], continues);
         let begin_attempt = |receive_count| {
-            let record = ReceivedMessage { receive_count, ..received(None) };
+            let record = ReceivedMessage { receive_count, ..received_message(None) };
             tracer.begin_attempt_on_queue(producer.clone(), None, &record)
         };
         for receive_count in 2..=4 {
@@ -206,7 +206,7 @@ fn the_target_gets_the_call_span_instead_of_the_producers_context() {
         attributes: &attributes,
     };
     let call = TraceContext::from_span(SpanContext { trace_id: 1, span_id: 2, is_sampled: true });
-    let (record, end) = (received(None), Timestamp::MAX_UTC);
+    let (record, end) = (received_message(None), Timestamp::MAX_UTC);
     let invocation = Invocation { trace: Some(&call), logs: None, message: &message, record: &record, end };
     assert_eq!(invocation.trace_context(), Some(call.clone()));
 }

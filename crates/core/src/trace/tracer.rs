@@ -35,7 +35,7 @@ struct TracerState {
     /// The running batches.
     running: Vec<SpanContext>,
     /// The batches that have run since the last log line of a batch.
-    since_line: Vec<SpanContext>,
+    batches_since_line: Vec<SpanContext>,
 }
 
 /// The spans that ended since the last export.
@@ -94,14 +94,14 @@ impl Tracer {
     }
 
     /// Records the start of a batch. The next log line may belong to it.
-    pub fn batch_began(&self, batch: SpanContext) {
+    pub fn record_batch_start(&self, batch: SpanContext) {
         let mut state = lock(&self.state);
         state.running.push(batch);
-        state.since_line.push(batch);
+        state.batches_since_line.push(batch);
     }
 
     /// Records the end of a batch. Call it before the batch's log line is written.
-    pub fn batch_ended(&self, batch: SpanContext) {
+    pub fn record_batch_end(&self, batch: SpanContext) {
         lock(&self.state).running.retain(|running| *running != batch);
     }
 
@@ -111,7 +111,7 @@ impl Tracer {
     pub fn batch_of_line(&self) -> Option<SpanContext> {
         let mut state = lock(&self.state);
         let running = state.running.clone();
-        match std::mem::replace(&mut state.since_line, running)[..] {
+        match std::mem::replace(&mut state.batches_since_line, running)[..] {
             [batch] if batch.is_sampled => Some(batch),
             _ => None,
         }
@@ -226,7 +226,7 @@ fn trace_from_words(began: Timestamp, [first, second, third]: [u64; 3], is_sampl
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{at, received};
+    use crate::testing::{at, received_message};
     use crate::trace::messaging::receive_span;
 
     fn tracer() -> Tracer {
@@ -261,7 +261,7 @@ mod tests {
                 let tracer = Tracer::new(tracer.seed, continues);
                 let attempt = tracer.begin_attempt(producer.clone(), last, at(0));
                 assert_eq!(attempt.context.span.is_sampled, expected, "{producer:?} {last:?}");
-                let on_queue = tracer.begin_attempt_on_queue(producer.clone(), last, &received(None));
+                let on_queue = tracer.begin_attempt_on_queue(producer.clone(), last, &received_message(None));
                 assert_eq!(on_queue.context.span.is_sampled, expected, "{producer:?} {last:?}");
             }
         }
@@ -291,18 +291,18 @@ mod tests {
         let [first, second, unsampled] =
             [true, true, false].map(|sampled| tracer.begin_trace(at(0), sampled));
         assert_eq!(tracer.batch_of_line(), None);
-        tracer.batch_began(first);
-        tracer.batch_ended(first);
+        tracer.record_batch_start(first);
+        tracer.record_batch_end(first);
         assert_eq!(tracer.batch_of_line(), Some(first));
         assert_eq!(tracer.batch_of_line(), None, "once");
-        tracer.batch_began(first);
-        tracer.batch_began(second);
-        tracer.batch_ended(first);
+        tracer.record_batch_start(first);
+        tracer.record_batch_start(second);
+        tracer.record_batch_end(first);
         assert_eq!(tracer.batch_of_line(), None, "the line counts both batches");
-        tracer.batch_ended(second);
+        tracer.record_batch_end(second);
         assert_eq!(tracer.batch_of_line(), Some(second), "the line counts only the second batch");
-        tracer.batch_began(unsampled);
-        tracer.batch_ended(unsampled);
+        tracer.record_batch_start(unsampled);
+        tracer.record_batch_end(unsampled);
         assert_eq!(tracer.batch_of_line(), None);
     }
 
@@ -318,7 +318,8 @@ mod tests {
         let tracer = tracer();
         let last = SpanContext { trace_id: 1, span_id: 2, is_sampled: true };
         let attempt = |id: &str| {
-            let record = ReceivedMessage { sqs_message_id: id.to_owned(), sent_at: at(7), ..received(None) };
+            let record =
+                ReceivedMessage { sqs_message_id: id.to_owned(), sent_at: at(7), ..received_message(None) };
             tracer.begin_attempt_on_queue(None, Some(last), &record)
         };
         let [first, second] = ["a", "b"].map(attempt);

@@ -2,7 +2,7 @@ use redeliver_core::message::{Attribute, AttributeValue, Attributes, Timestamp};
 
 use super::*;
 
-fn received(body: &str, attributes: Attributes) -> ReceivedMessage {
+fn received_message(body: &str, attributes: Attributes) -> ReceivedMessage {
     ReceivedMessage {
         sqs_message_id: "sqs-7".to_owned(),
         receipt_handle: "handle".to_owned(),
@@ -28,7 +28,7 @@ fn a_message_is_restored_unchanged_from_its_line() {
         Attribute { data_type: "Number.int".to_owned(), value: AttributeValue::Text("1e400".to_owned()) };
     let attributes: Attributes = [("image".to_owned(), binary), ("n".to_owned(), number)].into();
     let body = "{ \"a\" :\t1e400,\r\n \"\\u00e9\":\"é\u{7f}😀\u{2028}\" }\n";
-    let message = received(body, attributes.clone());
+    let message = received_message(body, attributes.clone());
     let line = serde_json::to_string(&ArchivedMessage::new(&message)).unwrap();
     assert!(!line.contains('\n'));
     assert!(line.contains(r#""image":{"DataType":"Binary.png","BinaryValue":"AP8KDQ=="}"#), "{line}");
@@ -53,8 +53,8 @@ fn an_archive_is_a_new_file_that_other_users_cannot_read() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("archive.jsonl");
     let mut archive = ArchiveFile::create(&path).unwrap();
-    archive.append_message(&received("a", Attributes::new())).unwrap();
-    archive.append_message(&received("b", Attributes::new())).unwrap();
+    archive.append_message(&received_message("a", Attributes::new())).unwrap();
+    archive.append_message(&received_message("b", Attributes::new())).unwrap();
     archive.sync().unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap().lines().count(), 2);
     assert!(ArchiveFile::create(&path).unwrap_err().to_string().contains("it already exists"));

@@ -133,7 +133,7 @@ fn objects_that_are_not_dead_letters_are_reported_and_the_rest_is_read() {
     put_object(&clock, &store, &other, b"CANARY".to_vec());
     let archive = archive(&store, &clock);
     let found = clock.block_on(archive.find_deaths(Period::default())).unwrap();
-    assert_eq!(found.not_ours, [other]);
+    assert_eq!(found.unrelated_keys, [other]);
     let mut output = Vec::new();
     let skipped = clock.block_on(archive.export_lines(found.deaths, &mut output, &|_| {})).unwrap();
     assert_eq!(parse_lines(&output), [archived_message(1)]);

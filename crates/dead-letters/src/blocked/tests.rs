@@ -4,7 +4,9 @@ use redeliver_core::failure::Stage;
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{Content, OutgoingMessage, ReceiveTimes, Timestamp};
-use redeliver_core::ports::{QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
+use redeliver_core::ports::{
+    QueueDepth as _, QueueSender as _, QueueService as _, QueueSettings, ReceiveOptions,
+};
 use redeliver_embedded::{
     EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
     VirtualClock,
@@ -76,7 +78,7 @@ impl World {
     /// Receives the first message of each group.
     fn receive(&self, visibility: u64) -> Vec<ReceivedMessage> {
         let visibility = VisibilitySeconds::new(visibility);
-        let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility };
+        let request = ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility };
         let next = || self.clock.block_on(self.source.receive(request)).unwrap().pop();
         std::iter::from_fn(next).collect()
     }
@@ -243,7 +245,7 @@ fn an_outdated_notice_unblocks_nothing() {
         let decision =
             if is_take_out { UnblockDecision::TakeOut(&mut backup) } else { UnblockDecision::Retry };
         let refused = world.unblock(&["a"], decision).unwrap();
-        assert_eq!(summarize_groups(&refused), [("a", false, Some(CAME_BACK))]);
+        assert_eq!(summarize_groups(&refused), [("a", false, Some(PROBABLY_VISIBLE_AGAIN))]);
         assert_eq!((backup.bodies.len(), world.notices()), (0, 2));
         assert!(world.receive(0).is_empty(), "their receiver still holds the messages");
     }

@@ -93,14 +93,14 @@ fn a_last_line_of_maximum_length_needs_no_line_break() {
 
 #[test]
 fn a_final_record_without_room_for_attributes_keeps_its_reason() {
-    let trace_header = Verdict::from_code(DeadLetterReason::MessageTooLarge).in_trace_header(None);
+    let trace_header = Verdict::from_code(DeadLetterReason::MessageTooLarge).add_to_trace_header(None);
     let line = format!(r#"{{"body":"x","attributes":{{}},"trace_header":"{trace_header}"}}"#);
     let (found, _) = read_queue(&open_queue(line.as_bytes()));
     assert_eq!(DeadLetterRecord::new(found[0].clone()).error_type, "MESSAGE_TOO_LARGE");
 }
 
 #[test]
-fn bad_lines_are_reported_with_their_numbers_and_the_others_count() {
+fn bad_lines_are_reported_with_their_numbers_and_good_ones_are_counted() {
     let good = archive_line(&foreign_letter("x", 1));
     let long = format!("\"{}\"", "x".repeat(LINE_BYTES_MAX));
     let message = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#;
@@ -188,7 +188,7 @@ fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
         (archive_line(&foreign_letter("x", 1)) + &archive_line(&foreign_letter("y", 2))).as_bytes(),
     );
     let receive = async || {
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         queue.receive(request).await.unwrap()
     };
     VirtualClock::new(Timestamp::UNIX_EPOCH).block_on(async {

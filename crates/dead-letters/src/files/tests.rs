@@ -15,18 +15,18 @@ fn a_file_over_the_size_limit_is_not_written_or_read() {
     let (_folder, path) = file("old");
     let large = vec![b'x'; usize::try_from(BYTES_MAX).unwrap() + 1];
     assert!(replace_file(&path, &large).unwrap_err().to_string().ends_with(TOO_LARGE));
-    assert_eq!(read_own(&path).unwrap(), "old");
+    assert_eq!(read_own_file(&path).unwrap(), "old");
     File::options().write(true).open(&path).unwrap().set_len(BYTES_MAX + 1).unwrap();
-    assert_eq!(read_own(&path).unwrap_err().to_string(), TOO_LARGE);
+    assert_eq!(read_own_file(&path).unwrap_err().to_string(), TOO_LARGE);
 }
 
 #[test]
 fn a_failed_open_of_a_trusted_file_leaves_existing_files_in_place() {
     let (_folder, path) = file("old");
-    open_own(&path, true).unwrap();
-    assert_eq!(read_own(&path).unwrap(), "old");
+    open_own_file(&path, true).unwrap();
+    assert_eq!(read_own_file(&path).unwrap(), "old");
     fs::remove_file(&path).unwrap();
-    assert_eq!(open_own(&path, false).unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert_eq!(open_own_file(&path, false).unwrap_err().kind(), io::ErrorKind::NotFound);
     assert!(!path.exists());
 }
 

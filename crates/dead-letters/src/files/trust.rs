@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 
 use redeliver_platform::files::{
-    FOR_ITS_OWNER, is_stream, open_no_link, read_by_another, set_mode, written_by_others,
+    OWNER_ONLY, describe_other_reader, describe_other_writers, is_stream, open_no_link, set_mode,
 };
 
 /// Opens a file only if no other user can have written it.
 pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let opened = open_no_link(path, set_mode(options, FOR_ITS_OWNER))?;
+    let opened = open_no_link(path, set_mode(options, OWNER_ONLY))?;
     opened.map_or_else(|| Err(untrusted_error("it is a link")), check_trusted)
 }
 
@@ -20,7 +20,7 @@ pub(super) fn check_trusted(file: File) -> io::Result<File> {
     if !metadata.is_file() {
         return Err(untrusted_error("it is not a regular file"));
     }
-    if let Some(why) = written_by_others(&metadata) {
+    if let Some(why) = describe_other_writers(&metadata) {
         return Err(untrusted_error(&why));
     }
     Ok(file)
@@ -38,7 +38,7 @@ pub(super) fn check_stream(metadata: &Metadata, is_inherited: bool) -> io::Resul
     if !is_stream(metadata) {
         return Err(io::Error::new(io::ErrorKind::AlreadyExists, super::ALREADY_EXISTS));
     }
-    match read_by_another(metadata).filter(|_| !is_inherited) {
+    match describe_other_reader(metadata).filter(|_| !is_inherited) {
         Some(why) => Err(io::Error::new(io::ErrorKind::PermissionDenied, why)),
         None => Ok(()),
     }

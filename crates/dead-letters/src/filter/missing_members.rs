@@ -18,7 +18,7 @@ pub struct MissingMembers {
     /// The members as written in the filter; at least one.
     pub members: Vec<String>,
     /// For each comparison, a replacement that excludes such messages; at least one.
-    pub instead: Vec<String>,
+    pub replacements: Vec<String>,
 }
 
 /// The comparisons to check in messages that a filter picks.
@@ -34,7 +34,7 @@ pub(super) struct MissingMemberWatch {
 #[derive(Debug)]
 struct Comparison {
     member: ComparedMember,
-    instead: String,
+    replacement: String,
 }
 
 #[derive(Clone, Debug)]
@@ -64,8 +64,8 @@ impl MissingMemberWatch {
             texts
         };
         let members = each_once(&|found| &found.member.name);
-        let instead = each_once(&|found| &found.instead);
-        Some(Self { comparisons: MissingMembers { messages: 0, members, instead }, lacks_member })
+        let replacements = each_once(&|found| &found.replacement);
+        Some(Self { comparisons: MissingMembers { messages: 0, members, replacements }, lacks_member })
     }
 }
 
@@ -76,7 +76,7 @@ fn find_comparisons(term: &Term<&str>, is_alternative: bool, found: &mut Vec<Com
     };
     let mut compare = |small: &Term<&str>, sign: &str, large: &Term<&str>| {
         found.extend(parse_member(small).map(|member| Comparison {
-            instead: suggest_comparison(&member.own_path, sign, large, is_alternative),
+            replacement: suggest_comparison(&member.own_path, sign, large, is_alternative),
             member,
         }));
     };

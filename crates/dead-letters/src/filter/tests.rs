@@ -65,7 +65,7 @@ fn a_filter_cannot_access_anything_but_the_message() {
 }
 
 #[test]
-fn a_filter_error_contains_no_value_of_the_message() {
+fn a_filter_error_contains_no_value_from_the_message() {
     let document = r#"{"a":"CANARY as object","n":4242,"o":{"CANARY":"CANARY"},"l":["CANARY"]}"#;
     let raised = "it raises an error, whose text may quote the message";
     for (filter, reason) in [
@@ -197,7 +197,7 @@ fn the_suggested_comparison_skips_messages_without_the_member() {
         let filter = |comparison: &str| format!(r#".error_type == "NON" and {comparison}"#);
         let picking_filter = Filter::new(&filter(written)).unwrap();
         assert_eq!(picking_filter.judge_document("m", absent).unwrap(), Choice::Picked, "{written}");
-        assert_eq!(picking_filter.missing_members().unwrap().instead, [instead]);
+        assert_eq!(picking_filter.missing_members().unwrap().replacements, [instead]);
         if !instead.contains('…') {
             assert!(
                 filter_picks(&filter(instead), complete) && !filter_picks(&filter(instead), absent),
@@ -208,7 +208,7 @@ fn the_suggested_comparison_skips_messages_without_the_member() {
     let either = Filter::new(r#".body.data.cents < 3 or .error_type == "NON""#).unwrap();
     either.judge_document("m", absent).unwrap();
     let instead = "(.body.data.cents != null and .body.data.cents < 3)";
-    assert_eq!(either.missing_members().unwrap().instead, [instead]);
+    assert_eq!(either.missing_members().unwrap().replacements, [instead]);
     assert!(
         filter_picks(&format!(r#"{instead} or .error_type == "NON""#), absent),
         "the other side still counts"

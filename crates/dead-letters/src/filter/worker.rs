@@ -30,18 +30,18 @@ pub(super) const ABANDONED_MAX: usize = 8;
 const OUTPUT_BYTES_MAX: usize = 8 << 20;
 
 /// The abandoned threads of this process.
-static ABANDONED: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
+static ABANDONED_THREADS: Mutex<Vec<Weak<()>>> = Mutex::new(Vec::new());
 
 /// A filter as written by its author.
 #[derive(Clone, Debug)]
 pub(super) struct FilterTask {
     pub(super) text: String,
     /// True to allow only members that dead letters have.
-    pub(super) is_of_dead_letters: bool,
+    pub(super) is_for_dead_letters: bool,
 }
 
 /// Comparisons with members that may be missing, or the reason why the filter does not compile.
-type Compiled = Result<Option<MissingMembers>, FilterSyntaxError>;
+type CompileResult = Result<Option<MissingMembers>, FilterSyntaxError>;
 
 /// The result for a document.
 #[derive(Debug)]
@@ -117,20 +117,20 @@ impl Worker {
 
     /// Counts the thread as abandoned until it ends on its own.
     pub(super) fn abandon(&self) {
-        lock(&ABANDONED).push(Weak::clone(&self.running));
+        lock(&ABANDONED_THREADS).push(Weak::clone(&self.running));
     }
 }
 
 /// Returns the number of abandoned threads that are still running.
 pub(super) fn count_abandoned() -> usize {
-    let mut threads = lock(&ABANDONED);
+    let mut threads = lock(&ABANDONED_THREADS);
     threads.retain(|running| running.strong_count() > 0);
     threads.len()
 }
 
-fn run_worker(task: &FilterTask, compiled: &Sender<Compiled>, requests: &Receiver<FilterRequest>) {
+fn run_worker(task: &FilterTask, compiled: &Sender<CompileResult>, requests: &Receiver<FilterRequest>) {
     let (arena, arena_of_watch) = (Arena::default(), Arena::default());
-    let known = if task.is_of_dead_letters { members::check_members(&task.text) } else { Ok(()) };
+    let known = if task.is_for_dead_letters { members::check_members(&task.text) } else { Ok(()) };
     let filter = match known.and_then(|()| compile_filter(&task.text, &arena)) {
         Ok(filter) => filter,
         Err(wrong) => return drop(compiled.send(Err(wrong))),

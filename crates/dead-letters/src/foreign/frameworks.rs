@@ -21,7 +21,7 @@ use redeliver_core::message::ReceivedMessage;
 use serde_json::Value;
 
 use super::record::parse_time;
-use super::{ForeignDeadLetter, ForeignWriter, MOVED};
+use super::{ForeignDeadLetter, ForeignWriter, MOVED_BY_SQS};
 
 /// The locations of the displayed fields in a framework's messages. The first location with a value is used.
 struct FrameworkShape {
@@ -108,7 +108,8 @@ impl FrameworkShape {
             return None;
         }
         let error_type = first_text(self.error_type).unwrap_or_default();
-        let default_reason = if known.message.redriven_from.is_some() { MOVED } else { UNKNOWN_REASON };
+        let default_reason =
+            if known.message.redriven_from.is_some() { MOVED_BY_SQS } else { UNKNOWN_REASON };
         let message =
             first_text(self.message).or_else(|| error_type.is_empty().then(|| default_reason.to_owned()));
         Some(ForeignDeadLetter {

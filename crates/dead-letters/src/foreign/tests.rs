@@ -350,7 +350,7 @@ fn foreign_texts_of_any_length_are_truncated_and_cleaned() {
 proptest! {
     /// A documented message with a changed byte or a truncated end is either read or ignored, without a panic.
     #[test]
-    fn no_mutated_foreign_message_panics_the_reader(
+    fn no_mutated_foreign_message_makes_the_reader_panic(
         which in 0..FIXTURES.len(),
         place in any::<prop::sample::Index>(),
         inserted in "\\PC{0,8}",

@@ -35,19 +35,19 @@ fn fingerprints(groups: &[&DeadLetterGroup]) -> Vec<String> {
 }
 
 #[test]
-fn the_report_of_soon_deleted_messages_is_due_again_after_a_day() {
+fn the_deletion_report_is_due_again_after_a_day() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::read_file(&path, QUEUE).unwrap();
-    assert!(known.is_deleted_soon_due(at_seconds(100)));
-    known.remember_deleted_soon(at_seconds(100));
+    assert!(known.is_deletion_report_due(at_seconds(100)));
+    known.remember_deletion_report(at_seconds(100));
     known.merge_into_file(&path).unwrap();
     // A run that started earlier has older data, and must not undo the report.
     KnownCauses::without_causes(QUEUE).merge_into_file(&path).unwrap();
     let known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert!(
-        !known.is_deleted_soon_due(at_seconds(100 + 86_399))
-            && known.is_deleted_soon_due(at_seconds(100 + 86_400))
+        !known.is_deletion_report_due(at_seconds(100 + 86_399))
+            && known.is_deletion_report_due(at_seconds(100 + 86_400))
     );
 }
 
@@ -57,12 +57,15 @@ fn a_cause_is_new_only_once_and_the_overflow_group_never() {
     let path = folder.path().join("causes.jsonl");
     let groups = [group("a", 10), group(OTHER, 1), group("b", 20)];
     let mut known = KnownCauses::read_file(&path, QUEUE).unwrap();
-    assert_eq!(fingerprints(&known.new_among(&groups)), ["a", "b"]);
-    assert_eq!((KnownCauses::unknown_among(&groups), KnownCauses::unknown_among(&groups[2..])), (1, 0));
+    assert_eq!(fingerprints(&known.groups_with_new_cause(&groups)), ["a", "b"]);
+    assert_eq!(
+        (KnownCauses::count_unknown_causes(&groups), KnownCauses::count_unknown_causes(&groups[2..])),
+        (1, 0)
+    );
     known.remember_groups(&groups, at_seconds(100));
     known.merge_into_file(&path).unwrap();
     let known = KnownCauses::read_file(&path, QUEUE).unwrap();
-    assert_eq!(fingerprints(&known.new_among(&[group("b", 30), group("c", 40)])), ["c"]);
+    assert_eq!(fingerprints(&known.groups_with_new_cause(&[group("b", 30), group("c", 40)])), ["c"]);
     assert_eq!(
         fs::read_to_string(&path).unwrap(),
         format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n")
@@ -123,7 +126,7 @@ fn causes_of_two_concurrent_runs_are_merged() {
     one.merge_into_file(&path).unwrap();
     two.merge_into_file(&path).unwrap();
     let known = KnownCauses::read_file(&path, QUEUE).unwrap();
-    assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1)])), [""; 0]);
+    assert_eq!(fingerprints(&known.groups_with_new_cause(&[group("a", 1), group("b", 1)])), [""; 0]);
 }
 
 #[test]
@@ -132,20 +135,23 @@ fn beyond_the_limit_the_most_recently_seen_causes_are_kept() {
     known.remember_groups(&[group("a", 1), group("b", 1)], at_seconds(10));
     known.remember_groups(&[group("a", 1), group("c", 1)], at_seconds(20));
     known.forget_oldest(2);
-    assert_eq!(fingerprints(&known.new_among(&[group("a", 1), group("b", 1), group("c", 1)])), ["b"]);
+    assert_eq!(
+        fingerprints(&known.groups_with_new_cause(&[group("a", 1), group("b", 1), group("c", 1)])),
+        ["b"]
+    );
 }
 
 proptest! {
     /// Each audit reports its new causes; some are killed after the report, before the causes are remembered.
     #[test]
-    fn each_cause_is_reported_at_least_once_and_once_without_a_kill(
+    fn each_cause_is_reported_and_only_once_if_no_audit_is_killed(
         audits in prop::collection::vec((prop::collection::btree_set(0_u8..6, 0..5), any::<bool>()), 0..12),
     ) {
         let mut known = KnownCauses::without_causes(QUEUE);
         let (mut reported, mut remembered) = (BTreeSet::new(), BTreeSet::new());
         for (number, (causes, killed)) in audits.into_iter().enumerate() {
             let groups: Vec<_> = causes.iter().map(|cause| group(&cause.to_string(), 1)).collect();
-            for new in known.new_among(&groups) {
+            for new in known.groups_with_new_cause(&groups) {
                 prop_assert!(!remembered.contains(&new.fingerprint), "reported a second time");
                 reported.insert(new.fingerprint.clone());
             }
@@ -166,14 +172,14 @@ fn a_causes_file_that_another_user_can_write_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let header = format!("{{\"known_causes_of\":\"{QUEUE}\"}}\n");
-    redeliver_testing::planted::each_planted(&path, &header, |why| {
+    redeliver_testing::planted::check_each_planted_file(&path, &header, |why| {
         let error = KnownCauses::read_file(&path, QUEUE).unwrap_err().to_string();
         assert_eq!(error, format!("{}: cannot be read: {why}", path.display()));
     });
 }
 
 #[test]
-fn a_note_survives_later_and_concurrent_readings() {
+fn a_note_survives_later_and_concurrent_audits() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("causes.jsonl");
     let mut known = KnownCauses::without_causes(QUEUE);
@@ -186,7 +192,7 @@ fn a_note_survives_later_and_concurrent_readings() {
     earlier.merge_into_file(&path).unwrap();
     let read = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!((read.find_note("a"), read.find_note("b")), (Some(&note), None));
-    assert_eq!((read.first_sent_at("b"), read.last_reading()), (Some(at_seconds(25)), Some(at_seconds(30))));
+    assert_eq!((read.first_sent_at("b"), read.last_audit_at()), (Some(at_seconds(25)), Some(at_seconds(30))));
     KnownCauses::write_note(&path, QUEUE, "a", None, None).unwrap();
     assert_eq!(KnownCauses::read_file(&path, QUEUE).unwrap().find_note("a"), None);
     let error = KnownCauses::write_note(&path, QUEUE, "c", Some(note), None).unwrap_err().to_string();
@@ -203,20 +209,20 @@ fn a_resolved_cause_recurs_once_with_newer_messages() {
     known.merge_into_file(&path).unwrap();
     let mut earlier = read_causes();
     let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
-    KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
+    KnownCauses::mark_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
     earlier.remember_groups(&[group("a", 15)], at_seconds(30));
     earlier.merge_into_file(&path).unwrap();
     let mut known = read_causes();
-    assert_eq!(known.came_back_among(&[group("a", 20), group("b", 99)]), [], "nothing is newer");
+    assert_eq!(known.groups_with_recurred_cause(&[group("a", 20), group("b", 99)]), [], "nothing is newer");
     let newer = [group("a", 21)];
-    assert_eq!(known.came_back_among(&newer), [(&newer[0], &resolved)]);
-    assert!(known.new_among(&newer).is_empty(), "it is known");
+    assert_eq!(known.groups_with_recurred_cause(&newer), [(&newer[0], &resolved)]);
+    assert!(known.groups_with_new_cause(&newer).is_empty(), "it is known");
     known.remember_groups(&newer, at_seconds(40));
-    known.remember_came_back(&newer);
+    known.remember_recurrences(&newer);
     known.merge_into_file(&path).unwrap();
-    assert_eq!(read_causes().came_back_among(&newer), [], "it is reported once");
-    KnownCauses::write_resolved(&path, QUEUE, "a", Resolution { at: at_seconds(50), by: None }).unwrap();
-    assert_eq!(read_causes().came_back_among(&[group("a", 51)]).len(), 1);
+    assert_eq!(read_causes().groups_with_recurred_cause(&newer), [], "it is reported once");
+    KnownCauses::mark_resolved(&path, QUEUE, "a", Resolution { at: at_seconds(50), by: None }).unwrap();
+    assert_eq!(read_causes().groups_with_recurred_cause(&[group("a", 51)]).len(), 1);
 }
 
 /// Earlier versions still fail during a deployment, or on messages that are still queued.
@@ -262,18 +268,18 @@ fn a_recurring_cause_is_reported_once_despite_later_failures_of_old_versions() {
     known.remember_groups(&[group("a", 1)], at_seconds(10));
     known.merge_into_file(&path).unwrap();
     let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
-    KnownCauses::write_resolved(&path, QUEUE, "a", resolved).unwrap();
+    KnownCauses::mark_resolved(&path, QUEUE, "a", resolved).unwrap();
     let earlier = [group_with_functions(&[("orders:41", 30)])];
     let mut known = read_causes();
-    assert_eq!(known.came_back_among(&earlier), []);
-    known.remember_came_back(&earlier);
+    assert_eq!(known.groups_with_recurred_cause(&earlier), []);
+    known.remember_recurrences(&earlier);
     known.merge_into_file(&path).unwrap();
     let both = [group_with_functions(&[("orders:41", 40), ("orders:42", 35)])];
     let mut known = read_causes();
-    assert_eq!(known.came_back_among(&both).len(), 1, "it has been resolved so far");
-    known.remember_came_back(&both);
+    assert_eq!(known.groups_with_recurred_cause(&both).len(), 1, "it has been resolved so far");
+    known.remember_recurrences(&both);
     known.merge_into_file(&path).unwrap();
-    assert_eq!(read_causes().came_back_among(&both), []);
+    assert_eq!(read_causes().groups_with_recurred_cause(&both), []);
 }
 
 #[test]
@@ -284,7 +290,7 @@ fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
     known.remember_groups(&[group("a", 1)], at_seconds(10));
     known.merge_into_file(&path).unwrap();
     let resolved = Resolution { at: at_seconds(20), by: Some("orders:42".to_owned()) };
-    let resolve = || KnownCauses::write_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
+    let resolve = || KnownCauses::mark_resolved(&path, QUEUE, "a", resolved.clone()).unwrap();
     let note = |seconds| {
         let note = CauseNote { at: at_seconds(30), text: String::new() };
         KnownCauses::write_note(&path, QUEUE, "a", Some(note), Some(&group("a", seconds))).unwrap()
@@ -307,16 +313,16 @@ fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
     assert_eq!(note(20).cause_state("a", None), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&note(21), 21), CauseState::Open);
     resolve();
-    let opened = KnownCauses::write_open(&path, QUEUE, "a").unwrap();
+    let opened = KnownCauses::mark_unresolved(&path, QUEUE, "a").unwrap();
     assert_eq!((state(&opened, 21), opened.find_note("a").is_some()), (CauseState::Open, true));
     // An audit reports the recurrence once. The state remains.
     let mut audited = resolve();
-    audited.remember_came_back(&[group("a", 25)]);
+    audited.remember_recurrences(&[group("a", 25)]);
     audited.merge_into_file(&path).unwrap();
     let known = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!(known.cause_state("a", None), CauseState::CameBack(None));
     // An audit that started before the cause was reopened does not undo the reopening.
-    KnownCauses::write_open(&path, QUEUE, "a").unwrap();
+    KnownCauses::mark_unresolved(&path, QUEUE, "a").unwrap();
     known.merge_into_file(&path).unwrap();
     assert_eq!(KnownCauses::read_file(&path, QUEUE).unwrap().cause_state("a", None), CauseState::Open);
 }
@@ -342,7 +348,7 @@ fn the_causes_file_keeps_members_of_a_later_version() {
 #[test]
 fn the_overflow_group_counts_each_of_its_messages() {
     let overflow = DeadLetterGroup { count: 7, ..group(OTHER, 1) };
-    assert_eq!(KnownCauses::unknown_among(&[group("a", 1), overflow]), 7);
+    assert_eq!(KnownCauses::count_unknown_causes(&[group("a", 1), overflow]), 7);
 }
 
 #[test]
@@ -359,7 +365,7 @@ fn a_slow_run_keeps_a_faster_runs_changes_to_the_same_cause() {
     slow.merge_into_file(&path).unwrap();
     let merged = KnownCauses::read_file(&path, QUEUE).unwrap();
     assert_eq!(
-        (merged.first_sent_at("a"), merged.last_reading()),
+        (merged.first_sent_at("a"), merged.last_audit_at()),
         (Some(at_seconds(1)), Some(at_seconds(30)))
     );
     assert_eq!(fs::read_to_string(&path).unwrap(), text, "and its other members are kept");

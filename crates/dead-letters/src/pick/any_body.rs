@@ -9,7 +9,7 @@ use super::*;
 use crate::redrive::{BodyEdit, RedriveDecision, RedrivePlan};
 
 /// JSON on which parsers disagree.
-const ODD: [&str; 22] = [
+const ODD_JSON: [&str; 22] = [
     r#""A\ud800""#,
     r#"{"\udc00":"\ud800\ud800"}"#,
     r#""\ud83d\ude00\u0000""#,
@@ -35,7 +35,7 @@ const ODD: [&str; 22] = [
 ];
 
 fn any_body() -> impl Strategy<Value = String> {
-    let odd = prop::sample::select(&ODD).prop_map(str::to_owned);
+    let odd = prop::sample::select(&ODD_JSON).prop_map(str::to_owned);
     let text = any::<String>().prop_map(|text| serde_json::to_string(&text).unwrap());
     let digits = (1..2000_usize).prop_map(|digits| "9".repeat(digits));
     let value = prop_oneof![3 => odd, 1 => text, 1 => digits];
@@ -54,7 +54,7 @@ fn any_body() -> impl Strategy<Value = String> {
 }
 
 /// Returns eleven messages, one of which has this body.
-fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
+fn queue_with_body(body: &str) -> Vec<DeadLetterRecord> {
     let ten = (1..=10).map(|number| retried_record("NON_RETRYABLE_ERROR", "x", number));
     let mut queue: Vec<_> = ten.collect();
     queue.insert(5, foreign_letter(body, 11));
@@ -62,7 +62,7 @@ fn queue_with(body: &str) -> Vec<DeadLetterRecord> {
 }
 
 /// Runs the test for arbitrary bodies.
-fn for_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
+fn test_any_body(test: impl Fn(String) -> Result<(), TestCaseError>) {
     // A filter starts a thread, so it is created once, not per case.
     let mut runner = TestRunner::new(ProptestConfig { cases: 64, ..ProptestConfig::default() });
     runner.run(&any_body(), test).unwrap();
@@ -77,9 +77,10 @@ fn no_message_body_stops_ten_others_from_being_picked() {
         "tojson | length > 0",
     ];
     let picks = filters.map(|filter| Pick::with_filter(Filter::for_dead_letters(filter).unwrap()));
-    for_any_body(|body| {
+    test_any_body(|body| {
         for (pick, filter) in picks.iter().zip(filters) {
-            let choices: Vec<_> = queue_with(&body).iter().map(|record| pick.judge_record(record)).collect();
+            let choices: Vec<_> =
+                queue_with_body(&body).iter().map(|record| pick.judge_record(record)).collect();
             for (index, choice) in choices.into_iter().enumerate().filter(|(index, _)| *index != 5) {
                 prop_assert_eq!(choice, Ok(Choice::Picked), "{} {}", filter, index);
             }
@@ -92,8 +93,8 @@ fn no_message_body_stops_ten_others_from_being_picked() {
 fn no_message_body_stops_ten_others_from_being_edited() {
     let edit = Some(BodyEdit::new(".body.data.fixed = (.body.data.card | length)").unwrap());
     let plan = RedrivePlan { edit, max_generation: 3, ..RedrivePlan::default() };
-    for_any_body(|body| {
-        for (index, record) in queue_with(&body).iter().enumerate() {
+    test_any_body(|body| {
+        for (index, record) in queue_with_body(&body).iter().enumerate() {
             let verdict = plan.decide(record).unwrap();
             prop_assert!(index == 5 || matches!(verdict, RedriveDecision::Send(_)), "{:?}", verdict);
         }
@@ -106,23 +107,23 @@ fn a_lone_surrogate_is_judged_as_jq_reads_it() {
     let body = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"a":"A\ud800"}}"#;
     let choice = |filter: &str| {
         let pick = Pick::with_filter(Filter::for_dead_letters(filter).unwrap());
-        pick.judge_record(&queue_with(body)[5]).unwrap()
+        pick.judge_record(&queue_with_body(body)[5]).unwrap()
     };
     assert_eq!(choice(r#".body.data.a == "A\ufffd""#), Choice::Picked);
     assert_eq!(choice(r#".error_type == "NON_RETRYABLE_ERROR""#), Choice::NotPicked);
 }
 
 #[test]
-fn a_message_that_fails_a_filter_is_not_judged_and_the_others_are() {
+fn a_message_on_which_the_filter_fails_is_not_judged_and_the_others_are() {
     let pick = Pick::with_filter(Filter::for_dead_letters(".body.data.card | length > 0").unwrap());
     let choices: Vec<_> =
-        queue_with("text").iter().map(|record| pick.judge_record(record).unwrap()).collect();
+        queue_with_body("text").iter().map(|record| pick.judge_record(record).unwrap()).collect();
     let mut expected = vec![Choice::Picked; 11];
     expected[5] = Choice::NotJudged("cannot index a value with another".to_owned());
     assert_eq!(choices, expected);
     assert_eq!(pick.check_filter(), Ok(()));
     let wrong = Pick::with_filter(Filter::for_dead_letters(".error_type + 1 > 0").unwrap());
-    queue_with("text")
+    queue_with_body("text")
         .iter()
         .for_each(|record| assert!(matches!(wrong.judge_record(record), Ok(Choice::NotJudged(_)))));
     assert_eq!(

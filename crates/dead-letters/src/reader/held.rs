@@ -132,7 +132,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
 
     /// Extends the visibility timeouts that are due, and applies the next result. Never completes if nothing is held.
     pub(super) async fn extend_next(&mut self) {
-        self.extend_due();
+        self.extend_due_messages();
         let next = self.due.first().filter(|_| self.extensions.len() < REQUESTS_MAX);
         let pause = match next {
             Some((due, _)) => Either::Left(self.clock.sleep(time_until(self.clock.now(), *due))),
@@ -153,10 +153,10 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         self.receives.into_values().map(|received| received.handle).collect()
     }
 
-    fn extend_due(&mut self) {
+    fn extend_due_messages(&mut self) {
         let now = self.clock.now();
         while self.extensions.len() < REQUESTS_MAX {
-            let batch = self.take_due(now);
+            let batch = self.take_due_messages(now);
             if batch.is_empty() {
                 return;
             }
@@ -187,7 +187,7 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
 
     /// Takes as many due messages as one request can contain. A message that cannot be extended becomes visible and is
     /// received again.
-    fn take_due(&mut self, now: Timestamp) -> Vec<(String, String)> {
+    fn take_due_messages(&mut self, now: Timestamp) -> Vec<(String, String)> {
         let mut batch = Vec::new();
         while batch.len() < MESSAGES_PER_REQUEST.into()
             && let Some((due, _)) = self.due.first()

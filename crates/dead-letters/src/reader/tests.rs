@@ -122,7 +122,7 @@ fn reading_an_empty_queue_is_complete() {
 fn messages_in_flight_elsewhere_make_the_coverage_incomplete() {
     let world = world(20);
     let request =
-        Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
+        ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(3600) };
     let elsewhere = world.clock.block_on(world.queue.receive(request)).unwrap().len() as u64;
     let coverage = world.read().unwrap().1;
     let expected = Coverage {

@@ -146,7 +146,7 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     };
     let case = VerdictDetails { stage: None, explanation: String::new(), failure };
     let verdict = Verdict { case: Some(case), ..Verdict::from_code(DeadLetterReason::NonRetryableError) };
-    let full = ReceivedMessage { trace_header: Some(verdict.in_trace_header(None)), ..message };
+    let full = ReceivedMessage { trace_header: Some(verdict.add_to_trace_header(None)), ..message };
     let record = DeadLetterRecord::new(full.clone());
     assert_eq!(
         (record.error_type.as_str(), record.error_details.as_str(), record.is_annotated),

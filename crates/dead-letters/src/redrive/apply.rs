@@ -21,7 +21,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     /// # Errors
     /// If the DLQ cannot be read, or a filter's output is neither true nor false.
     pub async fn dry_run(&self) -> Result<RedriveReport, DeadLetterError> {
-        self.dry_run_after(None).await
+        self.dry_run_with_journal(None).await
     }
 
     /// Reports the planned redrive like [`RedriveJob::dry_run`], but only the work that remains after the runs recorded
@@ -29,7 +29,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     ///
     /// # Errors
     /// The errors of [`RedriveJob::dry_run`].
-    pub async fn dry_run_after(
+    pub async fn dry_run_with_journal(
         &self,
         journal: Option<&RedriveJournal>,
     ) -> Result<RedriveReport, DeadLetterError> {

@@ -34,7 +34,7 @@ impl RedriveEnding {
             Some(EarlyEnd::Interrupted) => Self::Interrupted,
             Some(EarlyEnd::Stopped) => Self::Stopped,
             None if !report.is_covered() && report.sent < max => Self::NotSeen,
-            None if report.staying_count() + report.came_back_count() > 0 => Self::Left,
+            None if report.staying_count() + report.returned_count() > 0 => Self::Left,
             None => Self::Done,
         }
     }
@@ -44,7 +44,7 @@ impl RedriveEnding {
     pub const fn exit_code(self) -> ExitCode {
         match self {
             Self::Done => ExitCode::Done,
-            Self::Left | Self::Stopped => ExitCode::NotAllDone,
+            Self::Left | Self::Stopped => ExitCode::PartlyDone,
             Self::Failed => ExitCode::Failed,
             Self::NotSeen => ExitCode::Incomplete,
             Self::NotDeleted => ExitCode::InBothQueues,

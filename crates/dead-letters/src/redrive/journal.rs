@@ -16,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use thiserror::Error;
 
 use crate::DeadLetterRecord;
-use crate::files::{keep_private, open_own, sync_directory_of};
+use crate::files::{keep_private, open_own_file, sync_parent_directory};
 
 mod entry;
 mod letter;
@@ -110,7 +110,7 @@ impl RedriveJournal {
     /// damaged anywhere but in its last line.
     pub fn open(path: &Path, id: &str, from: &str, to: &str) -> Result<Self, JournalError> {
         let journal_error = |reason: String| JournalError::new(path, reason);
-        let file = open_own(path, true).map_err(|error| journal_error(error.to_string()))?;
+        let file = open_own_file(path, true).map_err(|error| journal_error(error.to_string()))?;
         // Two concurrent runs would both treat a message as not sent, and both send it.
         file.try_lock().map_err(|_| {
             journal_error("is in use: another redrive with the same options is running".to_owned())
@@ -125,7 +125,7 @@ impl RedriveJournal {
                 // The directory entry must be on disk as well: otherwise a crash loses the whole journal, and all
                 // messages are sent again.
                 journal.write_entries(&[plan])?;
-                sync_directory_of(path).map_err(|error| journal_error(error.to_string()))?;
+                sync_parent_directory(path).map_err(|error| journal_error(error.to_string()))?;
             }
             Some(first) => check_plan(path, &first, &plan)?,
         }
@@ -159,7 +159,7 @@ impl RedriveJournal {
         if path.symlink_metadata().is_err() {
             return Ok(None);
         }
-        let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
+        let file = open_own_file(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
         let mut journal = Self::without_entries(path, file);
         let entries = journal.read_lines()?.entries;
         let Some(first) = entries.first() else { return Ok(None) };
@@ -187,7 +187,7 @@ impl RedriveJournal {
     /// # Errors
     /// If it belongs to another user, cannot be read, or is damaged anywhere but in its last line.
     pub fn read_counts(path: &Path) -> Result<JournalCounts, JournalError> {
-        let file = open_own(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
+        let file = open_own_file(path, false).map_err(|error| JournalError::new(path, error.to_string()))?;
         let mut journal = Self::without_entries(path, file);
         for entry in journal.read_lines()?.entries {
             journal.apply_entry(&entry);
@@ -235,7 +235,7 @@ impl RedriveJournal {
     }
 
     /// Returns the SQS message ids of dead letters that a run has sent back and whose deletion is not confirmed.
-    pub fn not_deleted(&self) -> impl Iterator<Item = &str> {
+    pub fn undeleted_ids(&self) -> impl Iterator<Item = &str> {
         let sent = self.letters.iter().filter(|(_, letter)| letter.step == LetterStep::Sent);
         sent.map(|(sqs_message_id, _)| sqs_message_id.as_str())
     }

@@ -5,13 +5,13 @@ mod new_id;
 
 use std::collections::BTreeMap;
 
-use redeliver_core::arrival::{ProducersAttributes, producers_attributes, trace_header_and_verdict};
+use redeliver_core::arrival::{ProducerAttributes, split_producer_attributes, trace_header_and_verdict};
 use redeliver_core::failure::annotation::{DeadLetter, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::limits::DelaySeconds;
 use redeliver_core::message::metadata::{GENERATION_MAX, Metadata};
 use redeliver_core::message::plain::PlainMessages;
-use redeliver_core::message::schema::{MessageSchema, Parsed, Rewritten};
+use redeliver_core::message::schema::{MessageSchema, ParsedMessage, RewrittenPart};
 use redeliver_core::message::{Attributes, Content, OutgoingMessage};
 use redeliver_core::ports::is_fifo;
 use thiserror::Error;
@@ -19,7 +19,7 @@ use thiserror::Error;
 use super::report::RedriveReport;
 use crate::{Choice, DeadLetterRecord, FilterError, Pick};
 pub use edit::BodyEdit;
-use edit::Editable;
+use edit::EditableParts;
 use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 
 /// The selection of messages, and their edit.
@@ -157,7 +157,8 @@ impl RedrivePlan {
         let Some(edit) = &self.edit else {
             return Ok(self.build_send_back(record, &record.message.body, attributes, None));
         };
-        let editable = if self.was_found_invalid(record) { Editable::All } else { Editable::ProducerPart };
+        let editable =
+            if self.was_found_invalid(record) { EditableParts::All } else { EditableParts::ProducerPart };
         let body = match edit.edit_body(record, editable)? {
             Ok(body) => body,
             Err(why) => return Ok(RedriveDecision::Stays(StayReason::EditRefused(why))),
@@ -178,7 +179,9 @@ impl RedrivePlan {
         if self.sends_unchanged(record) {
             return Ok(RedriveDecision::Stays(StayReason::WithoutId));
         }
-        if let Ok(Parsed::Plain(plain)) = self.schema.read_either(&body, &attributes, record.first_id()) {
+        if let Ok(ParsedMessage::Plain(plain)) =
+            self.schema.read_either_form(&body, &attributes, record.first_id())
+        {
             let old_id = plain.metadata().message_id_text.clone();
             let new_id = derive_id(&old_id.to_ascii_lowercase(), generation + 1, &body);
             let Some(attributes) = plain.with_new_id(new_id) else {
@@ -231,7 +234,7 @@ impl RedrivePlan {
         let is_readable = record.metadata.is_some()
             || self
                 .schema
-                .read_either(&record.message.body, &producer_attributes(record), record.first_id())
+                .read_either_form(&record.message.body, &producer_attributes(record), record.first_id())
                 .is_ok();
         is_marked_invalid || !is_readable
     }
@@ -254,8 +257,8 @@ impl RedrivePlan {
             && !self.schema.accepts_plain()
             && self.is_foreign(record)
             && matches!(
-                accepting.read_either(&record.message.body, attributes, record.first_id()),
-                Ok(Parsed::Plain(_))
+                accepting.read_either_form(&record.message.body, attributes, record.first_id()),
+                Ok(ParsedMessage::Plain(_))
             )
     }
 
@@ -331,16 +334,16 @@ impl RedrivePlan {
         body: &str,
         attributes: Attributes,
     ) -> Result<ResentMessage, StayReason> {
-        let parsed = self.schema.read_either(body, &attributes, record.first_id());
+        let parsed = self.schema.read_either_form(body, &attributes, record.first_id());
         let parsed = parsed.map_err(|invalid| {
             let advice =
                 if self.would_be_plain(record) { "; to send it back unchanged, add --plain" } else { "" };
             StayReason::NotAMessage(format!("{invalid}{advice}"))
         })?;
-        let came_back = record.dead_letter.as_ref().map(DeadLetter::came_back).unwrap_or_default();
+        let came_back = record.dead_letter.as_ref().map(DeadLetter::dlq_return).unwrap_or_default();
         let (body, attributes) = match parsed.with_next_generation(came_back) {
-            Some(Rewritten::Body(body)) => (body, attributes),
-            Some(Rewritten::Attributes(attributes)) => (body.to_owned(), attributes),
+            Some(RewrittenPart::Body(body)) => (body, attributes),
+            Some(RewrittenPart::Attributes(attributes)) => (body.to_owned(), attributes),
             None => return Err(StayReason::NotSendable(NO_ATTRIBUTE_ROOM.to_owned())),
         };
         Ok(ResentMessage {
@@ -365,8 +368,8 @@ struct ResentMessage {
 /// Restores the producer's attributes. If `DeadLetter` did not fit into a final record, the record's other two
 /// attributes are removed by name.
 fn producer_attributes(record: &DeadLetterRecord) -> Attributes {
-    let ProducersAttributes { attributes: mut producer, came_back } =
-        producers_attributes(record.message.attributes.clone());
+    let ProducerAttributes { attributes: mut producer, came_back } =
+        split_producer_attributes(record.message.attributes.clone());
     if came_back.is_none() && record.is_annotated {
         producer.remove(ERROR_TYPE);
         producer.remove(ERROR_DETAILS);

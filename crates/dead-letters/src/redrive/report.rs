@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::plan::{RedrivePlan, SendBack};
-use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_RIGHTS, explain_error};
+use crate::{Coverage, DeadLetterRecord, NotDeleted, SEND_KEY_PERMISSIONS, explain_error};
 
 /// The maximum number of examples per reason.
 const EXAMPLES_MAX: usize = 3;
@@ -229,7 +229,7 @@ impl RedriveReport {
         self.to_retry += 1;
         self.count_staying(
             sqs_message_id,
-            format!("not sent: {}", explain_error(error, "sqs:SendMessage", SEND_KEY_RIGHTS)),
+            format!("not sent: {}", explain_error(error, "sqs:SendMessage", SEND_KEY_PERMISSIONS)),
         );
     }
 
@@ -242,7 +242,7 @@ impl RedriveReport {
     }
 
     /// Counts a message sent by this run that is in the DLQ again; each message counts once.
-    pub(super) fn count_came_back(&mut self, message_id: &str, record: &DeadLetterRecord) {
+    pub(super) fn count_returned_message(&mut self, message_id: &str, record: &DeadLetterRecord) {
         if self.came_back.insert(message_id.to_owned()) {
             let died = RepeatFailure {
                 fingerprint: record.fingerprint.clone(),
@@ -281,7 +281,7 @@ impl RedriveReport {
 
     /// Returns the number of messages that this run sent and that are in the DLQ again.
     #[must_use]
-    pub fn came_back_count(&self) -> u64 {
+    pub fn returned_count(&self) -> u64 {
         self.came_back.len() as u64
     }
 
@@ -324,7 +324,7 @@ impl RedriveReport {
             "not_deleted": self.not_deleted,
             "failed": failed,
             "watched": self.pilot_result,
-            "came_back": self.came_back_count(),
+            "came_back": self.returned_count(),
             "staying": staying.collect::<Vec<_>>(),
             "not_selected": self.not_selected,
             "left_by_max": self.left_by_max,
@@ -340,7 +340,7 @@ impl RedriveReport {
 mod tests {
     use super::*;
 
-    const COVERED: Coverage = Coverage {
+    const COMPLETE_COVERAGE: Coverage = Coverage {
         seen: 1,
         approximate: 1,
         unreadable: 0,
@@ -395,7 +395,7 @@ mod tests {
             pilot_result: Some(PilotResult { sent: 10 * times, ..pilot_result }),
             not_selected: 7 * times,
             left_by_max: 8 * times,
-            coverage: Some(COVERED),
+            coverage: Some(COMPLETE_COVERAGE),
             early_end: None,
             by_error_type: [("T".to_owned(), times)].into(),
             by_source: [("orders".to_owned(), times)].into(),
@@ -431,14 +431,14 @@ mod tests {
     }
 
     #[test]
-    fn reports_over_a_shared_dlq_count_each_message_once() {
+    fn reports_for_a_shared_dlq_count_each_message_once() {
         let staying_entry = |reason: &str, count| (reason.to_owned(), (count, vec!["sqs-1".to_owned()]));
         let plan = RedriveReport {
             planned: 4,
             not_selected: 2,
             staying: [staying_entry("parked", 1), staying_entry("unknown", 3)].into(),
             by_source: [("orders".to_owned(), 3), ("mails".to_owned(), 1)].into(),
-            coverage: Some(COVERED),
+            coverage: Some(COMPLETE_COVERAGE),
             ..RedriveReport::default()
         };
         let mut all = plan.without_runs(&["unknown".to_owned()]);
@@ -448,13 +448,13 @@ mod tests {
             not_selected: 4,
             by_source: [(source.to_owned(), sent)].into(),
             staying: [staying_entry("parked", 1)].into(),
-            coverage: Some(Coverage { complete, ..COVERED }),
+            coverage: Some(Coverage { complete, ..COMPLETE_COVERAGE }),
             came_back: [source.to_owned()].into(),
             ..RedriveReport::default()
         };
         all.add_report(run("orders", 3, true));
         all.add_report(run("mails", 1, false));
-        assert_eq!((all.planned, all.sent, all.not_selected, all.came_back_count()), (0, 4, 2, 2));
+        assert_eq!((all.planned, all.sent, all.not_selected, all.returned_count()), (0, 4, 2, 2));
         assert_eq!(all.by_source, plan.by_source);
         assert_eq!(all.staying.values().map(|(count, _)| *count).collect::<Vec<_>>(), [2, 3]);
         assert!(!all.is_covered());

@@ -49,7 +49,7 @@ enum PassEnd {
 
 impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a, D, S, C> {
     pub(super) fn new(redrive: &'r RedriveJob<'a, D, S, C>, journal: &'r mut RedriveJournal) -> Self {
-        let is_left = journal.not_deleted().next().is_some();
+        let is_left = journal.undeleted_ids().next().is_some();
         let phase = if is_left { Phase::Finish } else { Phase::first_send(redrive.limits) };
         Self {
             redrive,
@@ -76,7 +76,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         let worked = self.run_phases().await;
         self.report.not_deleted = match self.phase {
             // The run has attempted only some of the deletions.
-            Phase::Finish if self.deletions.are_failing() => self.journal.not_deleted().count() as u64,
+            Phase::Finish if self.deletions.are_failing() => self.journal.undeleted_ids().count() as u64,
             _ => self.deletions.remaining_count(),
         };
         self.report.why_not_deleted = self.deletions.why_not.take();
@@ -155,7 +155,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         self.report.coverage = Some(reader.finish().await);
         // A message's absence proves its deletion only after a complete pass.
         if matches!(outcome, Ok(PassEnd::AllSeen)) && self.report.is_covered() {
-            self.deletions.record_gone_as_deleted(self.journal, self.redrive.can_come_back)?;
+            self.deletions.record_missing_messages_as_deleted(self.journal, self.redrive.can_come_back)?;
         }
         outcome
     }
@@ -197,7 +197,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
             self.report.early_end = if (self.redrive.interrupted)() {
                 Some(EarlyEnd::Interrupted)
             } else {
-                limits.are_exceeded(self.report.came_back_count(), sent).then_some(EarlyEnd::Stopped)
+                limits.are_exceeded(self.report.returned_count(), sent).then_some(EarlyEnd::Stopped)
             };
         }
         if self.report.early_end.is_some() || self.deletions.are_failing() || sent >= limits.max {

@@ -130,7 +130,7 @@ mod tests {
         Attribute { data_type: data_type.to_owned(), value: AttributeValue::Text(value.to_owned()) }
     }
 
-    fn with(name: &str, attribute: Attribute) -> Content {
+    fn content_with_attribute(name: &str, attribute: Attribute) -> Content {
         Content {
             body: "-".to_owned(),
             attributes: [(name.to_owned(), attribute)].into(),
@@ -141,7 +141,11 @@ mod tests {
     #[test]
     fn names_follow_the_developer_guide() {
         for right in ["a", "trace.id_1-a", "AWSx", "awsome.x", "x.aws.y", &"x".repeat(255)] {
-            assert_eq!(check_content(&with(right, Attribute::string("x"))), Ok(()), "{right}");
+            assert_eq!(
+                check_content(&content_with_attribute(right, Attribute::string("x"))),
+                Ok(()),
+                "{right}"
+            );
         }
         for wrong in [
             "",
@@ -158,7 +162,11 @@ mod tests {
             &"x".repeat(256),
         ] {
             let refused = Err(sender_fault("InvalidParameterValue"));
-            assert_eq!(check_content(&with(wrong, Attribute::string("x"))), refused, "{wrong}");
+            assert_eq!(
+                check_content(&content_with_attribute(wrong, Attribute::string("x"))),
+                refused,
+                "{wrong}"
+            );
         }
     }
 
@@ -177,7 +185,7 @@ mod tests {
             bytes("Binary", &[0]),
             bytes("Binary.png", &[255]),
         ] {
-            assert_eq!(check_content(&with("a", right.clone())), Ok(()), "{right:?}");
+            assert_eq!(check_content(&content_with_attribute("a", right.clone())), Ok(()), "{right:?}");
         }
         let longer = format!("{long}x");
         for wrong in [
@@ -197,7 +205,7 @@ mod tests {
             bytes("Binary", &[]),
         ] {
             let refused = Err(sender_fault("InvalidParameterValue"));
-            assert_eq!(check_content(&with("a", wrong.clone())), refused, "{wrong:?}");
+            assert_eq!(check_content(&content_with_attribute("a", wrong.clone())), refused, "{wrong:?}");
         }
     }
 
@@ -270,7 +278,10 @@ mod tests {
         assert_eq!(check_content(&with_body(&"x".repeat(BYTES_MAX))), Ok(()));
         assert_eq!(check_content(&with_body(&"x".repeat(BYTES_MAX + 1))), refused);
         assert_eq!(
-            check_content(&Content { body: "x".repeat(BYTES_MAX - 7), ..with("a", Attribute::string("")) }),
+            check_content(&Content {
+                body: "x".repeat(BYTES_MAX - 7),
+                ..content_with_attribute("a", Attribute::string(""))
+            }),
             refused
         );
         let eleven = (0..11).map(|n| (n.to_string(), Attribute::string("x"))).collect();

@@ -48,7 +48,7 @@ fn a_dropped_sleep_does_not_advance_time() {
         pending::<()>().await;
     }));
     let at = Timestamp::UNIX_EPOCH + Duration::from_secs(1);
-    assert_eq!(stuck, Err(Stuck { at }), "not an hour later");
+    assert_eq!(stuck, Err(StuckError { at }), "not an hour later");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(super) struct Deduplication {
 
 impl Deduplication {
     /// Returns the SQS message id of the message that was sent with this deduplication id in the last five minutes.
-    pub(super) fn find_sent(&mut self, now: Timestamp, id: &str) -> Option<&String> {
+    pub(super) fn find_sent_id(&mut self, now: Timestamp, id: &str) -> Option<&String> {
         while self.ends.front().is_some_and(|(end, _)| *end <= now) {
             if let Some((_, expired_id)) = self.ends.pop_front() {
                 self.sqs_ids.remove(&expired_id);

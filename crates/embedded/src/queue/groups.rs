@@ -64,7 +64,7 @@ impl MessageGroups {
     /// Returns the next message of this scan. A scan returns as many messages as possible from one group, then those
     /// from the group with the oldest first message.
     pub(super) fn next_key(&self, scan: &ReceiveScan) -> Option<MessageKey> {
-        let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready());
+        let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready_message());
         let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {
             let (place, key) = self.ready.first_key_value()?;
             (*place < scan.end).then_some((*place, *key))
@@ -80,11 +80,11 @@ impl MessageGroups {
         let Some(group) = self.groups.get_mut(id) else {
             return;
         };
-        if let Some((place, _)) = group.first_ready() {
+        if let Some((place, _)) = group.first_ready_message() {
             self.ready.remove(&place);
         }
         change(group);
-        if let Some((place, key)) = group.first_ready() {
+        if let Some((place, key)) = group.first_ready_message() {
             self.ready.insert(place, key);
         }
         if group.visible.is_empty() && group.in_flight == 0 {
@@ -95,7 +95,7 @@ impl MessageGroups {
 
 impl MessageGroup {
     /// Returns the group's first message, unless one is in flight.
-    fn first_ready(&self) -> Option<(ArrivalNumber, MessageKey)> {
+    fn first_ready_message(&self) -> Option<(ArrivalNumber, MessageKey)> {
         let (place, key) = self.visible.first_key_value()?;
         (self.in_flight == 0).then_some((*place, *key))
     }

@@ -133,18 +133,18 @@ impl MessageStore {
 
     /// Returns the time at which the next message becomes or became visible. In a FIFO queue, that message may still
     /// have to wait for others of its group.
-    pub(super) fn next_visible(&self) -> Option<Timestamp> {
+    pub(super) fn next_visible_at(&self) -> Option<Timestamp> {
         let visible = match &self.groups {
             Some(groups) => groups
                 .next_key(&groups.begin_scan())
                 .and_then(|key| Some(self.messages.get(&key)?.visible_at)),
             None => self.visible.first().map(|(at, _)| *at),
         };
-        visible.or_else(|| self.next_shown())
+        visible.or_else(|| self.next_shown_at())
     }
 
     /// Returns the time at which the next hidden message becomes visible.
-    pub(super) fn next_shown(&self) -> Option<Timestamp> {
+    pub(super) fn next_shown_at(&self) -> Option<Timestamp> {
         self.hidden.first().map(|(at, _)| *at)
     }
 

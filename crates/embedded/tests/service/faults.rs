@@ -1,7 +1,7 @@
 //! Injected faults.
 
 use redeliver_core::ports::{
-    EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,
+    EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, ReceiveOptions,
 };
 use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 
@@ -67,7 +67,7 @@ fn single_entries_fail_while_the_others_succeed() {
 }
 
 #[test]
-fn a_lost_response_takes_effect_and_a_lost_request_does_not() {
+fn a_request_takes_effect_if_only_its_response_is_lost() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
@@ -88,7 +88,7 @@ fn a_lost_response_takes_effect_and_a_lost_request_does_not() {
             FaultTrigger::Numbers(vec![1]),
             Injection::LostAnswer,
         )));
-        let request = Receive { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
         assert_eq!(queue.receive(request).await, Err(error(Fault::NoAnswer, "RequestTimeout")));
         assert_eq!(
             queue.depth().await.unwrap().in_flight,

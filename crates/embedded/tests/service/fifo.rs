@@ -8,8 +8,8 @@ use futures_util::future::join;
 use proptest::prelude::*;
 use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Clock, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, RedriveSettings,
-    VisibilityControl as _,
+    Clock, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, ReceiveOptions,
+    RedriveSettings, VisibilityControl as _,
 };
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, VirtualClock};
 
@@ -55,13 +55,13 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 /// All undeleted messages, in send order.
 #[derive(Debug, Default)]
 struct Model {
-    messages: Vec<Expected>,
+    messages: Vec<ExpectedMessage>,
     /// The handle and the body of each received message, in the order of the receives.
     handles: Vec<(String, String)>,
 }
 
 #[derive(Debug)]
-struct Expected {
+struct ExpectedMessage {
     body: String,
     group: String,
     visible_at: Timestamp,
@@ -71,7 +71,7 @@ struct Expected {
 
 impl Model {
     /// Returns the messages of each group that a receive may return: all of a group, or none while one is in flight.
-    fn available(&self, now: Timestamp) -> BTreeMap<&str, Vec<&str>> {
+    fn available_messages(&self, now: Timestamp) -> BTreeMap<&str, Vec<&str>> {
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
         for message in &self.messages {
             groups.entry(&message.group).or_default().push(&message.body);
@@ -84,12 +84,12 @@ impl Model {
 
     fn is_in_flight(&self, handle: &str, now: Timestamp) -> bool {
         let is_match =
-            |message: &Expected| message.handle.as_deref() == Some(handle) && message.visible_at > now;
+            |message: &ExpectedMessage| message.handle.as_deref() == Some(handle) && message.visible_at > now;
         self.messages.iter().any(is_match)
     }
 
     fn receive(&mut self, received: &[ReceivedMessage], max: usize, until: Timestamp, now: Timestamp) {
-        let available = self.available(now);
+        let available = self.available_messages(now);
         let total: usize = available.values().map(Vec::len).sum();
         assert_eq!(received.len(), total.min(max));
         let mut given = BTreeMap::<_, Vec<_>>::new();
@@ -108,7 +108,7 @@ impl Model {
     }
 }
 
-fn ordered(body: &str, group: &str) -> OutgoingMessage {
+fn ordered_message(body: &str, group: &str) -> OutgoingMessage {
     deduplicated_message(body, group, body)
 }
 
@@ -122,7 +122,7 @@ fn deduplicated_message(body: &str, group: &str, deduplication_id: &str) -> Outg
     .unwrap()
 }
 
-async fn fifo(sqs: &EmbeddedSqs) -> EmbeddedQueue {
+async fn create_fifo_queue(sqs: &EmbeddedSqs) -> EmbeddedQueue {
     let settings = QueueSettings { visibility: seconds(VISIBILITY_SECONDS), ..QueueSettings::default() };
     sqs.create_queue("q.fifo", &settings).await.unwrap()
 }
@@ -136,19 +136,19 @@ fn sender_fault(code: &str) -> EntryError {
 }
 
 async fn check(clock: &VirtualClock, sqs: &EmbeddedSqs, steps: Vec<Step>) {
-    let queue = fifo(sqs).await;
+    let queue = create_fifo_queue(sqs).await;
     let mut model = Model::default();
     for (number, step) in steps.into_iter().enumerate() {
         let now = clock.now();
         match step {
             Step::Send { group } => {
                 let (body, group) = (number.to_string(), format!("group-{group}"));
-                send(&queue, &[ordered(&body, &group)]).await[0].as_ref().unwrap();
-                model.messages.push(Expected { body, group, visible_at: now, handle: None });
+                send(&queue, &[ordered_message(&body, &group)]).await[0].as_ref().unwrap();
+                model.messages.push(ExpectedMessage { body, group, visible_at: now, handle: None });
             }
             Step::Receive { max, visibility_seconds } => {
                 let visibility = visibility_seconds.map(seconds);
-                let request = Receive { max_messages: max, wait: Duration::ZERO, visibility };
+                let request = ReceiveOptions { max_messages: max, wait: Duration::ZERO, visibility };
                 let received = queue.receive(request).await.unwrap();
                 let hidden = Duration::from_secs(visibility_seconds.unwrap_or(VISIBILITY_SECONDS));
                 model.receive(&received, max.into(), now + hidden, now);
@@ -193,10 +193,10 @@ proptest! {
 fn a_receive_returns_as_many_messages_of_one_group_as_possible() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let queue = fifo(&sqs).await;
+        let queue = create_fifo_queue(&sqs).await;
         let sent = [("a1", "a"), ("b1", "b"), ("a2", "a"), ("b2", "b"), ("a3", "a")];
-        send(&queue, &sent.map(|(body, group)| ordered(body, group))).await;
-        let request = Receive { max_messages: 4, wait: Duration::ZERO, visibility: None };
+        send(&queue, &sent.map(|(body, group)| ordered_message(body, group))).await;
+        let request = ReceiveOptions { max_messages: 4, wait: Duration::ZERO, visibility: None };
         let received = queue.receive(request).await.unwrap();
         assert_eq!(bodies(&received), ["a1", "a2", "a3", "b1"]);
         assert!(receive(&queue, 0).await.is_empty(), "both groups are in flight");
@@ -207,10 +207,10 @@ fn a_receive_returns_as_many_messages_of_one_group_as_possible() {
 fn a_long_poll_wakes_when_the_message_in_flight_is_deleted() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let queue = fifo(&sqs).await;
-        send(&queue, &[ordered("a1", "a")]).await;
+        let queue = create_fifo_queue(&sqs).await;
+        send(&queue, &[ordered_message("a1", "a")]).await;
         let handle = receive(&queue, 0).await[0].receipt_handle.clone();
-        send(&queue, &[ordered("a2", "a")]).await;
+        send(&queue, &[ordered_message("a2", "a")]).await;
         assert!(receive(&queue, 2).await.is_empty());
         assert_eq!(elapsed(&clock), 2);
         let delete = async {
@@ -228,7 +228,7 @@ fn a_long_poll_wakes_when_the_message_in_flight_is_deleted() {
 fn a_repeated_send_is_confirmed_and_not_added_for_five_minutes() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let queue = fifo(&sqs).await;
+        let queue = create_fifo_queue(&sqs).await;
         let first = send(&queue, &[deduplicated_message("first", "a", "id")]).await;
         let handle = receive(&queue, 0).await[0].receipt_handle.clone();
         assert_eq!(queue.delete_batch(&[handle]).await, [Ok(())]);
@@ -249,10 +249,10 @@ fn a_redrive_keeps_the_group_and_retention_starts_again() {
         let redrive = Some(RedriveSettings { target_arn: dlq.arn().to_owned(), max_receive_count: 1 });
         let settings = QueueSettings { visibility: seconds(1), redrive, ..QueueSettings::default() };
         let source = sqs.create_queue("q.fifo", &settings).await.unwrap();
-        send(&source, &[ordered("a1", "a"), ordered("a2", "a")]).await;
+        send(&source, &[ordered_message("a1", "a"), ordered_message("a2", "a")]).await;
         clock.sleep(settings.retention - Duration::from_secs(10)).await;
         receive(&source, 0).await;
-        send(&source, &[ordered("a3", "a")]).await;
+        send(&source, &[ordered_message("a3", "a")]).await;
         clock.sleep(Duration::from_secs(1)).await;
         assert_eq!(bodies(&receive(&source, 0).await), ["a3"], "the others are moved");
         clock.sleep(settings.retention - Duration::from_secs(1)).await;
@@ -282,13 +282,13 @@ fn a_dead_letter_queue_has_the_type_of_its_queue() {
 fn a_standard_queue_refuses_a_deduplication_id_that_a_fifo_queue_needs() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let queue = fifo(&sqs).await;
-        let outcomes = send(&queue, &[message("no group", 0), ordered("right", "a")]).await;
+        let queue = create_fifo_queue(&sqs).await;
+        let outcomes = send(&queue, &[message("no group", 0), ordered_message("right", "a")]).await;
         assert_eq!(outcomes[0], Err(sender_fault("MissingParameter")));
         assert!(outcomes[1].is_ok(), "alone");
         let standard = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
         let refused = Err(sender_fault("InvalidParameterValue"));
-        assert_eq!(send(&standard, &[ordered("m", "a")]).await, [refused]);
+        assert_eq!(send(&standard, &[ordered_message("m", "a")]).await, [refused]);
     });
 }
 
@@ -297,14 +297,16 @@ fn a_standard_queue_refuses_a_deduplication_id_that_a_fifo_queue_needs() {
 fn a_group_backlog_hides_groups_behind_its_first_120_000_messages() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let queue = fifo(&sqs).await;
-        let backlog: Vec<_> = (0..120_000).map(|number| ordered(&number.to_string(), "a")).collect();
+        let queue = create_fifo_queue(&sqs).await;
+        let backlog: Vec<_> = (0..120_000).map(|number| ordered_message(&number.to_string(), "a")).collect();
         send(&queue, &backlog).await;
-        send(&queue, &[ordered("behind", "b")]).await;
-        let one = Receive { max_messages: 1, wait: Duration::ZERO, visibility: None };
+        send(&queue, &[ordered_message("behind", "b")]).await;
+        let one = ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility: None };
         let first = queue.receive(one).await.unwrap();
         assert_eq!(bodies(&first), ["0"]);
-        assert!(queue.receive(Receive { wait: Duration::from_secs(2), ..one }).await.unwrap().is_empty());
+        assert!(
+            queue.receive(ReceiveOptions { wait: Duration::from_secs(2), ..one }).await.unwrap().is_empty()
+        );
         queue.delete_batch(&[first[0].receipt_handle.clone()]).await;
         assert_eq!(bodies(&queue.receive(one).await.unwrap()), ["1"]);
         assert_eq!(bodies(&queue.receive(one).await.unwrap()), ["behind"]);
@@ -316,9 +318,9 @@ fn a_group_backlog_hides_groups_behind_its_first_120_000_messages() {
 fn with_120_000_messages_in_flight_a_receive_is_empty() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let queue = fifo(&sqs).await;
+        let queue = create_fifo_queue(&sqs).await;
         let messages: Vec<_> =
-            (0..120_001).map(|number| ordered(&number.to_string(), &number.to_string())).collect();
+            (0..120_001).map(|number| ordered_message(&number.to_string(), &number.to_string())).collect();
         send(&queue, &messages).await;
         for _ in 0..12_000 {
             assert_eq!(receive(&queue, 0).await.len(), 10);

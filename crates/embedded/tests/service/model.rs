@@ -5,7 +5,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{
-    Clock, Depth, Queue, QueueDepth as _, QueueService, QueueSettings, Receive, RedriveSettings,
+    Clock, Depth, Queue, QueueDepth as _, QueueService, QueueSettings, ReceiveOptions, RedriveSettings,
     VisibilityControl as _,
 };
 use redeliver_embedded::{EmbeddedQueue, EmbeddedSqs, MessageChange};
@@ -61,7 +61,7 @@ enum State {
 }
 
 #[derive(Debug)]
-struct Modelled {
+struct ModelMessage {
     number: usize,
     queue: usize,
     state: State,
@@ -75,7 +75,7 @@ struct Modelled {
 #[derive(Default)]
 struct Model {
     now: u64,
-    messages: Vec<Modelled>,
+    messages: Vec<ModelMessage>,
     /// Queue, message and receipt handle of every receive.
     receives: Vec<(usize, usize, String)>,
     moved: u64,
@@ -92,7 +92,7 @@ impl Model {
     }
 
     fn receive(&mut self, queue: usize, max: usize, visibility: u64) -> Vec<usize> {
-        let mut visible: Vec<&mut Modelled> = (self.messages.iter_mut())
+        let mut visible: Vec<&mut ModelMessage> = (self.messages.iter_mut())
             .filter(|m| m.state == State::InQueue && m.queue == queue && m.visible_at <= self.now)
             .collect();
         visible.sort_by_key(|message| (message.visible_at, message.number));
@@ -115,7 +115,7 @@ impl Model {
     }
 
     /// Returns the message that the n-th receive still refers to.
-    fn leased(&mut self, nth: usize) -> Option<&mut Modelled> {
+    fn leased_message(&mut self, nth: usize) -> Option<&mut ModelMessage> {
         let number = self.receives[nth].1;
         let message = &mut self.messages[number];
         (message.state == State::InQueue && message.receive == Some(nth)).then_some(message)
@@ -151,7 +151,7 @@ async fn check(model: &Model, sqs: &EmbeddedSqs, queues: &[EmbeddedQueue], chang
     assert_eq!((totals[0].moved_out, totals[1].moved_in), (model.moved, model.moved));
 }
 
-async fn create(sqs: &EmbeddedSqs) -> [EmbeddedQueue; 2] {
+async fn create_queues(sqs: &EmbeddedSqs) -> [EmbeddedQueue; 2] {
     let settings = |retention| QueueSettings {
         visibility: seconds(VISIBILITY_SECONDS),
         retention: Duration::from_secs(retention),
@@ -170,7 +170,7 @@ proptest! {
     fn every_message_is_in_the_state_of_the_model(steps in steps()) {
         let (clock, sqs) = service();
         clock.block_on(async {
-            let queues = create(&sqs).await;
+            let queues = create_queues(&sqs).await;
             let mut changes = sqs.take_changes();
             let mut model = Model::default();
             let second = |timestamp: Timestamp| u64::try_from(timestamp.timestamp() - 1_700_000_000).unwrap();
@@ -179,14 +179,14 @@ proptest! {
                     Step::Send { queue, delay_seconds } => {
                         let number = model.messages.len();
                         send(&queues[queue], &[message(&number.to_string(), delay_seconds)]).await[0].clone().unwrap();
-                        model.messages.push(Modelled {
+                        model.messages.push(ModelMessage {
                             number, queue, state: State::InQueue, sent_at: model.now,
                             visible_at: model.now + delay_seconds, receive_count: 0, receive: None,
                         });
                     }
                     Step::Receive { queue, max, visibility_seconds } => {
                         let visibility = visibility_seconds.map(seconds);
-                        let request = Receive { max_messages: max, wait: Duration::ZERO, visibility };
+                        let request = ReceiveOptions { max_messages: max, wait: Duration::ZERO, visibility };
                         let received = queues[queue].receive(request).await.unwrap();
                         let hidden_seconds = visibility_seconds.unwrap_or(VISIBILITY_SECONDS);
                         let expected = model.receive(queue, usize::from(max), hidden_seconds);
@@ -203,7 +203,7 @@ proptest! {
                         let nth = nth.index(model.receives.len());
                         let (queue, _, handle) = model.receives[nth].clone();
                         assert_eq!(queues[queue].delete_batch(&[handle]).await, [Ok(())]);
-                        if let Some(message) = model.leased(nth) {
+                        if let Some(message) = model.leased_message(nth) {
                             message.state = State::Deleted;
                         }
                     }
@@ -213,7 +213,7 @@ proptest! {
                         let entry = (handle, seconds(visibility_seconds));
                         let outcome = queues[queue].change_visibility_batch(&[entry]).await.remove(0);
                         let now = model.now;
-                        let in_flight = model.leased(nth).filter(|message| message.visible_at > now);
+                        let in_flight = model.leased_message(nth).filter(|message| message.visible_at > now);
                         assert_eq!(outcome.is_ok(), in_flight.is_some());
                         if let Some(message) = in_flight {
                             message.visible_at = now + visibility_seconds;

@@ -7,12 +7,12 @@ use futures_util::future::join;
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage};
 use redeliver_core::ports::{
-    Clock, Depth, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, Receive,
+    Clock, Depth, EntryError, Fault, Queue, QueueDepth as _, QueueService, QueueSettings, ReceiveOptions,
     RedriveSettings, VisibilityControl as _,
 };
 use redeliver_embedded::ChangeKind;
 
-use crate::support::{Totals, elapsed, message, receive, seconds, send, service, with_dlq};
+use crate::support::{Totals, create_queue_with_dlq, elapsed, message, receive, seconds, send, service};
 
 fn sender_fault(code: &str) -> EntryError {
     EntryError::new(Fault::Sender, code)
@@ -89,7 +89,7 @@ fn a_long_poll_on_the_dead_letter_queue_wakes_when_a_redrive_fills_it() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let settings = QueueSettings { visibility: seconds(2), ..QueueSettings::default() };
-        let (source, dlq) = with_dlq(&sqs, 1, settings).await;
+        let (source, dlq) = create_queue_with_dlq(&sqs, 1, settings).await;
         send(&source, &[message("fails", 0)]).await;
         let consumer = async {
             assert_eq!(receive(&source, 0).await.len(), 1);
@@ -110,7 +110,7 @@ fn a_redrive_changes_only_the_queue_and_records_the_source() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let _discarded = sqs.take_changes();
-        let (source, dlq) = with_dlq(&sqs, 2, QueueSettings::default()).await;
+        let (source, dlq) = create_queue_with_dlq(&sqs, 2, QueueSettings::default()).await;
         let content = Content {
             body: "täxt".to_owned(),
             attributes: [("kind".to_owned(), Attribute::string("a"))].into(),
@@ -155,7 +155,7 @@ fn a_redrive_changes_only_the_queue_and_records_the_source() {
 fn without_its_dead_letter_queue_an_exhausted_message_is_still_delivered() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let (source, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
+        let (source, dlq) = create_queue_with_dlq(&sqs, 1, QueueSettings::default()).await;
         send(&source, &[message("fails", 0)]).await;
         receive(&source, 0).await;
         sqs.delete_queue(&dlq).await.unwrap();
@@ -171,7 +171,7 @@ fn retention_counts_from_the_first_send_even_after_a_redrive() {
         let _discarded = sqs.take_changes();
         let retention = Duration::from_secs(4 * 24 * 3600);
         let settings = QueueSettings { visibility: seconds(1), retention, ..QueueSettings::default() };
-        let (source, dlq) = with_dlq(&sqs, 1, settings).await;
+        let (source, dlq) = create_queue_with_dlq(&sqs, 1, settings).await;
         send(&source, &[message("old", 0), message("older", 0)]).await;
         clock.sleep(retention - Duration::from_secs(10)).await;
         receive(&source, 0).await;
@@ -186,7 +186,7 @@ fn retention_counts_from_the_first_send_even_after_a_redrive() {
 }
 
 #[test]
-fn an_old_receipt_handle_succeeds_and_deletes_nothing() {
+fn a_delete_with_an_old_receipt_handle_succeeds_without_effect() {
     let (clock, sqs) = service();
     clock.block_on(async {
         let _discarded = sqs.take_changes();
@@ -267,7 +267,7 @@ fn queues_can_be_created_found_by_arn_and_deleted() {
             clock.sleep(Duration::from_secs(3)).await;
             sqs.delete_queue(&queue).await
         };
-        let request = Receive { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
+        let request = ReceiveOptions { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
         let (poll, deleted) = join(queue.receive(request), delete).await;
         assert_eq!((poll, deleted), (Err(sender_fault("QueueDoesNotExist")), Ok(())));
         assert_eq!(elapsed(&clock), 3, "the long poll ends with its queue");
@@ -281,13 +281,13 @@ fn the_next_due_time_is_the_earliest_end_of_a_delay_or_visibility_timeout() {
     clock.block_on(async {
         let start = clock.now();
         let queue = sqs.create_queue("q", &QueueSettings::default()).await.unwrap();
-        assert_eq!(sqs.next_due(), None);
+        assert_eq!(sqs.next_due_at(), None);
         send(&queue, &[message("late", 60)]).await;
-        assert_eq!(sqs.next_due(), Some(start + Duration::from_secs(60)));
+        assert_eq!(sqs.next_due_at(), Some(start + Duration::from_secs(60)));
         send(&queue, &[message("now", 0)]).await;
-        assert_eq!(sqs.next_due(), Some(start));
+        assert_eq!(sqs.next_due_at(), Some(start));
         receive(&queue, 0).await;
-        assert_eq!(sqs.next_due(), Some(start + Duration::from_secs(30)));
+        assert_eq!(sqs.next_due_at(), Some(start + Duration::from_secs(30)));
     });
 }
 
@@ -301,7 +301,7 @@ fn in_flight_messages_are_limited_to_120_000() {
         for _ in 0..12_000 {
             assert_eq!(receive(&queue, 0).await.len(), 10);
         }
-        let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
         let over = EntryError::new(Fault::Throttled, "OverLimit");
         assert_eq!(queue.receive(request).await, Err(over));
         clock.sleep(Duration::from_secs(30)).await;
@@ -314,7 +314,7 @@ fn the_same_seed_produces_the_same_run() {
     let run = || {
         let (clock, sqs) = service();
         clock.block_on(async {
-            let (source, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
+            let (source, dlq) = create_queue_with_dlq(&sqs, 1, QueueSettings::default()).await;
             send(&source, &[message("a", 0), message("b", 3)]).await;
             let mut all = receive(&source, 20).await;
             all.extend(receive(&source, 20).await);
@@ -330,10 +330,10 @@ fn the_same_seed_produces_the_same_run() {
 }
 
 #[test]
-fn the_change_log_records_each_message_after_its_first_call() {
+fn the_change_log_starts_with_the_first_call_to_take_changes() {
     let (clock, sqs) = service();
     clock.block_on(async {
-        let (queue, dlq) = with_dlq(&sqs, 1, QueueSettings::default()).await;
+        let (queue, dlq) = create_queue_with_dlq(&sqs, 1, QueueSettings::default()).await;
         send(&queue, &[message("before the log", 0)]).await;
         assert_eq!(sqs.take_changes(), []);
         send(&queue, &[message("moved", 5)]).await;

@@ -6,7 +6,7 @@ use redeliver_core::limits::{DelaySeconds, VisibilitySeconds};
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Content, OutgoingMessage, ReceivedMessage, Timestamp};
 use redeliver_core::ports::{
-    Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, Receive, RedriveSettings,
+    Clock, EntryOutcome, Queue, QueueSender, QueueService, QueueSettings, ReceiveOptions, RedriveSettings,
 };
 use redeliver_embedded::{ChangeKind, EmbeddedQueue, EmbeddedSqs, MessageChange, VirtualClock};
 
@@ -38,12 +38,13 @@ pub(crate) async fn send(queue: &EmbeddedQueue, messages: &[OutgoingMessage]) ->
 }
 
 pub(crate) async fn receive(queue: &EmbeddedQueue, wait_seconds: u64) -> Vec<ReceivedMessage> {
-    let request = Receive { max_messages: 10, wait: Duration::from_secs(wait_seconds), visibility: None };
+    let request =
+        ReceiveOptions { max_messages: 10, wait: Duration::from_secs(wait_seconds), visibility: None };
     queue.receive(request).await.unwrap()
 }
 
 /// Creates a queue that moves messages after `max_receive_count` receives, and its dead-letter queue.
-pub(crate) async fn with_dlq(
+pub(crate) async fn create_queue_with_dlq(
     sqs: &EmbeddedSqs,
     max_receive_count: u16,
     settings: QueueSettings,

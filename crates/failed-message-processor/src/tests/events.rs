@@ -7,7 +7,11 @@ use super::*;
 #[test]
 fn a_retry_is_reported_with_exact_values() {
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":2"#), &busy(1))]);
+    setup.process(vec![handed_off_message(
+        1,
+        body_with_metadata(1, r#""retry_attempt":2"#),
+        &busy_failure(1),
+    )]);
     let scheduled = Event::RetryScheduled {
         message_id: nth_id(1),
         retry_attempt: 3,
@@ -23,11 +27,11 @@ fn a_retry_is_reported_with_exact_values() {
 #[test]
 fn a_crash_and_a_snooze_are_reported_as_spending_no_attempt() {
     let setup = Setup::new();
-    let snoozed = with(busy(2), json!({ "kind": "snooze", "retry_after_seconds": 10 }));
+    let snoozed = with_members(busy_failure(2), json!({ "kind": "snooze", "retry_after_seconds": 10 }));
     setup.process(vec![
-        redriven(1, body_with(1, r#""retry_attempt":2"#)),
-        handed_off(2, body_with(2, r#""retry_attempt":2"#), &snoozed),
-        handed_off(3, body_with(3, r#""retry_attempt":2"#), &busy(3)),
+        redriven_message(1, body_with_metadata(1, r#""retry_attempt":2"#)),
+        handed_off_message(2, body_with_metadata(2, r#""retry_attempt":2"#), &snoozed),
+        handed_off_message(3, body_with_metadata(3, r#""retry_attempt":2"#), &busy_failure(3)),
     ]);
     let mut reported: Vec<_> = setup
         .world
@@ -48,7 +52,10 @@ fn a_crash_and_a_snooze_are_reported_as_spending_no_attempt() {
 #[test]
 fn only_a_redriven_message_is_reported_as_arrived_by_redrive() {
     let setup = Setup::new();
-    setup.process(vec![handed_off(1, nth_body(1), &busy(1)), redriven(2, nth_body(2))]);
+    setup.process(vec![
+        handed_off_message(1, nth_body(1), &busy_failure(1)),
+        redriven_message(2, nth_body(2)),
+    ]);
     let events = setup.world.seen.events();
     let arrivals: Vec<_> =
         events.iter().filter(|event| matches!(event, Event::ArrivedByRedrive { .. })).collect();
@@ -60,8 +67,10 @@ fn only_a_redriven_message_is_reported_as_arrived_by_redrive() {
 #[test]
 fn a_message_is_reported_as_received_again_from_the_fourth_receive() {
     let setup = Setup::new();
-    let received =
-        |n, receive_count| ReceivedMessage { receive_count, ..handed_off(n, nth_body(n), &busy(n)) };
+    let received = |n, receive_count| ReceivedMessage {
+        receive_count,
+        ..handed_off_message(n, nth_body(n), &busy_failure(n))
+    };
     setup.process(vec![received(1, 3), received(2, 4)]);
     let events = setup.world.seen.events();
     let sqs_message_id = "sqs-2".to_owned();
@@ -72,8 +81,11 @@ fn a_message_is_reported_as_received_again_from_the_fourth_receive() {
 #[test]
 fn a_verdict_is_reported_with_the_message_id_if_there_is_one() {
     let setup = Setup::new();
-    let permanent = with(busy(1), json!({ "kind": "permanent" }));
-    setup.process(vec![handed_off(1, nth_body(1), &permanent), handed_off(2, "{}", &busy(2))]);
+    let permanent = with_members(busy_failure(1), json!({ "kind": "permanent" }));
+    setup.process(vec![
+        handed_off_message(1, nth_body(1), &permanent),
+        handed_off_message(2, "{}", &busy_failure(2)),
+    ]);
     let given_up = |n: usize, message_id, error_type| Event::GivenUp {
         message_id,
         sqs_message_id: format!("sqs-{n}"),
@@ -94,7 +106,10 @@ fn an_outcome_is_reported_only_after_its_confirmed_send() {
         annotation: setup.annotation.clone().with_pauses(before, after),
         ..setup
     };
-    setup.process(vec![handed_off(1, nth_body(1), &busy(1)), handed_off(2, "{}", &busy(2))]);
+    setup.process(vec![
+        handed_off_message(1, nth_body(1), &busy_failure(1)),
+        handed_off_message(2, "{}", &busy_failure(2)),
+    ]);
     let times: Vec<_> = setup.world.seen.timed_events().into_iter().map(|(time, _)| time).collect();
     assert_eq!(times, [start_time() + before + after; 2]);
 }
@@ -103,7 +118,7 @@ fn an_outcome_is_reported_only_after_its_confirmed_send() {
 fn a_failed_send_is_reported_instead_of_the_outcome() {
     let setup = Setup::new();
     setup.world.fail_sends(&setup.source, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
-    setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
+    setup.process(vec![handed_off_message(1, nth_body(1), &busy_failure(1))]);
     let (sqs_message_id, code) = ("sqs-1".to_owned(), "InvalidParameterValue".to_owned());
     let expected = [Event::NotConfirmed { sqs_message_id, send: "re-send", code }];
     assert_eq!(setup.world.seen.events(), expected);
@@ -112,14 +127,14 @@ fn a_failed_send_is_reported_instead_of_the_outcome() {
 #[test]
 fn no_event_holds_payload_attributes_or_a_targets_text() {
     let setup = Setup::new();
-    let canary = with(busy(1), json!({ "type": "canary", "details": "canary" }));
-    let permanent = with(canary.clone(), json!({ "kind": "permanent" }));
+    let canary = with_members(busy_failure(1), json!({ "type": "canary", "details": "canary" }));
+    let permanent = with_members(canary.clone(), json!({ "kind": "permanent" }));
     let body = |n| nth_body(n).replace(r#"{"n""#, r#"{"canary":"canary","n""#);
     let mut records = vec![
-        handed_off(1, body(1), &canary),
-        handed_off(2, body(2), &permanent),
-        handed_off(3, "canary", &canary),
-        redriven(4, body(4)),
+        handed_off_message(1, body(1), &canary),
+        handed_off_message(2, body(2), &permanent),
+        handed_off_message(3, "canary", &canary),
+        redriven_message(4, body(4)),
     ];
     for record in &mut records {
         record.attributes.insert("canary".to_owned(), Attribute::string("canary"));

@@ -3,10 +3,10 @@
 use super::*;
 
 /// Returns body 1 after a redrive: in generation 2, after five retries and some snoozes.
-fn spent() -> String {
+fn spent_body() -> String {
     let past = r#"{"attempt":4,"failed_at":"2026-07-25T10:00:00Z","error_type":"A","error_details":"b"}"#;
     let (first, next) = (format_moment(-9000), format_moment(-8000));
-    body_with(
+    body_with_metadata(
         1,
         &format!(
             r#""retry_attempt":5,"next_retry_time":"{next}","first_sent_time":"{first}","retry_history":[{past}],"snooze_count":3,"redrive_generation":2"#
@@ -28,7 +28,7 @@ fn new_generation_metadata(failure_type: &str, failed_at: i64) -> Value {
 
 /// Returns the metadata of the only re-send, without variable strings.
 fn sent_metadata(setup: &Setup) -> Value {
-    let mut body: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
+    let mut body: Value = serde_json::from_str(&setup.source.only_sent_content().body).unwrap();
     body["metadata"]["retry_history"][0].as_object_mut().unwrap().remove("error_details");
     body["metadata"].take()
 }
@@ -36,36 +36,36 @@ fn sent_metadata(setup: &Setup) -> Value {
 #[test]
 fn a_new_generation_starts_at_zero() {
     let setup = Setup::with_policy(FIXED);
-    let failure = with(busy(1), json!({ "new_generation": true }));
-    assert_eq!(setup.process(vec![handed_off(1, spent(), &failure)]), [""; 0]);
+    let failure = with_members(busy_failure(1), json!({ "new_generation": true }));
+    assert_eq!(setup.process(vec![handed_off_message(1, spent_body(), &failure)]), [""; 0]);
     assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 }
 
 /// Returns body 1, given up without a re-send in generation 2. The body therefore does not contain the generation.
-fn silent() -> String {
-    spent().replace(r#","redrive_generation":2"#, "")
+fn body_without_generation() -> String {
+    spent_body().replace(r#","redrive_generation":2"#, "")
 }
 
 #[test]
 fn a_new_generation_continues_the_final_records_count() {
-    let failure = with(busy(1), json!({ "new_generation": true, "generation_before": 2 }));
+    let failure = with_members(busy_failure(1), json!({ "new_generation": true, "generation_before": 2 }));
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![handed_off(1, silent(), &failure)]);
+    setup.process(vec![handed_off_message(1, body_without_generation(), &failure)]);
     assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 
     let setup = Setup::new();
-    let failure = with(failure, json!({ "kind": "permanent" }));
-    setup.process(vec![handed_off(1, silent(), &failure)]);
+    let failure = with_members(failure, json!({ "kind": "permanent" }));
+    setup.process(vec![handed_off_message(1, body_without_generation(), &failure)]);
     assert_eq!(setup.verdict()["generation_before"], 2, "the verdict also has it");
 }
 
 #[test]
 fn a_new_generation_has_its_own_delays() {
     let setup = Setup::new();
-    let failure = with(busy(1), json!({ "new_generation": true }));
-    setup.process(vec![handed_off(1, spent(), &failure)]);
+    let failure = with_members(busy_failure(1), json!({ "new_generation": true }));
+    setup.process(vec![handed_off_message(1, spent_body(), &failure)]);
     assert_eq!(
-        RetryDelay::from(setup.source.only_sent().delay),
+        RetryDelay::from(setup.source.only_sent_content().delay),
         retry_delay(&Policy::default(), key(1, 3, 1))
     );
 }
@@ -87,10 +87,13 @@ fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
     attributes.insert("DeadLetter".to_owned(), Attribute::string(record.to_string()));
     attributes.insert("ErrorType".to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"));
     attributes.insert("ErrorDetails".to_owned(), Attribute::string("Max retry attempts 5 exceeded"));
-    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, silent()) }]), [""; 0]);
+    assert_eq!(
+        setup.process(vec![ReceivedMessage { attributes, ..redriven_message(1, body_without_generation()) }]),
+        [""; 0]
+    );
     let crashed = json!({ "retry_attempt": 0, "redrive_count": 1, "next_retry_time": format_moment(5) });
-    assert_eq!(sent_metadata(&setup), with(new_generation_metadata("Redrive", 0), crashed));
-    let sent = setup.source.only_sent();
+    assert_eq!(sent_metadata(&setup), with_members(new_generation_metadata("Redrive", 0), crashed));
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.attributes["count"], folded);
     assert_eq!(sent.attributes, producer_attributes(), "the next failure does not start a new generation");
 }
@@ -98,8 +101,8 @@ fn a_message_that_came_back_and_crashed_the_function_starts_at_zero() {
 #[test]
 fn a_permanent_failure_of_a_new_generation_is_in_its_verdict() {
     let setup = Setup::new();
-    let failure = with(busy(1), json!({ "kind": "permanent", "new_generation": true }));
-    setup.process(vec![handed_off(1, spent(), &failure)]);
+    let failure = with_members(busy_failure(1), json!({ "kind": "permanent", "new_generation": true }));
+    setup.process(vec![handed_off_message(1, spent_body(), &failure)]);
     let verdict = setup.verdict();
     assert_eq!(
         (&verdict["verdict"], &verdict["new_generation"]),

@@ -4,17 +4,21 @@ use redeliver_core::message::metadata::Holds;
 
 use super::*;
 
-fn held(n: usize, body: impl Into<String>) -> ReceivedMessage {
-    handed_off(n, body, &with(busy(n), json!({ "type": "HttpStatus.503", "kind": "held" })))
+fn held_message(n: usize, body: impl Into<String>) -> ReceivedMessage {
+    handed_off_message(
+        n,
+        body,
+        &with_members(busy_failure(n), json!({ "type": "HttpStatus.503", "kind": "held" })),
+    )
 }
 
 /// Returns a held message with the delay that the message-processor requests.
-fn held_for(n: usize, seconds: u64) -> ReceivedMessage {
+fn held_message_with_delay(n: usize, seconds: u64) -> ReceivedMessage {
     let hold = json!({
         "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": seconds,
         "held_since": format_moment(-600), "outage_failures": 12,
     });
-    handed_off(n, nth_body(n), &with(busy(n), hold))
+    handed_off_message(n, nth_body(n), &with_members(busy_failure(n), hold))
 }
 
 fn delays(setup: &Setup) -> Vec<u16> {
@@ -24,7 +28,14 @@ fn delays(setup: &Setup) -> Vec<u16> {
 #[test]
 fn held_messages_return_when_due_without_separate_log_lines() {
     let setup = Setup::new();
-    assert_eq!(setup.process(vec![held_for(0, 1), held_for(1, 250), held_for(2, 900)]), [""; 0]);
+    assert_eq!(
+        setup.process(vec![
+            held_message_with_delay(0, 1),
+            held_message_with_delay(1, 250),
+            held_message_with_delay(2, 900)
+        ]),
+        [""; 0]
+    );
     assert_eq!(delays(&setup), [1, 250, 900]);
     assert_eq!(setup.world.seen.events(), []);
     let second = &setup.source.sent_contents()[1];
@@ -39,10 +50,10 @@ fn held_messages_return_when_due_without_separate_log_lines() {
 #[test]
 fn a_message_whose_holds_are_spent_is_given_up() {
     let setup = Setup::new();
-    setup.process(vec![held(0, body_with(0, r#""held_seconds":86399"#))]);
+    setup.process(vec![held_message(0, body_with_metadata(0, r#""held_seconds":86399"#))]);
     assert_eq!(delays(&setup), [1], "one last call");
     let setup = Setup::new();
-    setup.process(vec![held(1, body_with(1, r#""held_seconds":86400"#))]);
+    setup.process(vec![held_message(1, body_with_metadata(1, r#""held_seconds":86400"#))]);
     let verdict = setup.verdict();
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
@@ -55,7 +66,7 @@ fn a_message_whose_holds_are_spent_is_given_up() {
 #[test]
 fn an_expired_held_message_keeps_its_calls_error() {
     let setup = Setup::with_policy(r#"{"max_age_seconds":10}"#);
-    setup.process(vec![held(1, body_with(1, r#""retry_attempt":2,"held_seconds":100"#))]);
+    setup.process(vec![held_message(1, body_with_metadata(1, r#""retry_attempt":2,"held_seconds":100"#))]);
     let verdict = setup.verdict();
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
@@ -66,11 +77,11 @@ fn an_expired_held_message_keeps_its_calls_error() {
 #[test]
 fn holds_of_a_producers_message_start_at_zero() {
     let setup = Setup::new();
-    let forged = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
+    let forged = body_with_metadata(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
     let hand_off = json!({ "type": "HttpStatus.503", "kind": "held", "retry_after_seconds": 250, "from_producer": true });
-    let hand_off = with(busy(1), hand_off);
-    setup.process(vec![handed_off(1, forged, &hand_off)]);
-    let sent = setup.source.only_sent();
+    let hand_off = with_members(busy_failure(1), hand_off);
+    setup.process(vec![handed_off_message(1, forged, &hand_off)]);
+    let sent = setup.source.only_sent_content();
     let metadata = MessageSchema::default().parse_envelope(&sent.body).unwrap().metadata;
     let since = start_time() - chrono::TimeDelta::seconds(1);
     assert_eq!(metadata.holds, Holds::from_members(Some(since), 0, 250));

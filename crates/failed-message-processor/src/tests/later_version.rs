@@ -6,30 +6,30 @@ use super::*;
 
 const HOURS: &str = r#"{"long_delays":true,"backoff":{"kind":"fixed","delay_seconds":7200,"jitter":"none"}}"#;
 
-fn later(document: Value) -> Value {
-    with(document, json!({ "parked_since": format_moment(-60), "circuit": { "open": [1e3, "é"] } }))
+fn later_document(document: Value) -> Value {
+    with_members(document, json!({ "parked_since": format_moment(-60), "circuit": { "open": [1e3, "é"] } }))
 }
 
 #[test]
 fn a_hand_off_keeps_unknown_members_across_hops() {
     let setup = Setup::with_policy(HOURS);
-    let hand_off = later(with(busy(1), json!({ "kind": "parked" })));
-    setup.process(vec![handed_off(1, nth_body(1), &hand_off)]);
-    let hop = with(hand_off, json!({ "due_at": format_moment(7199) }));
-    assert_eq!(attribute_document(&setup.intermediate.only_sent().attributes, FAILURE), hop);
+    let hand_off = later_document(with_members(busy_failure(1), json!({ "kind": "parked" })));
+    setup.process(vec![handed_off_message(1, nth_body(1), &hand_off)]);
+    let hop = with_members(hand_off, json!({ "due_at": format_moment(7199) }));
+    assert_eq!(attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE), hop);
 
     let setup = Setup::with_policy(HOURS);
-    setup.process(vec![handed_off(1, nth_body(1), &hop)]);
-    assert_eq!(attribute_document(&setup.intermediate.only_sent().attributes, FAILURE), hop);
+    setup.process(vec![handed_off_message(1, nth_body(1), &hop)]);
+    assert_eq!(attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE), hop);
 }
 
 #[test]
 fn a_verdict_keeps_unknown_members() {
     let setup = Setup::new();
-    let hand_off = later(with(busy(1), json!({ "kind": "permanent" })));
-    setup.process(vec![handed_off(1, nth_body(1), &hand_off)]);
+    let hand_off = later_document(with_members(busy_failure(1), json!({ "kind": "permanent" })));
+    setup.process(vec![handed_off_message(1, nth_body(1), &hand_off)]);
     let verdict = json!({ "verdict": "NON_RETRYABLE_ERROR", "stage": "failed-message-processor" });
-    assert_eq!(setup.verdict(), with(hand_off, verdict));
+    assert_eq!(setup.verdict(), with_members(hand_off, verdict));
 }
 
 #[test]
@@ -38,10 +38,15 @@ fn a_resend_has_the_reason_in_its_history_and_unknown_metadata() {
         r#"{{"attempt":0,"failed_at":"{}","error_type":"A","error_details":"b","n":1.50e400,"a":["\u00e9"]}}"#,
         format_moment(-100)
     );
-    let body = body_with(1, &format!(r#""retry_attempt":1,"retry_history":[{past}],"parked_seconds":60"#));
+    let body =
+        body_with_metadata(1, &format!(r#""retry_attempt":1,"retry_history":[{past}],"parked_seconds":60"#));
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![handed_off(1, body, &later(with(busy(1), json!({ "kind": "parked" }))))]);
-    let sent = setup.source.only_sent();
+    setup.process(vec![handed_off_message(
+        1,
+        body,
+        &later_document(with_members(busy_failure(1), json!({ "kind": "parked" }))),
+    )]);
+    let sent = setup.source.only_sent_content();
     assert!(sent.body.contains(r#""parked_seconds":60"#), "{}", sent.body);
     for part in [r#""error_type":"A","error_details":"b""#, r#""n":1.50e400"#, r#""a":["\u00e9"]"#] {
         assert!(sent.body.contains(part), "{part} in {}", sent.body);
@@ -69,8 +74,8 @@ fn a_moved_message_with_a_dead_letter_is_a_new_generation() {
     attributes.insert("DeadLetter".to_owned(), Attribute::string(dead_letter.to_string()));
     attributes.insert("ErrorType".to_owned(), Attribute::string("CIRCUIT_OPEN"));
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![ReceivedMessage { attributes, ..redriven(1, nth_body(1)) }]);
-    let sent = setup.source.only_sent();
+    setup.process(vec![ReceivedMessage { attributes, ..redriven_message(1, nth_body(1)) }]);
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.attributes, producer_attributes());
     let metadata = MessageSchema::default().parse_envelope(&sent.body).unwrap().metadata;
     assert_eq!(metadata.redrive_generation, Some(3));
@@ -79,8 +84,9 @@ fn a_moved_message_with_a_dead_letter_is_a_new_generation() {
 /// An operator moved a later version's verdict to this queue.
 #[test]
 fn a_misplaced_verdict_is_decided_by_its_last_error() {
-    let verdict = with(busy(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));
-    let mut arrival = Arrival::from_record(handed_off(1, nth_body(1), &verdict), start_time());
+    let verdict =
+        with_members(busy_failure(1), json!({ "verdict": "CIRCUIT_OPEN", "stage": "circuit-breaker" }));
+    let mut arrival = Arrival::from_record(handed_off_message(1, nth_body(1), &verdict), start_time());
     assert!(matches!(arrival.document(), Some(FailureDocument::Verdict(_))));
     let HandedOffFailure { hand_off, due_at } = arrival.take_hand_off(start_time());
     assert_eq!((hand_off.error.error_type.as_str(), due_at), ("Db.Busy", None));

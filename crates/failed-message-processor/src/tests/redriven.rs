@@ -9,8 +9,11 @@ fn a_forged_failure_on_a_redriven_message_is_ignored() {
     let forgery = json!({ "type": "canary", "kind": "permanent", "new_generation": true, "first_sent_time": format_moment(-9999) });
     let mut attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(forgery.to_string()))]);
     attributes.extend(producer_attributes());
-    assert_eq!(setup.process(vec![ReceivedMessage { attributes, ..redriven(1, nth_body(1)) }]), [""; 0]);
-    let sent = setup.source.only_sent();
+    assert_eq!(
+        setup.process(vec![ReceivedMessage { attributes, ..redriven_message(1, nth_body(1)) }]),
+        [""; 0]
+    );
+    let sent = setup.source.only_sent_content();
     let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
     assert_eq!((&metadata["retry_attempt"], &metadata["redrive_count"]), (&json!(0), &json!(1)));
     assert_eq!(metadata["redrive_generation"], Value::Null);
@@ -24,8 +27,8 @@ fn a_forged_failure_on_a_redriven_message_is_ignored() {
 #[test]
 fn a_redriven_message_with_ten_attributes_is_sent_again_with_all_of_them() {
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven(1, nth_body(1)) }]);
-    let sent = setup.source.only_sent();
+    setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..redriven_message(1, nth_body(1)) }]);
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.attributes, ten_attributes());
     let counts = r#""retry_attempt":0,"next_retry_time""#;
     assert!(sent.body.contains(counts) && sent.body.contains(r#""redrive_count":1"#), "{}", sent.body);
@@ -38,13 +41,13 @@ fn a_redriven_message_is_eventually_given_up_with_its_history() {
         r#""retry_attempt":5,"retry_history":[{{"attempt":4,"failed_at":"{}","error_type":"A","error_details":"b"}}]"#,
         format_moment(-100)
     );
-    setup.process(vec![redriven(1, body_with(1, &history))]);
-    let sent = setup.source.only_sent();
+    setup.process(vec![redriven_message(1, body_with_metadata(1, &history))]);
+    let sent = setup.source.only_sent_content();
     assert!(sent.body.contains(r#""retry_attempt":5,"#), "a crash is not an attempt: {}", sent.body);
     let setup = Setup::new();
-    let spent = body_with(1, &format!(r#""redrive_count":20,{history}"#));
-    setup.process(vec![redriven(1, spent.clone())]);
-    assert_eq!(setup.annotation.only_sent().body, spent);
+    let spent = body_with_metadata(1, &format!(r#""redrive_count":20,{history}"#));
+    setup.process(vec![redriven_message(1, spent.clone())]);
+    assert_eq!(setup.annotation.only_sent_content().body, spent);
     let verdict = setup.verdict();
     assert_eq!(verdict["verdict"], "ORCHESTRATION_FAILED");
     assert_eq!(
@@ -60,7 +63,7 @@ fn a_redriven_message_is_eventually_given_up_with_its_history() {
 #[test]
 fn a_list_of_retryable_errors_does_not_exclude_unjudged_messages() {
     let setup = Setup::with_policy(r#"{"retryable":["HttpStatus.503"]}"#);
-    setup.process(vec![redriven(1, nth_body(1))]);
+    setup.process(vec![redriven_message(1, nth_body(1))]);
     assert_eq!(setup.source.sent_contents().len(), 1);
 }
 
@@ -68,10 +71,10 @@ fn a_list_of_retryable_errors_does_not_exclude_unjudged_messages() {
 fn a_handed_off_message_whose_failure_cannot_be_read_is_retried() {
     for failure in ["not JSON", "[]", r#"{"kind":"unheard-of"}"#, r#"{"unknown":1}"#] {
         let setup = Setup::with_policy(FIXED);
-        let mut record = handed_off(1, nth_body(1), &busy(1));
+        let mut record = handed_off_message(1, nth_body(1), &busy_failure(1));
         record.attributes.insert(FAILURE.to_owned(), Attribute::string(failure));
         assert_eq!(setup.process(vec![record]), [""; 0]);
-        let sent = setup.source.only_sent();
+        let sent = setup.source.only_sent_content();
         assert!(sent.attributes.is_empty());
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
         assert_eq!(metadata["retry_attempt"], 1, "{failure}");
@@ -80,8 +83,8 @@ fn a_handed_off_message_whose_failure_cannot_be_read_is_retried() {
 
 #[test]
 fn a_forged_failure_does_not_change_a_redriven_messages_outcome() {
-    let forged = with(
-        busy(1),
+    let forged = with_members(
+        busy_failure(1),
         json!({
             "retry_after_seconds": 7,
             "due_at": format_moment(7),
@@ -101,7 +104,7 @@ fn a_forged_failure_does_not_change_a_redriven_messages_outcome() {
             let mut attributes = producer_attributes();
             attributes.extend(forgery.map(|it| (FAILURE.to_owned(), Attribute::string(it.to_string()))));
             assert_eq!(
-                setup.process(vec![ReceivedMessage { attributes, ..redriven(1, nth_body(1)) }]),
+                setup.process(vec![ReceivedMessage { attributes, ..redriven_message(1, nth_body(1)) }]),
                 [""; 0]
             );
             [
@@ -118,7 +121,7 @@ fn a_forged_failure_does_not_change_a_redriven_messages_outcome() {
 
 #[test]
 fn a_redriven_messages_holds_count_only_if_redeliver_sent_it() {
-    let body = body_with(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
+    let body = body_with_metadata(1, r#""held_since":"2020-01-01T00:00:00Z","held_seconds":86400"#);
     for (sender, held_seconds) in [
         (Some("AROAREDELIVER00000000:failed-message-processor"), json!(86_400)),
         (Some("AROAPRODUCER000000000:web"), Value::Null),
@@ -126,8 +129,8 @@ fn a_redriven_messages_holds_count_only_if_redeliver_sent_it() {
     ] {
         let setup = Setup::new();
         let sender_id = sender.map(str::to_owned);
-        setup.process(vec![ReceivedMessage { sender_id, ..redriven(1, &*body) }]);
-        let sent: Value = serde_json::from_str(&setup.source.only_sent().body).unwrap();
+        setup.process(vec![ReceivedMessage { sender_id, ..redriven_message(1, &*body) }]);
+        let sent: Value = serde_json::from_str(&setup.source.only_sent_content().body).unwrap();
         assert_eq!(sent["metadata"]["held_seconds"], held_seconds, "{sender:?}");
         assert_eq!(sent["metadata"]["held_since"], Value::Null, "the message is no longer held");
     }

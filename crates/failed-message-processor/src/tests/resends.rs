@@ -5,12 +5,12 @@ use super::*;
 #[test]
 fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
     let setup = Setup::with_policy(FIXED);
-    assert_eq!(setup.process(vec![handed_off(1, nth_body(1), &busy(1))]), [""; 0]);
-    let sent = setup.source.only_sent();
+    assert_eq!(setup.process(vec![handed_off_message(1, nth_body(1), &busy_failure(1))]), [""; 0]);
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.delay.get(), 100);
     assert_eq!(
         sent.body,
-        body_with(
+        body_with_metadata(
             1,
             concat!(
                 r#""retry_attempt":1,"next_retry_time":"2026-07-25T17:21:40.000000Z","#,
@@ -21,7 +21,7 @@ fn a_first_failure_is_sent_again_with_the_policys_exact_delay_and_metadata() {
     );
     assert!(sent.attributes.is_empty(), "the Failure is removed");
     assert!(setup.annotation.sent_contents().is_empty());
-    assert_eq!(setup.world.sqs.next_due(), Some(start_time() + chrono::TimeDelta::seconds(100)));
+    assert_eq!(setup.world.sqs.next_due_at(), Some(start_time() + chrono::TimeDelta::seconds(100)));
 }
 
 #[test]
@@ -29,9 +29,9 @@ fn the_default_policys_delay_is_keyed_by_message_and_attempt() {
     for (n, metadata, attempt) in [(1, "", 1), (2, "", 1), (1, r#","retry_attempt":4"#, 5)] {
         let setup = Setup::new();
         let body = format!(r#"{{"metadata":{{"message_id":"{}"{metadata}}},"data":{{}}}}"#, nth_id(n));
-        setup.process(vec![handed_off(n, body, &busy(n))]);
+        setup.process(vec![handed_off_message(n, body, &busy_failure(n))]);
         assert_eq!(
-            RetryDelay::from(setup.source.only_sent().delay),
+            RetryDelay::from(setup.source.only_sent_content().delay),
             retry_delay(&Policy::default(), key(n, 0, attempt))
         );
     }
@@ -41,7 +41,7 @@ fn the_default_policys_delay_is_keyed_by_message_and_attempt() {
 fn the_same_record_is_re_sent_identically_twice() {
     let setup = Setup::new();
     for _ in 0..2 {
-        setup.process(vec![handed_off(1, nth_body(1), &busy(1))]);
+        setup.process(vec![handed_off_message(1, nth_body(1), &busy_failure(1))]);
     }
     let sent = setup.source.sent_contents();
     assert_eq!(sent.len(), 2);
@@ -58,14 +58,18 @@ fn a_later_failure_keeps_first_sent_time_and_extends_the_history() {
         )
     };
     let received = metadata("2026-07-25T19:00:00+02:00", past, 1, "2026-07-25T17:18:00Z");
-    setup.process(vec![handed_off(1, body_with(1, &received), &busy(1))]);
+    setup.process(vec![handed_off_message(1, body_with_metadata(1, &received), &busy_failure(1))]);
     let failed_at = format_moment(-1);
     let newest = format!(
         r#"{{"attempt":1,"failed_at":"{failed_at}","error_type":"Db.Busy","error_details":"come later"}}"#
     );
     let expected =
         metadata("2026-07-25T17:00:00.000000Z", &format!("{past},{newest}"), 2, &format_moment(100));
-    assert_eq!(setup.source.only_sent().body, body_with(1, &expected), "members keep their positions");
+    assert_eq!(
+        setup.source.only_sent_content().body,
+        body_with_metadata(1, &expected),
+        "members keep their positions"
+    );
 }
 
 #[test]
@@ -75,7 +79,7 @@ fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
         "\n{{ \"data\" :{{\"é\":\"\\u00e9\",\"n\":1e400}},\t\"metadata\":{{ \"message_id\":\"{}\" }},\"x\":[1.0] }} ",
         nth_id(1)
     );
-    let mut record = handed_off(1, &*body, &busy(1));
+    let mut record = handed_off_message(1, &*body, &busy_failure(1));
     record.attributes.extend(producer_attributes());
     let intermediate = setup.world.add_queue("intermediate");
     let record = send_and_receive(
@@ -90,7 +94,7 @@ fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
         },
     );
     assert_eq!(setup.process(vec![record]), [""; 0]);
-    let sent = setup.source.only_sent();
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.attributes, producer_attributes());
     assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
@@ -103,9 +107,9 @@ fn a_resend_keeps_the_bytes_attributes_group_and_trace() {
 fn a_targets_own_delay_is_a_floor_for_the_backoff() {
     for asked in [0, 30, 100, 600, 100_000] {
         let setup = Setup::with_policy(FIXED);
-        let failure = with(busy(1), json!({ "retry_after_seconds": asked }));
-        setup.process(vec![handed_off(1, nth_body(1), &failure)]);
-        let delay = setup.source.only_sent().delay;
+        let failure = with_members(busy_failure(1), json!({ "retry_after_seconds": asked }));
+        setup.process(vec![handed_off_message(1, nth_body(1), &failure)]);
+        let delay = setup.source.only_sent_content().delay;
         let floor = target_delay(asked, RetryDelay::SHORT_MAX, key(1, 0, 1)).get();
         assert_eq!(delay.get(), floor.max(100), "{asked}");
     }
@@ -115,13 +119,13 @@ fn a_targets_own_delay_is_a_floor_for_the_backoff() {
 fn a_snooze_and_a_message_not_started_spend_no_attempt() {
     for (kind, after) in [("snooze", Some(60)), ("not_started", None)] {
         let setup = Setup::with_policy(FIXED);
-        let mut failure = with(busy(1), json!({ "kind": kind }));
+        let mut failure = with_members(busy_failure(1), json!({ "kind": kind }));
         if let Some(after) = after {
             failure["retry_after_seconds"] = after.into();
         }
         // All retries are already spent, but the message is still postponed.
-        setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5"#), &failure)]);
-        let sent = setup.source.only_sent();
+        setup.process(vec![handed_off_message(1, body_with_metadata(1, r#""retry_attempt":5"#), &failure)]);
+        let sent = setup.source.only_sent_content();
         let metadata = serde_json::from_str::<Value>(&sent.body).unwrap()["metadata"].clone();
         assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(1)), "{kind}");
         let delay = after.map_or(100, |after| target_delay(after, RetryDelay::SHORT_MAX, key(1, 0, 6)).get());
@@ -132,12 +136,21 @@ fn a_snooze_and_a_message_not_started_spend_no_attempt() {
 #[test]
 fn the_hundred_and_first_snooze_spends_an_attempt() {
     let setup = Setup::with_policy(FIXED);
-    let failure = with(busy(1), json!({ "kind": "snooze", "retry_after_seconds": 60 }));
-    setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":4,"snooze_count":100"#), &failure)]);
-    let metadata = serde_json::from_str::<Value>(&setup.source.only_sent().body).unwrap()["metadata"].clone();
+    let failure = with_members(busy_failure(1), json!({ "kind": "snooze", "retry_after_seconds": 60 }));
+    setup.process(vec![handed_off_message(
+        1,
+        body_with_metadata(1, r#""retry_attempt":4,"snooze_count":100"#),
+        &failure,
+    )]);
+    let metadata =
+        serde_json::from_str::<Value>(&setup.source.only_sent_content().body).unwrap()["metadata"].clone();
     assert_eq!((&metadata["retry_attempt"], &metadata["snooze_count"]), (&json!(5), &json!(100)));
 
     let setup = Setup::with_policy(FIXED);
-    setup.process(vec![handed_off(1, body_with(1, r#""retry_attempt":5,"snooze_count":100"#), &failure)]);
+    setup.process(vec![handed_off_message(
+        1,
+        body_with_metadata(1, r#""retry_attempt":5,"snooze_count":100"#),
+        &failure,
+    )]);
     assert_eq!(setup.verdict()["verdict"], "RETRY_ATTEMPT_EXCEEDED", "the loop of snoozes ends");
 }

@@ -1,7 +1,7 @@
 //! Copies created during minutes in which SQS accepts every request but does not respond.
 
 use redeliver_core::limits::VisibilitySeconds;
-use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
+use redeliver_core::ports::{Queue as _, QueueSettings, ReceiveOptions};
 
 use super::*;
 
@@ -16,13 +16,13 @@ fn count_resends(silence: i64) -> usize {
     let world = FunctionWorld::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();
     let settings = QueueSettings { visibility, ..QueueSettings::default() };
-    let intermediate = world.add_queue_with("intermediate", &settings);
+    let intermediate = world.add_queue_with_settings("intermediate", &settings);
     let (source, annotation) = (world.add_queue("source"), world.add_queue("annotation"));
     let setup = Setup { world, source, intermediate, annotation, ..Setup::new() };
     let silent = setup.source.clone().with_pauses(Duration::ZERO, NEVER);
     let redelivery = Redelivery { source_queue: silent, ..setup.processor().redelivery };
     let silent_processor = FailedMessageProcessor { redelivery, ..setup.processor() };
-    let record = handed_off(0, nth_body(0), &busy(0));
+    let record = handed_off_message(0, nth_body(0), &busy_failure(0));
     let content = Content { body: record.body, attributes: record.attributes, ..Content::default() };
     let (clock, queue) = (&setup.world.clock, &setup.intermediate.queue);
     clock.block_on(async {
@@ -30,7 +30,8 @@ fn count_resends(silence: i64) -> usize {
         let batch = redeliver_core::message::packing::pack_batches(std::slice::from_ref(&message));
         assert!(queue.send_batch(batch[0]).await.iter().all(Result::is_ok));
         loop {
-            let request = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
+            let request =
+                ReceiveOptions { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
             let records = queue.receive(request).await.unwrap();
             let Some(handle) = records.first().map(|record| record.receipt_handle.clone()) else { continue };
             let now = clock.now();
@@ -63,6 +64,6 @@ fn a_response_after_six_seconds_causes_no_copy() {
     let setup = Setup::new();
     let source = setup.source.clone().with_pauses(Duration::ZERO, Duration::from_secs(6));
     let setup = Setup { source, ..setup };
-    assert_eq!(setup.process(vec![handed_off(0, nth_body(0), &busy(0))]), [""; 0]);
+    assert_eq!(setup.process(vec![handed_off_message(0, nth_body(0), &busy_failure(0))]), [""; 0]);
     assert_eq!((setup.source.sent_contents().len(), setup.world.elapsed_seconds()), (1, 6));
 }

@@ -8,14 +8,14 @@ const ATTEMPT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 const PRODUCER: &str = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
 const BEFORE: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 
-fn traced(policy: &str) -> Setup {
+fn traced_setup(policy: &str) -> Setup {
     let mut setup = Setup::with_policy(policy);
     setup.world.seen.enable_tracing(false);
     setup
 }
 
-fn attempted(n: usize, kind: &str) -> Value {
-    with(busy(n), json!({ "kind": kind, "last_attempt_traceparent": ATTEMPT }))
+fn attempted_failure(n: usize, kind: &str) -> Value {
+    with_members(busy_failure(n), json!({ "kind": kind, "last_attempt_traceparent": ATTEMPT }))
 }
 
 fn context(text: &str) -> Option<SpanContext> {
@@ -40,9 +40,9 @@ fn a_decision_is_part_of_the_attempt_and_its_send_part_of_the_decision() {
         (FIXED, "permanent", "NON_RETRYABLE_ERROR", 0),
         (long, "transient", "hop", 900),
     ] {
-        let setup = traced(policy);
-        let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
-        assert_eq!(setup.process(vec![handed_off(1, body, &attempted(1, kind))]), [""; 0]);
+        let setup = traced_setup(policy);
+        let body = body_with_metadata(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+        assert_eq!(setup.process(vec![handed_off_message(1, body, &attempted_failure(1, kind))]), [""; 0]);
         let spans = setup.world.seen.take_spans();
         let [decided, sent] = &spans[..] else { panic!("{spans:#?}") };
         assert_eq!((decided.parent, &*decided.name), (context(ATTEMPT), "process intermediate"));
@@ -59,29 +59,29 @@ fn a_decision_is_part_of_the_attempt_and_its_send_part_of_the_decision() {
 
 #[test]
 fn a_resend_has_the_last_attempt_even_without_a_tracer_here() {
-    for failure in [attempted(1, "transient"), attempted(1, "snooze")] {
+    for failure in [attempted_failure(1, "transient"), attempted_failure(1, "snooze")] {
         let setup = Setup::with_policy(FIXED);
-        let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
-        setup.process(vec![handed_off(1, body, &failure)]);
-        assert_eq!(last_attempt(&setup.source.only_sent().body), ATTEMPT);
+        let body = body_with_metadata(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+        setup.process(vec![handed_off_message(1, body, &failure)]);
+        assert_eq!(last_attempt(&setup.source.only_sent_content().body), ATTEMPT);
     }
 }
 
 #[test]
 fn a_message_without_a_call_has_no_span_and_keeps_the_previous_attempt() {
-    let setup = traced(FIXED);
-    let not_started = with(busy(1), json!({ "kind": "not_started", "type": "NotStarted" }));
-    let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
-    setup.process(vec![handed_off(1, body, &not_started)]);
+    let setup = traced_setup(FIXED);
+    let not_started = with_members(busy_failure(1), json!({ "kind": "not_started", "type": "NotStarted" }));
+    let body = body_with_metadata(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+    setup.process(vec![handed_off_message(1, body, &not_started)]);
     assert_eq!(setup.world.seen.take_spans(), []);
-    assert_eq!(last_attempt(&setup.source.only_sent().body), BEFORE);
+    assert_eq!(last_attempt(&setup.source.only_sent_content().body), BEFORE);
 }
 
 #[test]
 fn the_decision_on_a_moved_message_begins_a_trace_linked_to_its_attempt() {
-    let setup = traced(FIXED);
-    let body = body_with(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
-    let mut record = redriven(1, body);
+    let setup = traced_setup(FIXED);
+    let body = body_with_metadata(1, &format!(r#""last_attempt_traceparent":"{BEFORE}""#));
+    let mut record = redriven_message(1, body);
     record.attributes.insert(TRACEPARENT.to_owned(), Attribute::string(PRODUCER));
     setup.process(vec![record]);
     let spans = setup.world.seen.take_spans();
@@ -90,20 +90,21 @@ fn the_decision_on_a_moved_message_begins_a_trace_linked_to_its_attempt() {
     assert_eq!(links, [("producer", context(PRODUCER)), ("last_attempt", context(BEFORE))]);
     assert_eq!(decided.parent, None);
     assert_eq!(sent.parent, Some(decided.context));
-    assert_eq!(last_attempt(&setup.source.only_sent().body), BEFORE, "no attempt is known");
+    assert_eq!(last_attempt(&setup.source.only_sent_content().body), BEFORE, "no attempt is known");
 }
 
 #[test]
 fn the_decision_on_an_unsampled_attempt_is_not_recorded() {
-    let setup = traced(FIXED);
+    let setup = traced_setup(FIXED);
     let unsampled = ATTEMPT.replace("-01", "-00");
-    let failure = with(busy(1), json!({ "kind": "transient", "last_attempt_traceparent": unsampled }));
-    setup.process(vec![handed_off(1, nth_body(1), &failure)]);
+    let failure =
+        with_members(busy_failure(1), json!({ "kind": "transient", "last_attempt_traceparent": unsampled }));
+    setup.process(vec![handed_off_message(1, nth_body(1), &failure)]);
     assert_eq!(setup.world.seen.take_spans(), []);
-    assert_eq!(last_attempt(&setup.source.only_sent().body), unsampled);
+    assert_eq!(last_attempt(&setup.source.only_sent_content().body), unsampled);
 }
 
 #[test]
 fn a_function_exposes_the_tracer_of_its_observer() {
-    assert!(traced(FIXED).processor().tracer().is_some());
+    assert!(traced_setup(FIXED).processor().tracer().is_some());
 }

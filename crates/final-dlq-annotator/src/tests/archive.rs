@@ -31,7 +31,7 @@ impl Setup {
         self.world.invoke_function(&self.archiving_annotator(bucket), records, Duration::from_secs(30))
     }
 
-    fn not_archived(&self) -> Vec<(String, String)> {
+    fn archive_failures(&self) -> Vec<(String, String)> {
         let refused = self.world.seen.events().into_iter().filter_map(|event| match event {
             Event::ArchiveRefused { sqs_message_id, code } => Some((sqs_message_id, code)),
             _ => None,
@@ -41,9 +41,9 @@ impl Setup {
 }
 
 /// Returns the n-th record, given up after five retries.
-pub(super) fn died(n: usize) -> ReceivedMessage {
+pub(super) fn dead_message(n: usize) -> ReceivedMessage {
     let failure = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "source_message_id": format!("source-{n}") }));
-    given_up(n, spent(n), &failure)
+    given_up_message(n, spent_body(n), &failure)
 }
 
 fn key(n: usize) -> String {
@@ -61,8 +61,8 @@ fn line(object: &[u8]) -> ArchivedMessage {
 #[test]
 fn a_final_record_is_archived_exactly_as_sent() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
-    let sent = setup.final_dlq.only_sent();
+    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), [""; 0]);
+    let sent = setup.final_dlq.only_sent_content();
     let objects = bucket.objects();
     assert_eq!(objects.keys().collect::<Vec<_>>(), [&key(1)]);
     let line = line(&objects[&key(1)]);
@@ -83,11 +83,11 @@ fn a_record_refused_by_the_archive_returns_and_the_others_are_sent() {
         _ => None,
     };
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(refuse_second));
-    assert_eq!(setup.keep(&bucket, vec![died(1), died(2), died(3)]), ["sqs-2"]);
+    assert_eq!(setup.keep(&bucket, vec![dead_message(1), dead_message(2), dead_message(3)]), ["sqs-2"]);
     assert_eq!(setup.final_dlq.sent_contents().len(), 2);
     assert_eq!(bucket.objects().keys().collect::<Vec<_>>(), [&key(1), &key(3)]);
     let code = Injection::Sender.to_error().code;
-    assert_eq!(setup.not_archived(), [("sqs-2".to_owned(), code)]);
+    assert_eq!(setup.archive_failures(), [("sqs-2".to_owned(), code)]);
     assert_eq!(
         setup.world.elapsed_seconds(),
         0,
@@ -102,10 +102,10 @@ fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
         _ => None,
     };
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(hangs));
-    assert_eq!(setup.keep(&bucket, vec![died(1), died(2)]), ["sqs-2"]);
+    assert_eq!(setup.keep(&bucket, vec![dead_message(1), dead_message(2)]), ["sqs-2"]);
     assert_eq!(setup.final_dlq.sent_contents().len(), 1);
     assert_eq!(setup.world.elapsed_seconds(), 24, "5 s are left for the sends");
-    assert_eq!(setup.not_archived().len(), 1);
+    assert_eq!(setup.archive_failures().len(), 1);
     assert!(bucket.requests().len() > 2, "the write was retried");
     assert_eq!(Injection::LostRequest.to_error().fault, Fault::NoAnswer);
 }
@@ -114,7 +114,7 @@ fn an_archive_that_does_not_answer_leaves_time_to_send_the_others() {
 fn a_retry_finds_a_write_whose_response_was_lost() {
     let mut answers = [Some(Injection::LostAnswer)].into_iter();
     let (setup, bucket) = (Setup::new(), MemoryBucket::with_faults(move |_| answers.next().flatten()));
-    assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
+    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), [""; 0]);
     assert_eq!(bucket.requests().len(), 2);
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1));
 }
@@ -123,7 +123,7 @@ fn a_retry_finds_a_write_whose_response_was_lost() {
 #[test]
 fn a_record_received_again_keeps_its_archive_object() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    let first = died(1);
+    let first = dead_message(1);
     let again = ReceivedMessage { receipt_handle: "another".to_owned(), receive_count: 2, ..first.clone() };
     assert_eq!(setup.keep(&bucket, vec![first]), [""; 0]);
     let object = bucket.objects();
@@ -142,17 +142,17 @@ fn an_archived_record_that_cannot_be_sent_returns_and_is_archived_once() {
         FaultTrigger::Chance(1.0),
         Injection::Sender,
     );
-    assert_eq!(setup.keep(&bucket, vec![died(1)]), ["sqs-1"]);
+    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), ["sqs-1"]);
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 1), "refused");
     setup.world.sqs.set_faults(redeliver_embedded::FaultPlan::new(1));
-    assert_eq!(setup.keep(&bucket, vec![died(1)]), [""; 0]);
+    assert_eq!(setup.keep(&bucket, vec![dead_message(1)]), [""; 0]);
     assert_eq!((bucket.objects().len(), setup.final_dlq.sent_contents().len()), (1, 2), "accepted");
 }
 
 #[test]
 fn a_moved_message_is_archived_by_its_own_time() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
-    assert_eq!(setup.keep(&bucket, vec![redriven(1, "not json")]), [""; 0]);
+    assert_eq!(setup.keep(&bucket, vec![redriven_message(1, "not json")]), [""; 0]);
     let objects = bucket.objects();
     let death = archive(bucket).layout.parse_key(objects.keys().next().unwrap()).unwrap();
     assert_eq!((death.at, &*death.id), (start_time() - chrono::TimeDelta::seconds(10), "sqs-1"));
@@ -164,9 +164,12 @@ fn omitted_values_are_in_the_queue_and_not_in_the_archive() {
     let (setup, bucket) = (Setup::new(), MemoryBucket::default());
     let mut annotator = setup.archiving_annotator(&bucket);
     annotator.archive.as_mut().unwrap().omit = Omit::parse("/data/é").unwrap();
-    assert_eq!(setup.world.invoke_function(&annotator, vec![died(1)], Duration::from_secs(30)), [""; 0]);
-    assert_eq!(setup.final_dlq.only_sent().body, spent(1));
+    assert_eq!(
+        setup.world.invoke_function(&annotator, vec![dead_message(1)], Duration::from_secs(30)),
+        [""; 0]
+    );
+    assert_eq!(setup.final_dlq.only_sent_content().body, spent_body(1));
     let line = line(&bucket.objects()[&key(1)]);
-    assert_eq!(line.body, spent(1).replace("1e400", "\"omitted\""));
+    assert_eq!(line.body, spent_body(1).replace("1e400", "\"omitted\""));
     assert_eq!(line.omitted, ["/data/é"]);
 }

@@ -13,8 +13,8 @@ fn a_later_versions_verdict_is_honored() {
         "folded_attributes": { "tenant": { "data_type": "String", "text": "acmé", "since": 1 } },
     });
     let setup = Setup::new();
-    setup.process(vec![given_up(1, spent(1), &failure("TARGET_GONE", says))]);
-    let sent = setup.final_dlq.only_sent();
+    setup.process(vec![given_up_message(1, spent_body(1), &failure("TARGET_GONE", says))]);
+    let sent = setup.final_dlq.only_sent_content();
     assert_eq!(text(&sent, ERROR_TYPE), "TARGET_GONE");
     let details = "The target was down for 24 hours; last error HttpStatus.503: HTTP 503";
     assert_eq!(text(&sent, ERROR_DETAILS), details);
@@ -43,8 +43,8 @@ fn a_verdict_without_a_stage_keeps_its_reason() {
     let mut verdict = failure("MESSAGE_EXPIRED", json!({ "explanation": "Too late" }));
     assert!(verdict.as_object_mut().unwrap().remove("stage").is_some());
     let setup = Setup::new();
-    setup.process(vec![given_up(1, spent(1), &verdict)]);
-    let sent = setup.final_dlq.only_sent();
+    setup.process(vec![given_up_message(1, spent_body(1), &verdict)]);
+    let sent = setup.final_dlq.only_sent_content();
     assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_EXPIRED");
     assert_eq!(text(&sent, ERROR_DETAILS), "Too late; last error HttpStatus.503: HTTP 503");
     let record = attribute_document(&sent.attributes, DEAD_LETTER);

@@ -7,7 +7,7 @@ use redeliver_core::notices::{DeploymentInfo, Notice};
 use redeliver_core::ports::{EntryError, Fault};
 use redeliver_embedded::{BucketRequest, Injection, MemoryBucket, VirtualClock};
 
-use super::archive::{archive, died};
+use super::archive::{archive, dead_message};
 use super::*;
 
 const HOUR: u64 = 3600;
@@ -16,13 +16,13 @@ const HOUR: u64 = 3600;
 #[derive(Clone, Default)]
 struct Topic {
     published: Arc<Mutex<Vec<Notice>>>,
-    fails: Arc<Mutex<Option<Fails>>>,
+    fails: Arc<Mutex<Option<TopicFailure>>>,
     /// The clock, and the time that each request takes.
     takes: Option<(VirtualClock, Duration)>,
 }
 
 #[derive(Clone, Copy)]
-enum Fails {
+enum TopicFailure {
     Refuses,
     Hangs,
 }
@@ -38,14 +38,14 @@ impl Notifier for Topic {
                 self.published.lock().unwrap().push(notice.clone());
                 Ok(())
             }
-            Some(Fails::Refuses) => Err(EntryError::new(Fault::Sender, "AuthorizationError")),
-            Some(Fails::Hangs) => pending().await,
+            Some(TopicFailure::Refuses) => Err(EntryError::new(Fault::Sender, "AuthorizationError")),
+            Some(TopicFailure::Hangs) => pending().await,
         }
     }
 }
 
 impl Topic {
-    fn that(fails: Fails) -> Self {
+    fn with_failure(fails: TopicFailure) -> Self {
         Self { fails: Arc::new(Mutex::new(Some(fails))), ..Self::default() }
     }
 
@@ -78,7 +78,7 @@ impl Setup {
         }
     }
 
-    fn without_archive(&self, topic: &Topic) -> Annotator<NoStore> {
+    fn annotator_without_archive(&self, topic: &Topic) -> Annotator<NoStore> {
         self.environment(topic, None)
     }
 
@@ -96,22 +96,25 @@ impl Setup {
 }
 
 /// Returns the n-th record, which has just failed.
-fn died_now(setup: &Setup, n: usize) -> ReceivedMessage {
+fn newly_dead_message(setup: &Setup, n: usize) -> ReceivedMessage {
     let failed_at = format_rfc3339(setup.world.clock.now());
     let more = json!({ "source_message_id": format!("source-{n}"), "failed_at": failed_at });
-    given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
+    given_up_message(n, spent_body(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
 }
 
-/// Returns the n-th record, with a different cause from [`died`].
-fn expired(n: usize) -> ReceivedMessage {
+/// Returns the n-th record, with a different cause from [`dead_message`].
+fn expired_message(n: usize) -> ReceivedMessage {
     let more = json!({ "source_message_id": format!("source-{n}") });
-    given_up(n, spent(n), &failure("MESSAGE_EXPIRED", more))
+    given_up_message(n, spent_body(n), &failure("MESSAGE_EXPIRED", more))
 }
 
 #[test]
 fn each_cause_of_a_batch_has_a_notice_with_its_deaths() {
     let (setup, topic) = (Setup::new(), Topic::default());
-    setup.receive(&setup.without_archive(&topic), vec![died(1), expired(2), died(3)]);
+    setup.receive(
+        &setup.annotator_without_archive(&topic),
+        vec![dead_message(1), expired_message(2), dead_message(3)],
+    );
     let mut notices = topic.take();
     notices.sort_by_key(|notice| notice.count);
     let [expired, spent] = notices.try_into().unwrap();
@@ -127,30 +130,30 @@ fn each_cause_of_a_batch_has_a_notice_with_its_deaths() {
 #[test]
 fn two_copies_of_a_verdict_in_a_batch_count_as_one_death() {
     let (setup, topic) = (Setup::new(), Topic::default());
-    let copy = ReceivedMessage { sqs_message_id: "copy".to_owned(), ..died(1) };
-    setup.receive(&setup.without_archive(&topic), vec![died(1), copy, died(2)]);
+    let copy = ReceivedMessage { sqs_message_id: "copy".to_owned(), ..dead_message(1) };
+    setup.receive(&setup.annotator_without_archive(&topic), vec![dead_message(1), copy, dead_message(2)]);
     assert_eq!(topic.counts(), [2]);
 }
 
 #[test]
 fn a_lasting_cause_sends_one_notice_per_hour_with_all_deaths() {
     let (setup, topic) = (Setup::new(), Topic::default());
-    let annotator = setup.without_archive(&topic);
-    setup.receive(&annotator, vec![died_now(&setup, 1)]);
+    let annotator = setup.annotator_without_archive(&topic);
+    setup.receive(&annotator, vec![newly_dead_message(&setup, 1)]);
     assert_eq!(topic.counts(), [1]);
     let second = setup.world.clock.now();
-    setup.receive(&annotator, vec![died_now(&setup, 2)]);
+    setup.receive(&annotator, vec![newly_dead_message(&setup, 2)]);
     setup.sleep(HOUR - 1);
-    setup.receive(&annotator, vec![died_now(&setup, 3)]);
+    setup.receive(&annotator, vec![newly_dead_message(&setup, 3)]);
     assert_eq!(topic.counts(), [0; 0]);
     setup.sleep(1);
-    setup.receive(&annotator, vec![expired(4)]);
+    setup.receive(&annotator, vec![expired_message(4)]);
     let [notice] = topic.take().try_into().unwrap();
     assert_eq!(
         notice.error_type, "MESSAGE_EXPIRED",
         "a death with another cause sends no notice of this cause"
     );
-    setup.receive(&annotator, vec![died_now(&setup, 5)]);
+    setup.receive(&annotator, vec![newly_dead_message(&setup, 5)]);
     let [notice] = topic.take().try_into().unwrap();
     let now = setup.world.clock.now();
     assert_eq!((notice.count, notice.first_at, notice.last_at), (3, second, now));
@@ -160,7 +163,7 @@ fn a_lasting_cause_sends_one_notice_per_hour_with_all_deaths() {
 fn each_environment_sends_its_own_notice_with_the_same_fingerprint() {
     let (setup, topic) = (Setup::new(), Topic::default());
     for n in 1..=2 {
-        setup.receive(&setup.without_archive(&topic), vec![died(n)]);
+        setup.receive(&setup.annotator_without_archive(&topic), vec![dead_message(n)]);
     }
     let [one, other] = topic.take().try_into().unwrap();
     assert_eq!(one, other);
@@ -176,7 +179,7 @@ fn a_flood_of_seven_causes_sends_seven_notices_per_environment() {
         let records = (0..10).map(|place| {
             let n = batch * 10 + place;
             let more = json!({ "type": format!("HttpStatus.50{}", n % 7), "source_message_id": format!("source-{n}") });
-            given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
+            given_up_message(n, spent_body(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
         });
         setup.receive(annotator, records.collect());
     }
@@ -188,42 +191,42 @@ fn a_flood_of_seven_causes_sends_seven_notices_per_environment() {
 
 #[test]
 fn a_refused_notice_is_sent_after_a_minute_and_counts_all_deaths_since() {
-    let (setup, topic) = (Setup::new(), Topic::that(Fails::Refuses));
-    let annotator = setup.without_archive(&topic);
+    let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Refuses));
+    let annotator = setup.annotator_without_archive(&topic);
     for (seconds, refused) in [(0, 1), (1, 1), (58, 1), (1, 2)] {
         setup.sleep(seconds);
-        setup.receive(&annotator, vec![died_now(&setup, 1)]);
+        setup.receive(&annotator, vec![newly_dead_message(&setup, 1)]);
         assert_eq!(setup.refused(), vec!["AuthorizationError"; refused], "after {seconds} s more");
     }
     topic.recovers();
     setup.sleep(60);
-    setup.receive(&annotator, vec![died_now(&setup, 2)]);
+    setup.receive(&annotator, vec![newly_dead_message(&setup, 2)]);
     assert_eq!(topic.counts(), [5]);
-    setup.receive(&annotator, vec![died_now(&setup, 3)]);
+    setup.receive(&annotator, vec![newly_dead_message(&setup, 3)]);
     assert_eq!(topic.counts(), [0; 0], "the hour starts with the notice that was sent");
     assert_eq!(setup.final_dlq.sent_contents().len(), 6);
 }
 
 #[test]
 fn all_notices_that_wait_after_a_refusal_are_sent_with_the_next_batch() {
-    let (setup, topic) = (Setup::new(), Topic::that(Fails::Refuses));
-    let annotator = setup.without_archive(&topic);
-    setup.receive(&annotator, vec![died(1), expired(2)]);
+    let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Refuses));
+    let annotator = setup.annotator_without_archive(&topic);
+    setup.receive(&annotator, vec![dead_message(1), expired_message(2)]);
     assert_eq!(setup.refused(), ["AuthorizationError"], "one attempt");
     topic.recovers();
     setup.sleep(60);
     let invalid = failure("INVALID_DATA", json!({ "source_message_id": "source-3" }));
-    setup.receive(&annotator, vec![given_up(3, spent(3), &invalid)]);
+    setup.receive(&annotator, vec![given_up_message(3, spent_body(3), &invalid)]);
     assert_eq!(topic.counts(), [1, 1, 1]);
 }
 
 #[test]
 fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
-    let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));
-    let annotator = setup.without_archive(&topic);
+    let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Hangs));
+    let annotator = setup.annotator_without_archive(&topic);
     for (n, sleep, elapsed) in [(1, 0, 5), (2, 59, 64), (3, 1, 70)] {
         setup.sleep(sleep);
-        setup.receive(&annotator, vec![died(n)]);
+        setup.receive(&annotator, vec![dead_message(n)]);
         assert_eq!(setup.world.elapsed_seconds(), elapsed);
     }
     assert_eq!(setup.refused(), ["Timeout"; 2]);
@@ -234,9 +237,12 @@ fn a_hanging_topic_costs_five_seconds_per_minute_and_no_record() {
 /// copies.
 #[test]
 fn a_topic_that_hangs_leaves_time_for_the_answer() {
-    let (setup, topic) = (Setup::new(), Topic::that(Fails::Hangs));
+    let (setup, topic) = (Setup::new(), Topic::with_failure(TopicFailure::Hangs));
     let (began, seconds) = (setup.world.clock.now(), Duration::from_secs(3));
-    assert_eq!(setup.world.invoke_function(&setup.without_archive(&topic), vec![died(1)], seconds), [""; 0]);
+    assert_eq!(
+        setup.world.invoke_function(&setup.annotator_without_archive(&topic), vec![dead_message(1)], seconds),
+        [""; 0]
+    );
     assert_eq!(setup.world.clock.now() - began, chrono::TimeDelta::milliseconds(2500));
 }
 
@@ -245,10 +251,10 @@ fn notices_that_run_out_of_time_are_sent_by_the_next_batch_without_an_alarm() {
     let setup = Setup::new();
     let takes = Some((setup.world.clock.clone(), Duration::from_millis(900)));
     let topic = Topic { takes, ..Topic::default() };
-    let annotator = setup.without_archive(&topic);
+    let annotator = setup.annotator_without_archive(&topic);
     let with_cause = |n: usize| {
         let more = json!({ "type": format!("HttpStatus.50{n}"), "source_message_id": format!("source-{n}") });
-        given_up(n, spent(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
+        given_up_message(n, spent_body(n), &failure("RETRY_ATTEMPT_EXCEEDED", more))
     };
     setup.receive(&annotator, (0..8).map(with_cause).collect());
     assert_eq!(
@@ -267,17 +273,20 @@ fn a_record_that_is_not_sent_has_no_notice() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let bucket = MemoryBucket::with_faults(|_| Some(Injection::Sender));
     let annotator = setup.environment(&topic, Some(archive(bucket)));
-    assert_eq!(setup.world.invoke_function(&annotator, vec![died(1)], Duration::from_secs(30)), ["sqs-1"]);
+    assert_eq!(
+        setup.world.invoke_function(&annotator, vec![dead_message(1)], Duration::from_secs(30)),
+        ["sqs-1"]
+    );
     assert_eq!((topic.take(), setup.refused()), (vec![], vec![]));
 }
 
 #[test]
-fn a_notice_has_no_text_of_a_target() {
+fn a_notice_has_no_text_from_a_target() {
     let (setup, topic) = (Setup::new(), Topic::default());
     let more = json!({ "type": "CANARY", "details": "CANARY", "explanation": "CANARY" });
-    let mut record = given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", more));
+    let mut record = given_up_message(1, spent_body(1), &failure("NON_RETRYABLE_ERROR", more));
     record.attributes.insert("tenant".to_owned(), Attribute::string("CANARY"));
-    setup.receive(&setup.without_archive(&topic), vec![record]);
+    setup.receive(&setup.annotator_without_archive(&topic), vec![record]);
     let [notice] = topic.take().try_into().unwrap();
     for text in [notice.subject(), notice.text(), notice.to_json()] {
         assert!(!text.contains("CANARY"), "{text}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Returns the `DeadLetter` for `spent(1)` after the failed-message-processor has given up on it.
+/// Returns the `DeadLetter` for `spent_body(1)` after the failed-message-processor has given up on it.
 fn dead_letter(reason: &str, more: Value) -> Value {
     let record = json!({
         "stage": "failed-message-processor",
@@ -15,13 +15,13 @@ fn dead_letter(reason: &str, more: Value) -> Value {
         "sqs_message_id": "source-1",
         "fingerprint": compute_fingerprint(reason, "HttpStatus.503", "HTTP 503"),
     });
-    with(record, more)
+    with_members(record, more)
 }
 
-/// Checks the final record for `spent(1)` with this verdict.
+/// Checks the final record for `spent_body(1)` with this verdict.
 fn assert_record(reason: &str, failure: &Value, details: &str, dead_letter: &Value) {
-    let sent = final_record(given_up(1, spent(1), failure));
-    assert_eq!(sent.body, spent(1), "the body as last received");
+    let sent = final_record(given_up_message(1, spent_body(1), failure));
+    assert_eq!(sent.body, spent_body(1), "the body as last received");
     assert_eq!(text(&sent, ERROR_TYPE), reason);
     assert_eq!(text(&sent, ERROR_DETAILS), details);
     assert_eq!(&attribute_document(&sent.attributes, DEAD_LETTER), dead_letter);
@@ -42,7 +42,7 @@ fn a_record_has_its_held_seconds_and_redrive_count() {
     let reason = "MESSAGE_EXPIRED";
     let recorded = |members: &str| {
         let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, nth_id(1));
-        let sent = final_record(given_up(1, body, &failure(reason, json!({}))));
+        let sent = final_record(given_up_message(1, body, &failure(reason, json!({}))));
         let document = attribute_document(&sent.attributes, DEAD_LETTER);
         (document.get("held_seconds").cloned(), document.get("redrive_count").cloned())
     };
@@ -78,7 +78,7 @@ fn a_record_has_the_log_location_of_its_last_call() {
     logs["ended_at"] = format_moment(-2).into();
     let failure = failure(reason, json!({ "last_attempt_logs": logs }));
     let setup = Setup::new();
-    setup.process(vec![given_up(1, nth_body(1), &failure)]);
+    setup.process(vec![given_up_message(1, nth_body(1), &failure)]);
     let sent = setup.final_dlq.sent_contents();
     assert_eq!(attribute_document(&sent[0].attributes, DEAD_LETTER)["last_attempt_logs"], logs);
     let event = serde_json::to_value(&setup.world.seen.events()[0]).unwrap();
@@ -92,7 +92,7 @@ fn a_record_has_the_log_location_of_its_last_call() {
 fn a_final_record_omits_a_producers_forged_holds() {
     let body = nth_body(1).replacen('}', r#","held_seconds":86400}"#, 1);
     let recorded = |more: Value| {
-        let sent = final_record(given_up(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
+        let sent = final_record(given_up_message(1, &*body, &failure("RETRY_ATTEMPT_EXCEEDED", more)));
         attribute_document(&sent.attributes, DEAD_LETTER).get("held_seconds").cloned()
     };
     assert_eq!(recorded(json!({ "from_producer": true })), None);
@@ -141,7 +141,7 @@ fn a_record_of_an_invalid_message_names_its_flaw_without_the_body() {
             "verdict": reason,
             "stage": stage,
         });
-        let sent = final_record(given_up(1, body, &failure));
+        let sent = final_record(given_up_message(1, body, &failure));
         assert_eq!(sent.body, body);
         assert_eq!((text(&sent, ERROR_TYPE), text(&sent, ERROR_DETAILS)), (reason, details));
         let expected = json!({
@@ -160,7 +160,7 @@ fn a_record_of_an_invalid_message_names_its_flaw_without_the_body() {
 
 #[test]
 fn a_verdict_reduced_to_its_code_still_makes_a_record() {
-    let sent = final_record(given_up(1, nth_body(1), &json!({ "verdict": "MESSAGE_TOO_LARGE" })));
+    let sent = final_record(given_up_message(1, nth_body(1), &json!({ "verdict": "MESSAGE_TOO_LARGE" })));
     assert_eq!(text(&sent, ERROR_TYPE), "MESSAGE_TOO_LARGE");
     assert!(!text(&sent, ERROR_DETAILS).is_empty());
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
@@ -170,19 +170,19 @@ fn a_verdict_reduced_to_its_code_still_makes_a_record() {
 
 #[test]
 fn a_redriven_generation_is_recorded() {
-    let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":2,"redrive_generation":3"#);
-    let sent = final_record(given_up(1, body, &failure("NON_RETRYABLE_ERROR", json!({}))));
+    let body = spent_body(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":2,"redrive_generation":3"#);
+    let sent = final_record(given_up_message(1, body, &failure("NON_RETRYABLE_ERROR", json!({}))));
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(2), &json!(3)));
 }
 
 #[test]
 fn a_permanent_failure_after_a_redrive_has_no_retries() {
-    let body = spent(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":5,"redrive_generation":3"#);
+    let body = spent_body(1).replace(r#""retry_attempt":5"#, r#""retry_attempt":5,"redrive_generation":3"#);
     let failure = failure("NON_RETRYABLE_ERROR", json!({ "kind": "permanent", "new_generation": true }));
     let setup = Setup::new();
-    setup.process(vec![given_up(1, &*body, &failure)]);
-    let sent = setup.final_dlq.only_sent();
+    setup.process(vec![given_up_message(1, &*body, &failure)]);
+    let sent = setup.final_dlq.only_sent_content();
     assert_eq!(sent.body, body, "the body as last received");
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(4)));
@@ -201,7 +201,7 @@ fn a_permanent_failure_after_a_redrive_has_no_retries() {
 fn a_twice_redriven_message_continues_its_final_records_count() {
     let says = json!({ "kind": "permanent", "new_generation": true, "generation_before": 1 });
     // Its body has no generation, since the message was not re-sent.
-    let sent = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says)));
+    let sent = final_record(given_up_message(1, spent_body(1), &failure("NON_RETRYABLE_ERROR", says)));
     let document = attribute_document(&sent.attributes, DEAD_LETTER);
     assert_eq!((&document["attempts"], &document["redrive_generation"]), (&json!(0), &json!(2)));
 }
@@ -210,8 +210,9 @@ fn a_twice_redriven_message_continues_its_final_records_count() {
 #[test]
 fn a_misplaced_final_record_starts_the_next_generation() {
     let says = json!({ "new_generation": true, "generation_before": 1 });
-    let attributes = final_record(given_up(1, spent(1), &failure("NON_RETRYABLE_ERROR", says))).attributes;
-    let again = ReceivedMessage { attributes, ..given_up(1, spent(1), &json!({})) };
+    let attributes =
+        final_record(given_up_message(1, spent_body(1), &failure("NON_RETRYABLE_ERROR", says))).attributes;
+    let again = ReceivedMessage { attributes, ..given_up_message(1, spent_body(1), &json!({})) };
     let document = attribute_document(&final_record(again).attributes, DEAD_LETTER);
     assert_eq!(document["redrive_generation"], 3);
 }
@@ -219,7 +220,7 @@ fn a_misplaced_final_record_starts_the_next_generation() {
 #[test]
 fn a_message_without_a_verdict_is_still_explained() {
     for failure in [None, Some("not JSON"), Some(r#"{"verdict":"Any text"}"#), Some("[]")] {
-        let mut record = given_up(1, nth_body(1), &json!({}));
+        let mut record = given_up_message(1, nth_body(1), &json!({}));
         record.attributes.clear();
         record.attributes.extend(failure.map(|text| (FAILURE.to_owned(), Attribute::string(text))));
         let sent = final_record(record);
@@ -232,11 +233,13 @@ fn a_message_without_a_verdict_is_still_explained() {
 }
 
 #[test]
-fn the_event_has_exact_values_and_no_text_of_the_target() {
+fn the_event_has_exact_values_and_no_text_from_the_target() {
     let setup = Setup::new();
     let canary = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "type": "canary", "details": "canary" }));
-    setup
-        .process(vec![given_up(1, spent(1).replace('é', "canary"), &canary), given_up(2, "canary", &canary)]);
+    setup.process(vec![
+        given_up_message(1, spent_body(1).replace('é', "canary"), &canary),
+        given_up_message(2, "canary", &canary),
+    ]);
     let dead_lettered = |n: usize, message_id, retry_attempt, age_seconds| {
         let sqs_message_id = format!("source-{n}");
         let error_type = "RETRY_ATTEMPT_EXCEEDED";
@@ -271,12 +274,12 @@ fn a_plain_message_is_explained_like_an_envelope() {
         let setup = Setup::new();
         let given_up = ReceivedMessage { attributes: attributes(producers), ..nth_record(1, "no envelope") };
         assert_eq!(setup.process(vec![given_up]), [""; 0]);
-        let sent = setup.final_dlq.only_sent();
+        let sent = setup.final_dlq.only_sent_content();
         assert_eq!(sent.body, "no envelope");
         let explained = attribute_document(&sent.attributes, DEAD_LETTER);
         assert_eq!(explained["attempts"], json!(5));
         assert_eq!((&explained["held_seconds"], &explained["redrive_count"]), (&json!(7), &json!(2)));
-        let whole = redeliver_core::arrival::producers_attributes(sent.attributes).attributes;
+        let whole = redeliver_core::arrival::split_producer_attributes(sent.attributes).attributes;
         assert_eq!((whole.len(), whole["Redeliver"].text()), (producers + 1, Some(redeliver.as_str())));
         let [Event::DeadLettered { message_id, .. }] = &*setup.world.seen.events() else {
             panic!("one event")

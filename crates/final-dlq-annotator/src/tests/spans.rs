@@ -14,7 +14,7 @@ fn trace_id(setup: &Setup) -> Option<String> {
 }
 
 /// Returns the record with the producer's `traceparent`.
-fn produced(mut record: ReceivedMessage) -> ReceivedMessage {
+fn produced_record(mut record: ReceivedMessage) -> ReceivedMessage {
     record.attributes.insert(TRACEPARENT.to_owned(), Attribute::string(PRODUCER));
     record
 }
@@ -27,8 +27,8 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
         if is_traced {
             setup.world.seen.enable_tracing(false);
         }
-        setup.process(vec![produced(given_up(1, spent(1), &verdict))]);
-        let attributes = setup.final_dlq.only_sent().attributes;
+        setup.process(vec![produced_record(given_up_message(1, spent_body(1), &verdict))]);
+        let attributes = setup.final_dlq.only_sent_content().attributes;
         assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
         assert_eq!(trace_id(&setup).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
         let spans = setup.world.seen.take_spans();
@@ -49,10 +49,10 @@ fn a_dead_letter_is_in_the_trace_of_its_last_attempt_and_names_it() {
 #[test]
 fn without_a_verdict_a_dead_letter_has_the_attempt_of_its_metadata() {
     let setup = Setup::new();
-    let body = spent(1)
+    let body = spent_body(1)
         .replace(r#""retry_attempt""#, &format!(r#""last_attempt_traceparent":"{ATTEMPT}","retry_attempt""#));
-    setup.process(vec![redriven(1, body)]);
-    let attributes = setup.final_dlq.only_sent().attributes;
+    setup.process(vec![redriven_message(1, body)]);
+    let attributes = setup.final_dlq.only_sent_content().attributes;
     assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
 }
 
@@ -61,9 +61,9 @@ fn a_dead_letter_without_a_call_has_the_producers_trace() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(false);
     let invalid = failure("INVALID_MESSAGE_SCHEMA", json!({ "kind": null, "stage": "message-processor" }));
-    setup.process(vec![produced(given_up(1, "{}", &invalid))]);
+    setup.process(vec![produced_record(given_up_message(1, "{}", &invalid))]);
     assert_eq!(trace_id(&setup).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"));
-    let attributes = setup.final_dlq.only_sent().attributes;
+    let attributes = setup.final_dlq.only_sent_content().attributes;
     assert_eq!(attribute_document(&attributes, DEAD_LETTER).get("last_attempt_traceparent"), None);
     let spans = setup.world.seen.take_spans();
     let dead = &spans[0];
@@ -80,7 +80,7 @@ fn a_dead_letter_of_an_unsampled_attempt_has_its_trace_but_no_span() {
     setup.world.seen.enable_tracing(false);
     let unsampled = ATTEMPT.replace("-01", "-00");
     let verdict = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "last_attempt_traceparent": unsampled }));
-    setup.process(vec![given_up(1, spent(1), &verdict)]);
+    setup.process(vec![given_up_message(1, spent_body(1), &verdict)]);
     assert_eq!(trace_id(&setup).as_deref(), Some("4bf92f3577b34da6a3ce929d0e0e4736"));
     assert_eq!(setup.world.seen.take_spans(), []);
 }
@@ -89,12 +89,12 @@ fn a_dead_letter_of_an_unsampled_attempt_has_its_trace_but_no_span() {
 fn the_attempt_in_the_verdict_takes_precedence_over_that_in_the_metadata() {
     let setup = Setup::new();
     let verdict = failure("RETRY_ATTEMPT_EXCEEDED", json!({ "last_attempt_traceparent": ATTEMPT }));
-    let body = spent(1).replace(
+    let body = spent_body(1).replace(
         r#""retry_attempt""#,
         &format!(r#""last_attempt_traceparent":"{PRODUCER}","retry_attempt""#),
     );
-    setup.process(vec![given_up(1, body, &verdict)]);
-    let attributes = setup.final_dlq.only_sent().attributes;
+    setup.process(vec![given_up_message(1, body, &verdict)]);
+    let attributes = setup.final_dlq.only_sent_content().attributes;
     assert_eq!(attribute_document(&attributes, DEAD_LETTER)["last_attempt_traceparent"], ATTEMPT);
 }
 
@@ -105,7 +105,7 @@ fn a_producers_trace_may_be_in_its_cloud_event_or_its_x_ray_header() {
     let verdict = failure("INVALID_MESSAGE_SCHEMA", json!({ "kind": null, "stage": "message-processor" }));
     for (body, trace_header) in [(event.as_str(), None), ("{}", Some(xray.to_owned()))] {
         let setup = Setup::new();
-        setup.process(vec![ReceivedMessage { trace_header, ..given_up(1, body, &verdict) }]);
+        setup.process(vec![ReceivedMessage { trace_header, ..given_up_message(1, body, &verdict) }]);
         assert_eq!(trace_id(&setup).as_deref(), Some("0af7651916cd43dd8448eb211c80319c"), "{body}");
     }
 }

@@ -15,7 +15,7 @@ mod rate;
 
 /// Returns the error of a target that is down. A single message can also cause this error, so only first calls indicate
 /// the outage.
-fn down() -> HandlerError {
+fn down_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")
 }
 
@@ -30,23 +30,23 @@ fn records(numbers: std::ops::Range<usize>) -> Vec<ReceivedMessage> {
 }
 
 /// Makes every call fail.
-fn outage(setup: Setup) -> Setup {
-    all_failing(setup, &down())
+fn fail_every_call(setup: Setup) -> Setup {
+    fail_every_call_with_error(setup, &down_error())
 }
 
-fn all_failing(setup: Setup, error: &HandlerError) -> Setup {
+fn fail_every_call_with_error(setup: Setup, error: &HandlerError) -> Setup {
     (0..100).fold(setup, |setup, n| setup.failing(n, error.clone()))
 }
 
 /// Makes every call succeed: the target has recovered.
-fn healed(mut setup: Setup) -> Setup {
+fn succeed_every_call(mut setup: Setup) -> Setup {
     setup.handler.steps.clear();
     setup
 }
 
 /// Creates a setup in which every call fails and the circuit was opened by ten failures at the start.
-fn open() -> Setup {
-    let setup = outage(Setup::new());
+fn setup_with_open_circuit() -> Setup {
+    let setup = fail_every_call(Setup::new());
     setup.process(ten_records(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     setup
@@ -63,7 +63,7 @@ impl Setup {
     }
 
     /// Returns the metadata of all re-sends.
-    fn re_sent(&self) -> Vec<Value> {
+    fn resent_metadata(&self) -> Vec<Value> {
         let metadata =
             |content: Content| serde_json::from_str::<Value>(&content.body).unwrap()["metadata"].take();
         self.source.sent_contents().into_iter().map(metadata).collect()
@@ -77,7 +77,7 @@ fn kinds(setup: &Setup) -> Vec<(String, String)> {
     let handed_off =
         setup.failures().into_iter().map(|failure| (text(&failure["kind"]), text(&failure["type"])));
     let hold_kind = |metadata: Value| if metadata["held_since"].is_null() { LIMITED } else { NOT_CALLED };
-    let sent_back = setup.re_sent().into_iter().map(hold_kind);
+    let sent_back = setup.resent_metadata().into_iter().map(hold_kind);
     let sent_back = sent_back.map(|(kind, error_type)| (kind.to_owned(), error_type.to_owned()));
     handed_off.chain(sent_back).collect()
 }
@@ -107,14 +107,14 @@ fn closings(setup: &Setup) -> usize {
 
 /// Returns a message that redeliver held without a call, because of an outage that twelve first calls indicated, and
 /// re-sent `sent_before` seconds before the start.
-fn held(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
+fn held_message(n: usize, held_seconds: u32, sent_before: i64) -> ReceivedMessage {
     let since = format_moment(-2000);
     let body = with_metadata(
         n,
         &format!(r#""held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}"#),
     );
     let sent_at = start_time() - chrono::TimeDelta::seconds(sent_before);
-    resent(ReceivedMessage { sent_at, ..nth_record(n, body) })
+    resent_record(ReceivedMessage { sent_at, ..nth_record(n, body) })
 }
 
 fn with_metadata(n: usize, members: &str) -> String {
@@ -125,18 +125,18 @@ fn with_metadata(n: usize, members: &str) -> String {
 #[test]
 fn messages_whose_calls_open_the_circuit_are_held_and_spend_no_attempt() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-        let setup = outage(Setup { strategy, max_concurrency: 1, ..Setup::new() });
+        let setup = fail_every_call(Setup { strategy, max_concurrency: 1, ..Setup::new() });
         assert_eq!(setup.process(records(0..12), 30), [""; 0]);
         assert_eq!(setup.handler.called(), (0..10).map(nth_id).collect::<Vec<_>>());
         let setup = match strategy {
             Strategy::DelayedResend => {
                 assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (10, 2));
                 assert_eq!(setup.failures()[0]["outage_failures"], 10);
-                setup.then_failed_message_processor()
+                setup.run_failed_message_processor()
             }
             _ => setup,
         };
-        let mut re_sent = setup.re_sent();
+        let mut re_sent = setup.resent_metadata();
         re_sent.sort_by_key(|metadata| metadata["message_id"].to_string());
         assert_eq!(re_sent.len(), 12, "{strategy}");
         for (n, metadata) in re_sent.iter().enumerate() {
@@ -157,7 +157,7 @@ fn messages_whose_calls_open_the_circuit_are_held_and_spend_no_attempt() {
 
 #[test]
 fn only_the_tenth_fault_opens_the_circuit() {
-    let setup = outage(Setup::new());
+    let setup = fail_every_call(Setup::new());
     setup.process(records(0..9), 30);
     assert_eq!(kinds(&setup), vec![(FAILED.0.to_owned(), FAILED.1.to_owned()); 9]);
     setup.process(records(9..10), 30);
@@ -170,7 +170,7 @@ fn only_the_tenth_fault_opens_the_circuit() {
 
 #[test]
 fn an_open_circuit_persists_across_batches_and_probes_the_target() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10, "no message is called");
     setup.sleep(15);
@@ -181,7 +181,7 @@ fn an_open_circuit_persists_across_batches_and_probes_the_target() {
     assert_eq!((&probed["type"], &probed["details"]), (&"HttpStatus.500".into(), &"HTTP 500".into()));
     assert_eq!((&probed["kind"], &probed["retry_after_seconds"]), (&"held".into(), &2.into()));
     assert_eq!(delays(&setup), [2; 19], "each message is held for the first time");
-    let setup = healed(setup);
+    let setup = succeed_every_call(setup);
     setup.sleep(30);
     setup.process(records(30..40), 30);
     assert_eq!(
@@ -193,7 +193,7 @@ fn an_open_circuit_persists_across_batches_and_probes_the_target() {
 
 #[test]
 fn a_probe_that_was_not_started_is_replaced_by_the_next_message() {
-    let setup = open().failing(20, HandlerError::not_started());
+    let setup = setup_with_open_circuit().failing(20, HandlerError::not_started());
     setup.sleep(15);
     setup.process(records(20..22), 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(21)]);
@@ -206,8 +206,8 @@ fn a_probe_that_was_not_started_is_replaced_by_the_next_message() {
 
 #[test]
 fn a_batch_reports_the_longest_hold_of_its_held_messages() {
-    let setup = open();
-    setup.process(vec![held(10, 60, 5), held(11, 4320, 5), held(12, 0, 5)], 30);
+    let setup = setup_with_open_circuit();
+    setup.process(vec![held_message(10, 60, 5), held_message(11, 4320, 5), held_message(12, 0, 5)], 30);
     let events = setup.world.seen.events();
     let longest = events.iter().rev().find_map(|event| match event {
         Event::Held { messages, longest_hold_seconds, .. } => Some((*messages, *longest_hold_seconds)),
@@ -218,11 +218,11 @@ fn a_batch_reports_the_longest_hold_of_its_held_messages() {
 
 #[test]
 fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.process(records(10..20), 30);
     setup.sleep(15);
     setup.process(records(20..30), 30);
-    let setup = healed(setup);
+    let setup = succeed_every_call(setup);
     setup.sleep(30);
     setup.process(records(30..31), 30);
     let circuit: Vec<_> = setup
@@ -264,7 +264,7 @@ fn an_outage_logs_one_opening_one_closing_and_one_line_per_batch() {
 #[test]
 fn environments_detecting_an_outage_simultaneously_probe_at_different_times() {
     let probe_in_seconds = |numbers: std::ops::Range<usize>| {
-        let setup = outage(Setup::new());
+        let setup = fail_every_call(Setup::new());
         setup.process(records(numbers), 30);
         let events = setup.world.seen.events().into_iter();
         let opened_probe = |event| match event {
@@ -279,7 +279,7 @@ fn environments_detecting_an_outage_simultaneously_probe_at_different_times() {
 #[test]
 fn a_probe_with_a_message_specific_error_is_an_ordinary_failure() {
     let setup = Setup::new().failing(0, HandlerError::transient("Stock.Empty", ""));
-    setup.process(vec![held(0, 600, 700), held(1, 600, 700)], 30);
+    setup.process(vec![held_message(0, 600, 700), held_message(1, 600, 700)], 30);
     assert_eq!(setup.handler.calls().len(), 2, "the target is available");
     assert_eq!(kinds(&setup), pairs([("transient", "Stock.Empty")]));
 }
@@ -287,7 +287,7 @@ fn a_probe_with_a_message_specific_error_is_an_ordinary_failure() {
 #[test]
 fn a_probe_cut_off_at_the_deadline_fails_and_holds_the_others() {
     let setup = Setup::new().on(0, Step::Hang);
-    let mut batch = vec![held(0, 600, 700)];
+    let mut batch = vec![held_message(0, 600, 700)];
     batch.extend(records(1..10));
     setup.process(batch, 30);
     assert_eq!(setup.handler.called(), [nth_id(0)]);
@@ -335,10 +335,13 @@ fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
     // The message in between is at its hold limit, so its call is made, and it takes longer than the longest probe
     // interval.
     let setup = Setup { max_concurrency: 1, ..Setup::new() }
-        .failing(0, down())
-        .on(1, Step::FailLate(121, down()))
+        .failing(0, down_error())
+        .on(1, Step::FailLate(121, down_error()))
         .on(2, Step::Hang);
-    setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), held(2, 600, 700)], 300);
+    setup.process(
+        vec![held_message(0, 600, 700), held_message(1, 86_400, 700), held_message(2, 600, 700)],
+        300,
+    );
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
     assert_eq!(kinds(&setup), pairs([CALLED, FAILED, ("held", "Timeout")]));
 }
@@ -346,8 +349,12 @@ fn the_second_cut_off_probe_of_a_batch_spends_no_attempt() {
 #[test]
 fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
     // The second message is at its hold limit, so its call is made. It succeeds: the target has recovered.
-    let setup = Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down()).failing(3, down());
-    setup.process(vec![held(0, 600, 700), held(1, 86_400, 700), nth_record(2, nth_body(2))], 30);
+    let setup =
+        Setup::new().on(0, Step::Hang).on(1, Step::Take(1)).failing(2, down_error()).failing(3, down_error());
+    setup.process(
+        vec![held_message(0, 600, 700), held_message(1, 86_400, 700), nth_record(2, nth_body(2))],
+        30,
+    );
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
     assert_eq!(kinds(&setup), pairs([("held", "Timeout"), CALLED]));
     setup.sleep(60);
@@ -357,8 +364,8 @@ fn only_a_first_failure_within_a_minute_of_an_outage_is_held() {
 
 #[test]
 fn the_target_is_called_for_a_message_at_its_hold_limit() {
-    let setup = open();
-    setup.process(vec![held(20, 86_399, 700), held(21, 86_400, 700)], 30);
+    let setup = setup_with_open_circuit();
+    setup.process(vec![held_message(20, 86_399, 700), held_message(21, 86_400, 700)], 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(21)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
 }
@@ -366,8 +373,8 @@ fn the_target_is_called_for_a_message_at_its_hold_limit() {
 /// If the call spent no attempt, the message's retries would never end.
 #[test]
 fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
-    let setup = open().on(20, Step::Hang);
-    setup.process(vec![held(20, 86_400, 700)], 30);
+    let setup = setup_with_open_circuit().on(20, Step::Hang);
+    setup.process(vec![held_message(20, 86_400, 700)], 30);
     assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
     assert_eq!(kinds(&setup)[10..], pairs([("transient", "Timeout")]));
 }
@@ -375,7 +382,7 @@ fn a_cut_off_call_at_the_hold_limit_spends_an_attempt() {
 #[test]
 fn immediate_retries_obey_the_breaker() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":100}}"#;
-    let setup = outage(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
+    let setup = fail_every_call(Setup { max_concurrency: 1, ..Setup::with_policy(policy) });
     setup.process(records(0..2), 30);
     assert_eq!(setup.handler.called(), vec![nth_id(0); 10], "every immediate retry counts as a call");
     assert_eq!(kinds(&setup), pairs([CALLED, NOT_CALLED]));
@@ -383,12 +390,12 @@ fn immediate_retries_obey_the_breaker() {
 
 #[test]
 fn message_specific_errors_and_a_disabled_breaker_hold_nothing() {
-    for error in [busy(), HandlerError::permanent("HttpStatus.503", "")] {
-        let setup = all_failing(Setup::new(), &error);
+    for error in [busy_error(), HandlerError::permanent("HttpStatus.503", "")] {
+        let setup = fail_every_call_with_error(Setup::new(), &error);
         (0..10).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
         assert_eq!(setup.handler.calls().len(), 100, "{error:?}");
     }
-    let setup = outage(Setup::with_policy(r#"{"circuit_breaker":false}"#));
+    let setup = fail_every_call(Setup::with_policy(r#"{"circuit_breaker":false}"#));
     (0..10).for_each(|batch| drop(setup.process(records(batch * 10..batch * 10 + 10), 30)));
     assert_eq!(setup.handler.calls().len(), 100);
     assert_eq!(count(&setup, FAILED), 100);
@@ -396,7 +403,8 @@ fn message_specific_errors_and_a_disabled_breaker_hold_nothing() {
 
 #[test]
 fn a_handlers_unavailable_error_opens_the_circuit() {
-    let setup = all_failing(Setup::new(), &HandlerError::unavailable("Db.Down", "no connection"));
+    let setup =
+        fail_every_call_with_error(Setup::new(), &HandlerError::unavailable("Db.Down", "no connection"));
     setup.process(ten_records(), 30);
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -406,14 +414,14 @@ fn a_handlers_unavailable_error_opens_the_circuit() {
 #[test]
 fn no_call_is_made_for_hidden_messages_but_their_receive_is_an_attempt() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-    let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
+    let setup = fail_every_call(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     setup.process(ten_records(), 30);
     let received = ReceivedMessage { receive_count: 6, ..nth_record(10, nth_body(10)) };
     let mut batch = records(11..20);
     batch.push(received);
     setup.process(batch, 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!(
         (&verdict["verdict"], &verdict["type"]),
         (&"RETRY_ATTEMPT_EXCEEDED".into(), &"CircuitOpen".into())
@@ -435,7 +443,7 @@ fn process_two_batches(setup: &Setup, one: Vec<ReceivedMessage>, other: Vec<Rece
 
 #[test]
 fn batches_of_one_process_share_the_circuit() {
-    let setup = outage(Setup { max_concurrency: 1, ..Setup::new() });
+    let setup = fail_every_call(Setup { max_concurrency: 1, ..Setup::new() });
     process_two_batches(&setup, records(0..6), records(6..12));
     assert_eq!(setup.handler.calls().len(), 10);
     // The first six messages had already been handed off.
@@ -445,7 +453,7 @@ fn batches_of_one_process_share_the_circuit() {
 #[test]
 fn a_batch_waits_for_another_batchs_probe() {
     let setup = Setup::new().on(0, Step::Take(2));
-    process_two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700)]);
+    process_two_batches(&setup, vec![held_message(0, 600, 700)], vec![held_message(1, 600, 700)]);
     assert_eq!(setup.handler.calls().len(), 2);
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::seconds(2));
     // The waiting batch checks every 100 ms from its start.
@@ -454,21 +462,29 @@ fn a_batch_waits_for_another_batchs_probe() {
     let deadline = clock.now() + Duration::from_secs(30);
     let later = async {
         clock.sleep(Duration::from_millis(350)).await;
-        processor.process_batch(vec![held(1, 600, 700)], deadline).await
+        processor.process_batch(vec![held_message(1, 600, 700)], deadline).await
     };
     clock.block_on(async {
-        futures_util::join!(processor.process_batch(vec![held(0, 600, 700)], deadline), later)
+        futures_util::join!(processor.process_batch(vec![held_message(0, 600, 700)], deadline), later)
     });
     assert_eq!(setup.handler.calls().len(), 2);
     assert_eq!(clock.now() - start_time(), chrono::TimeDelta::milliseconds(2050));
     let setup = Setup::new().on(0, Step::Hang);
-    process_two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 600, 700), held(2, 600, 700)]);
+    process_two_batches(
+        &setup,
+        vec![held_message(0, 600, 700)],
+        vec![held_message(1, 600, 700), held_message(2, 600, 700)],
+    );
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(kinds(&setup).len(), 3);
     // It also waits during one of its own calls that bypasses the breaker, since that call's message is at its hold
     // limit.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
-    process_two_batches(&setup, vec![held(0, 600, 700)], vec![held(1, 86_400, 700), held(2, 600, 700)]);
+    process_two_batches(
+        &setup,
+        vec![held_message(0, 600, 700)],
+        vec![held_message(1, 86_400, 700), held_message(2, 600, 700)],
+    );
     assert_eq!(setup.handler.calls().len(), 3);
     assert_eq!(
         setup.world.clock.now() - start_time(),

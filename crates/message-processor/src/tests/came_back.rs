@@ -55,7 +55,7 @@ fn a_message_that_came_back_starts_at_zero_with_its_attributes() {
         assert!(arrived.attributes.contains_key("DeadLetter") && arrived.attributes.len() <= 10);
         let setup = Setup::new();
         setup.process(vec![arrived.clone()], 30);
-        let expected = Seen {
+        let expected = SeenMessage {
             body: arrived.body,
             message_id: nth_id(1),
             form: BodyForm::Envelope,
@@ -71,9 +71,9 @@ fn a_message_that_came_back_starts_at_zero_with_its_attributes() {
 #[test]
 fn a_message_that_came_back_and_fails_is_handed_off_as_a_new_generation() {
     let arrived = came_back(&producer_attributes());
-    let setup = Setup::new().failing(1, busy());
+    let setup = Setup::new().failing(1, busy_error());
     assert_eq!(setup.process(vec![arrived.clone()], 30), [""; 0]);
-    let sent = setup.intermediate.only_sent();
+    let sent = setup.intermediate.only_sent_content();
     assert_eq!(
         sent.body, arrived.body,
         "the failed-message-processor writes the metadata, not this function"
@@ -95,7 +95,7 @@ fn a_redriven_message_continues_its_final_records_count() {
     let setup = Setup::new().failing(1, HandlerError::permanent("Order.Unknown", ""));
     setup.process(vec![ReceivedMessage { body: body.clone(), ..arrived }], 30);
     assert_eq!(setup.handler.calls()[0].redrive_generation, 3);
-    let sent = setup.intermediate.only_sent();
+    let sent = setup.intermediate.only_sent_content();
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!((&document["new_generation"], &document["generation_before"]), (&true.into(), &2.into()));
     assert_eq!(sent.body, body);
@@ -103,9 +103,9 @@ fn a_redriven_message_continues_its_final_records_count() {
 
 #[test]
 fn a_failed_redriven_message_with_ten_attributes_folds_one() {
-    let setup = Setup::new().failing(1, busy());
+    let setup = Setup::new().failing(1, busy_error());
     assert_eq!(setup.process(vec![came_back(&ten_attributes())], 30), [""; 0]);
-    let sent = setup.intermediate.only_sent();
+    let sent = setup.intermediate.only_sent_content();
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!((&document["new_generation"], &document["kind"]), (&true.into(), &"transient".into()));
     assert_eq!(document["folded_attributes"].as_object().unwrap().len(), 1);
@@ -125,7 +125,7 @@ fn the_hundredth_generation_is_the_last_number_that_a_handler_sees() {
 fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back() {
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&ten_attributes()) }], 30);
-    let sent = setup.annotation.only_sent();
+    let sent = setup.annotation.only_sent_content();
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["verdict"], "INVALID_MESSAGE_SCHEMA");
     assert_eq!(document["new_generation"], true);
@@ -139,7 +139,7 @@ fn an_invalid_message_that_came_back_gets_a_new_verdict_and_its_attributes_back(
 fn an_invalid_redriven_message_continues_its_final_records_count() {
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { body: "{}".to_owned(), ..came_back(&producer_attributes()) }], 30);
-    let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let document = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!(document["generation_before"], 2);
 }
 
@@ -147,10 +147,10 @@ fn an_invalid_redriven_message_continues_its_final_records_count() {
 fn a_producers_own_error_type_attribute_is_kept() {
     for name in ["ErrorType", "ErrorDetails", "DeadLetter"] {
         let own = Attributes::from([(name.to_owned(), Attribute::string("mine"))]);
-        let setup = Setup::new().failing(1, busy());
+        let setup = Setup::new().failing(1, busy_error());
         setup.process(vec![ReceivedMessage { attributes: own.clone(), ..nth_record(1, nth_body(1)) }], 30);
         assert_eq!(setup.handler.calls()[0].attributes, own);
-        let sent = setup.intermediate.only_sent();
+        let sent = setup.intermediate.only_sent_content();
         assert_eq!(sent.attributes[name], own[name]);
         assert_eq!(attribute_document(&sent.attributes, FAILURE)["new_generation"], serde_json::Value::Null);
     }

@@ -13,7 +13,7 @@ use serde_json::json;
 use super::*;
 
 /// Returns `type` and `kind` of each hand-off, by message id.
-fn handed_off(setup: &Setup) -> BTreeMap<String, (String, String)> {
+fn hand_off_types(setup: &Setup) -> BTreeMap<String, (String, String)> {
     let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
     setup
         .intermediate
@@ -39,7 +39,7 @@ fn a_hung_record_without_concurrency_leaves_the_rest_not_started() {
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1), nth_id(2)]);
     let mut expected = BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]);
     expected.extend((3..10).map(|n| (nth_id(n), pair("NotStarted", "not_started"))));
-    assert_eq!(handed_off(&setup), expected);
+    assert_eq!(hand_off_types(&setup), expected);
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_hung_record_with_concurrency_three_delays_no_other() {
     let setup = Setup { max_concurrency: 3, ..Setup::new().on(2, Step::Hang).on(5, Step::Take(24)) };
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     assert_eq!(setup.handler.calls().len(), 10);
-    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]));
+    assert_eq!(hand_off_types(&setup), BTreeMap::from([(nth_id(2), pair("Timeout", "transient"))]));
     assert_eq!(setup.world.elapsed_seconds(), 25);
 }
 
@@ -58,7 +58,7 @@ fn three_hung_records_with_concurrency_three_leave_the_rest_not_started() {
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     let mut expected: BTreeMap<_, _> = (1..4).map(|n| (nth_id(n), pair("Timeout", "transient"))).collect();
     expected.extend((4..10).map(|n| (nth_id(n), pair("NotStarted", "not_started"))));
-    assert_eq!(handed_off(&setup), expected);
+    assert_eq!(hand_off_types(&setup), expected);
     assert_eq!(setup.world.elapsed_seconds(), 25);
 }
 
@@ -67,7 +67,7 @@ fn a_call_ending_at_the_cutoff_is_done_and_the_next_is_not_started() {
     let setup = Setup { max_concurrency: 1, ..Setup::new().on(0, Step::Take(25)) };
     assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
     assert_eq!(setup.handler.called(), [nth_id(0)]);
-    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
+    assert_eq!(hand_off_types(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
 /// A call with no time left would be cut off immediately and waste an attempt.
@@ -92,14 +92,14 @@ fn a_message_not_started_behind_a_hung_one_is_not_a_timeout() {
         (nth_id(2), pair("NotStarted", "not_started")),
         (nth_id(3), pair("NotStarted", "not_started")),
     ]);
-    assert_eq!(handed_off(&setup), expected);
+    assert_eq!(hand_off_types(&setup), expected);
 }
 
 #[test]
 fn a_message_not_started_in_time_spends_no_attempt() {
     let setup = Setup::new().failing(1, HandlerError::not_started());
     assert_eq!(setup.process(vec![nth_record(0, nth_body(0)), nth_record(1, nth_body(1))], 30), [""; 0]);
-    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
+    assert_eq!(hand_off_types(&setup), BTreeMap::from([(nth_id(1), pair("NotStarted", "not_started"))]));
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_short_remaining_time_is_used_for_calls() {
         (nth_id(1), pair("Timeout", "transient")),
         (nth_id(2), pair("NotStarted", "not_started")),
     ]);
-    assert_eq!(handed_off(&setup), expected, "the first record is done");
+    assert_eq!(hand_off_types(&setup), expected, "the first record is done");
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(1500));
 }
 
@@ -133,7 +133,7 @@ fn a_past_deadline_loses_no_message() {
 fn a_timeout_is_dated_at_the_cutoff() {
     let setup = Setup::new().on(1, Step::Hang);
     setup.process(vec![nth_record(1, nth_body(1))], 30);
-    let document = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
+    let document = attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE);
     assert_eq!(document["failed_at"], format_moment(25));
     assert_eq!(document["first_sent_time"], json!(format_moment(-10)));
     assert_eq!(document["details"], "the target did not answer before the invocation's end");
@@ -235,7 +235,7 @@ fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
         let body = format!(
             r#"{{"metadata":{{"message_id":"{id}","held_since":"{since}","outage_failures":12,"held_seconds":{held_seconds}}},"data":{{}}}}"#
         );
-        resent(ReceivedMessage { sent_at, ..nth_record(n, body) })
+        resent_record(ReceivedMessage { sent_at, ..nth_record(n, body) })
     };
     process(vec![held(2, 86_400), held(3, 600)], 14);
     assert_eq!(intermediate.sent_contents().len(), 12);
@@ -246,9 +246,9 @@ fn a_call_that_starts_too_late_is_neither_an_outage_nor_a_probe() {
 }
 
 /// A handler that knows its error earlier, but returns it only at the end of the call.
-struct ReturnsAtEnd(VirtualClock);
+struct LateErrorHandler(VirtualClock);
 
-impl Handler for ReturnsAtEnd {
+impl Handler for LateErrorHandler {
     async fn handle(&self, _: &Message<'_>) -> Result<(), HandlerError> {
         unreachable!("the message-processor passes the end of the call")
     }
@@ -263,7 +263,7 @@ impl Handler for ReturnsAtEnd {
 fn a_handler_that_ends_at_its_deadline_is_not_cut_off() {
     let setup = Setup::new();
     let processor = MessageProcessor {
-        handler: ReturnsAtEnd(setup.world.clock.clone()),
+        handler: LateErrorHandler(setup.world.clock.clone()),
         on_failure: OnFailure::from_wiring(setup.strategy, &setup).expect("it has a message-processor"),
         breaker: SharedBreaker::from_policy(&setup.policy),
         policy: setup.policy.clone(),
@@ -278,7 +278,7 @@ fn a_handler_that_ends_at_its_deadline_is_not_cut_off() {
         .batch_item_failures(vec![nth_record(0, nth_body(0))], start_time() + Duration::from_secs(30));
     assert!(setup.world.clock.block_on(response).is_empty());
     assert_eq!(setup.world.clock.now() - start_time(), chrono::TimeDelta::milliseconds(24_900));
-    assert_eq!(handed_off(&setup), BTreeMap::from([(nth_id(0), pair("Known", "permanent"))]));
+    assert_eq!(hand_off_types(&setup), BTreeMap::from([(nth_id(0), pair("Known", "permanent"))]));
 }
 
 #[test]

@@ -14,13 +14,13 @@ use super::*;
 const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":100,"jitter":"none"}}"#;
 const LONG: &str = r#"{"long_delays":true,"max_attempts":3,"backoff":{"kind":"fixed","delay_seconds":2000,"jitter":"none"}}"#;
 
-fn direct(policy: &str) -> Setup {
+fn direct_setup(policy: &str) -> Setup {
     Setup { strategy: Strategy::DirectResend, ..Setup::with_policy(policy) }
 }
 
 impl Setup {
     /// Lets the failed-message-processor process all hand-offs in one batch.
-    pub(super) fn then_failed_message_processor(self) -> Self {
+    pub(super) fn run_failed_message_processor(self) -> Self {
         let records = self.intermediate.receive_all();
         let processor = FailedMessageProcessor {
             redelivery: Redelivery {
@@ -41,25 +41,25 @@ impl Setup {
     }
 }
 
-fn in_metadata(n: usize, members: &str) -> ReceivedMessage {
+fn record_with_metadata(n: usize, members: &str) -> ReceivedMessage {
     nth_record(n, format!(r#"{{"metadata":{{"message_id":"{}",{members}}},"data":{{}}}}"#, nth_id(n)))
 }
 
 /// Returns ten records of different kinds.
-fn all_kinds() -> Vec<ReceivedMessage> {
+fn records_of_all_kinds() -> Vec<ReceivedMessage> {
     let attributed = |n, attributes| ReceivedMessage { attributes, ..nth_record(n, nth_body(n)) };
     vec![
         nth_record(0, nth_body(0)),
         attributed(1, producer_attributes()),
-        in_metadata(
+        record_with_metadata(
             2,
             r#""retry_attempt":2,"first_sent_time":"2026-07-25T17:00:00Z","redrive_generation":1"#,
         ),
-        in_metadata(3, r#""retry_attempt":5"#),
-        in_metadata(4, r#""snooze_count":100"#),
-        in_metadata(5, r#""expires_at":"2026-07-25T17:20:30Z""#),
-        in_metadata(6, r#""max_attempts":2,"retry_attempt":1"#),
-        produced(in_metadata(7, r#""held_since":"2026-07-25T17:00:00Z","held_seconds":700"#)),
+        record_with_metadata(3, r#""retry_attempt":5"#),
+        record_with_metadata(4, r#""snooze_count":100"#),
+        record_with_metadata(5, r#""expires_at":"2026-07-25T17:20:30Z""#),
+        record_with_metadata(6, r#""max_attempts":2,"retry_attempt":1"#),
+        produced_record(record_with_metadata(7, r#""held_since":"2026-07-25T17:00:00Z","held_seconds":700"#)),
         ReceivedMessage {
             message_group_id: Some("tenant".to_owned()),
             trace_header: Some("Root=1".to_owned()),
@@ -78,7 +78,7 @@ fn sort_contents(mut contents: Vec<Content>) -> Vec<Content> {
 #[test]
 fn direct_resend_sends_what_the_failed_message_processor_would() {
     let errors = [
-        busy(),
+        busy_error(),
         HandlerError::permanent("Db.Gone", "for good"),
         HandlerError::transient("HttpStatus.429", "slowly").retry_after(Duration::from_secs(7)),
         HandlerError::snooze("Db.Later", "not yet", Duration::from_secs(70)),
@@ -92,12 +92,12 @@ fn direct_resend_sends_what_the_failed_message_processor_would() {
                 for n in 0..10 {
                     setup = setup.failing(n, error.clone());
                 }
-                let failed = setup.process(all_kinds(), 30);
+                let failed = setup.process(records_of_all_kinds(), 30);
                 assert_eq!(failed, [""; 0]);
                 setup
             };
-            let delegated = failing(Setup::with_policy(policy)).then_failed_message_processor();
-            let direct = failing(direct(policy));
+            let delegated = failing(Setup::with_policy(policy)).run_failed_message_processor();
+            let direct = failing(direct_setup(policy));
             assert_eq!(
                 sort_contents(direct.source.sent_contents()),
                 sort_contents(delegated.source.sent_contents()),
@@ -133,9 +133,9 @@ fn direct_resend_sends_what_the_failed_message_processor_would() {
 
 #[test]
 fn a_failed_message_is_resent_with_its_delay_and_reported() {
-    let setup = direct(FIXED).failing(1, busy());
+    let setup = direct_setup(FIXED).failing(1, busy_error());
     assert_eq!(setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30), [""; 0]);
-    let sent = setup.source.only_sent();
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.delay.get(), 100);
     assert_eq!(
         serde_json::from_str::<Value>(&sent.body).unwrap(),
@@ -169,10 +169,10 @@ fn a_failed_message_is_resent_with_its_delay_and_reported() {
 
 #[test]
 fn a_message_with_ten_attributes_keeps_them_and_its_error() {
-    let setup = direct(FIXED).failing(1, busy());
+    let setup = direct_setup(FIXED).failing(1, busy_error());
     let arrived = ReceivedMessage { attributes: ten_attributes(), ..nth_record(1, nth_body(1)) };
     assert_eq!(setup.process(vec![arrived], 30), [""; 0]);
-    let sent = setup.source.only_sent();
+    let sent = setup.source.only_sent_content();
     assert_eq!(sent.attributes, ten_attributes());
     assert!(sent.body.contains(r#""error_type":"Db.Busy""#), "{}", sent.body);
 }
@@ -180,7 +180,7 @@ fn a_message_with_ten_attributes_keeps_them_and_its_error() {
 #[test]
 fn direct_resend_holds_messages_without_the_intermediate_dlq() {
     let down = HandlerError::unavailable("Db.Down", "not now");
-    let setup = (0..10).fold(direct("{}"), |setup, n| setup.failing(n, down.clone()));
+    let setup = (0..10).fold(direct_setup("{}"), |setup, n| setup.failing(n, down.clone()));
     assert_eq!(setup.process(ten_records(), 30), [""; 0]);
     let sent = setup.source.sent_contents();
     assert!(sent.len() == 10 && sent.iter().all(|content| content.body.contains("held_since")), "{sent:?}");
@@ -190,7 +190,7 @@ fn direct_resend_holds_messages_without_the_intermediate_dlq() {
 #[test]
 fn a_failed_send_reports_only_its_record_and_no_retry() {
     for scope in [FaultScope::Request, FaultScope::Entry] {
-        let setup = direct(FIXED).failing(1, busy());
+        let setup = direct_setup(FIXED).failing(1, busy_error());
         setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);
         assert_eq!(
             setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30),
@@ -206,7 +206,7 @@ fn a_failed_send_reports_only_its_record_and_no_retry() {
 
 #[test]
 fn a_failed_hop_reports_only_its_record() {
-    let setup = direct(LONG).failing(1, busy());
+    let setup = direct_setup(LONG).failing(1, busy_error());
     setup.world.fail_sends(
         &setup.intermediate,
         FaultScope::Request,
@@ -218,7 +218,7 @@ fn a_failed_hop_reports_only_its_record() {
 
 #[test]
 fn a_lost_response_causes_at_most_one_copy() {
-    let setup = direct(FIXED).failing(1, busy());
+    let setup = direct_setup(FIXED).failing(1, busy_error());
     setup.world.fail_sends(
         &setup.source,
         FaultScope::Request,

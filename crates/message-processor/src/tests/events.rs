@@ -7,7 +7,7 @@ use super::*;
 
 #[test]
 fn every_record_has_one_event_with_exact_values() {
-    let setup = Setup::new().on(1, Step::Take(2)).failing(2, busy()).on(3, Step::Hang);
+    let setup = Setup::new().on(1, Step::Take(2)).failing(2, busy_error()).on(3, Step::Hang);
     let mut records: Vec<_> = (1..5).map(|n| nth_record(n, nth_body(n))).collect();
     records[3].body = "{}".to_owned();
     setup.process(records, 30);
@@ -67,7 +67,7 @@ fn the_age_counts_from_the_first_send() {
 
 #[test]
 fn an_event_is_reported_only_after_its_confirmed_send() {
-    let setup = Setup::new().failing(1, busy());
+    let setup = Setup::new().failing(1, busy_error());
     let (before, after) = (Duration::from_secs(1), Duration::from_secs(2));
     let setup = Setup {
         intermediate: setup.intermediate.clone().with_pauses(before, after),
@@ -82,7 +82,7 @@ fn an_event_is_reported_only_after_its_confirmed_send() {
 #[test]
 fn a_failed_send_is_reported_instead_of_the_outcome() {
     use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
-    let setup = Setup::new().failing(1, busy());
+    let setup = Setup::new().failing(1, busy_error());
     setup.world.fail_sends(
         &setup.intermediate,
         FaultScope::Request,

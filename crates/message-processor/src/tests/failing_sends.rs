@@ -9,8 +9,8 @@ use redeliver_embedded::{FaultScope, FaultTrigger, Injection};
 use super::*;
 
 /// Makes records 3 and 7 of ten fail.
-fn two_of_ten() -> Setup {
-    Setup::new().failing(3, busy()).failing(7, busy())
+fn setup_with_two_failures() -> Setup {
+    Setup::new().failing(3, busy_error()).failing(7, busy_error())
 }
 
 fn always() -> FaultTrigger {
@@ -18,7 +18,7 @@ fn always() -> FaultTrigger {
 }
 
 /// Returns the unconfirmed sends, as pairs of record and code.
-fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
+fn unconfirmed_sends(setup: &Setup) -> Vec<(String, String)> {
     let events = setup.world.seen.events();
     let codes = events.into_iter().filter_map(|event| match event {
         Event::NotConfirmed { sqs_message_id, code, .. } => Some((sqs_message_id, code)),
@@ -29,7 +29,7 @@ fn not_confirmed(setup: &Setup) -> Vec<(String, String)> {
 
 #[test]
 fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     let mut records = ten_records();
     records[3].attributes = ten_attributes();
     assert_eq!(setup.process(records, 30), [""; 0]);
@@ -38,25 +38,25 @@ fn a_failing_record_with_ten_attributes_is_handed_off_with_one_of_them_folded() 
     let folded = &attribute_document(&sent[0].attributes, FAILURE)["folded_attributes"];
     assert_eq!(folded.as_object().unwrap().len(), 1);
     assert_eq!(
-        redeliver_core::arrival::producers_attributes(sent[0].attributes.clone()).attributes,
+        redeliver_core::arrival::split_producer_attributes(sent[0].attributes.clone()).attributes,
         ten_attributes()
     );
 }
 
 #[test]
 fn a_failing_record_that_sqs_would_refuse_is_left_to_the_redrive() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     let mut records = ten_records();
     records[3].attributes.insert("a b".to_owned(), Attribute::string("x"));
     assert_eq!(setup.process(records, 30), ["sqs-3"]);
-    assert_eq!(setup.intermediate.only_sent().body, nth_body(7), "the other record is handed off");
-    assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
+    assert_eq!(setup.intermediate.only_sent_content().body, nth_body(7), "the other record is handed off");
+    assert_eq!(unconfirmed_sends(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
 /// The reason is in the trace header, and SQS does not move the message, so the call is not repeated.
 #[test]
 fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     let mut records = ten_records();
     records[3].body = body_of_size(3, MESSAGE_BYTES_MAX);
     assert_eq!(setup.process(records, 30), [""; 0]);
@@ -76,7 +76,7 @@ fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
     let setup = Setup::new().failing(1, HandlerError::transient("Db.Busy", &details));
     let body = body_of_size(1, MESSAGE_BYTES_MAX - 350);
     assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0]);
-    let sent = setup.intermediate.only_sent();
+    let sent = setup.intermediate.only_sent_content();
     assert_eq!(sent.body, body);
     let document = attribute_document(&sent.attributes, FAILURE);
     assert_eq!(document["type"], "Db.Busy");
@@ -89,7 +89,7 @@ fn a_failing_record_of_almost_1_mib_is_handed_off_with_its_details_cut() {
 
 #[test]
 fn ten_failing_records_totalling_1_mib_are_split_into_batches() {
-    let setup = (0..10).fold(Setup::new(), |setup, n| setup.failing(n, busy()));
+    let setup = (0..10).fold(Setup::new(), |setup, n| setup.failing(n, busy_error()));
     let records = (0..10).map(|n| nth_record(n, body_of_size(n, MESSAGE_BYTES_MAX / 10))).collect();
     assert_eq!(setup.process(records, 30), [""; 0]);
     assert_eq!(setup.intermediate.receive_all().len(), 10);
@@ -98,7 +98,7 @@ fn ten_failing_records_totalling_1_mib_are_split_into_batches() {
 
 #[test]
 fn a_refused_hand_off_is_reported_immediately() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::Sender);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
     assert_eq!(setup.world.elapsed_seconds(), 0);
@@ -107,7 +107,7 @@ fn a_refused_hand_off_is_reported_immediately() {
 
 #[test]
 fn only_the_refused_entry_of_a_batch_is_reported() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     setup.world.fail_sends(
         &setup.intermediate,
         FaultScope::Entry,
@@ -117,12 +117,12 @@ fn only_the_refused_entry_of_a_batch_is_reported() {
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3"]);
     let arrived: Vec<_> = setup.intermediate.receive_all().into_iter().map(|record| record.body).collect();
     assert_eq!(arrived, [nth_body(7)]);
-    assert_eq!(not_confirmed(&setup), [("sqs-3".to_owned(), "InvalidParameterValue".to_owned())]);
+    assert_eq!(unconfirmed_sends(&setup), [("sqs-3".to_owned(), "InvalidParameterValue".to_owned())]);
 }
 
 #[test]
 fn an_endlessly_throttled_send_is_reported_before_the_deadline() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::Throttled);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"]);
     assert!((20..30).contains(&setup.world.elapsed_seconds()), "{} s", setup.world.elapsed_seconds());
@@ -136,7 +136,7 @@ fn a_throttle_that_ends_in_time_leaves_nothing_to_report() {
         (Injection::Service, vec![1]),
         (Injection::LostRequest, vec![1]),
     ] {
-        let setup = two_of_ten();
+        let setup = setup_with_two_failures();
         setup.world.fail_sends(
             &setup.intermediate,
             FaultScope::Request,
@@ -152,7 +152,7 @@ fn a_throttle_that_ends_in_time_leaves_nothing_to_report() {
 
 #[test]
 fn a_throttled_entry_is_sent_again_without_the_others() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     setup.world.fail_sends(
         &setup.intermediate,
         FaultScope::Entry,
@@ -166,7 +166,7 @@ fn a_throttled_entry_is_sent_again_without_the_others() {
 
 #[test]
 fn a_lost_response_creates_a_copy_and_is_not_reported_after_a_later_response() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     setup.world.fail_sends(
         &setup.intermediate,
         FaultScope::Entry,
@@ -180,7 +180,7 @@ fn a_lost_response_creates_a_copy_and_is_not_reported_after_a_later_response() {
 
 #[test]
 fn permanently_lost_answers_are_reported_although_the_hand_offs_arrived() {
-    let setup = two_of_ten();
+    let setup = setup_with_two_failures();
     setup.world.fail_sends(&setup.intermediate, FaultScope::Request, always(), Injection::LostAnswer);
     assert_eq!(setup.process(ten_records(), 30), ["sqs-3", "sqs-7"], "at least once: a copy, but no loss");
     assert_eq!(setup.intermediate.receive_all().len(), 4, "each record is sent twice, but not more often");
@@ -194,11 +194,13 @@ fn silence_doubles_a_hand_off_and_a_redrive_adds_a_third_copy() {
     let redrive = RedriveSettings { target_arn: intermediate.queue.arn().to_owned(), max_receive_count: 1 };
     let visibility = VisibilitySeconds::new(180).unwrap();
     let settings = QueueSettings { visibility, redrive: Some(redrive), ..QueueSettings::default() };
-    let source = world.add_queue_with("redriven", &settings);
+    let source = world.add_queue_with_settings("redriven", &settings);
     let record = send_and_receive(&source, Content { body: nth_body(3), ..Content::default() });
     let silent = intermediate.clone().with_pauses(Duration::ZERO, Duration::from_secs(3600));
-    let setup = Setup { handler: two_of_ten().handler, intermediate: silent, world, ..Setup::new() };
-    let setup = Setup { handler: Scripted { clock: setup.world.clock.clone(), ..setup.handler }, ..setup };
+    let setup =
+        Setup { handler: setup_with_two_failures().handler, intermediate: silent, world, ..Setup::new() };
+    let setup =
+        Setup { handler: ScriptedHandler { clock: setup.world.clock.clone(), ..setup.handler }, ..setup };
     assert_eq!(setup.process(vec![record.clone()], 30), [record.sqs_message_id]);
     setup.world.clock.block_on(setup.world.clock.sleep(Duration::from_secs(180)));
     assert!(source.receive_all().is_empty(), "SQS has moved the message");
@@ -207,8 +209,8 @@ fn silence_doubles_a_hand_off_and_a_redrive_adds_a_third_copy() {
 }
 
 #[test]
-fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
-    let setup = two_of_ten();
+fn a_queue_that_never_answers_is_abandoned_before_the_deadline() {
+    let setup = setup_with_two_failures();
     let never = Duration::from_secs(3600);
     let setup =
         Setup { intermediate: setup.intermediate.clone().with_pauses(never, Duration::ZERO), ..setup };
@@ -218,7 +220,7 @@ fn a_queue_that_never_answers_is_given_up_before_the_deadline() {
 
 #[test]
 fn a_failing_queue_does_not_affect_the_other_queue() {
-    let setup = Setup::new().failing(3, busy());
+    let setup = Setup::new().failing(3, busy_error());
     setup.world.fail_sends(&setup.annotation, FaultScope::Request, always(), Injection::Throttled);
     let mut records = ten_records();
     records[5].body = "{}".to_owned();

@@ -4,7 +4,7 @@ use super::*;
 
 const TWICE: &str = r#"{"immediate":{"max_attempts":2,"delay_ms":100}}"#;
 
-fn retried(setup: &Setup) -> Vec<(i64, Event)> {
+fn immediate_retry_events(setup: &Setup) -> Vec<(i64, Event)> {
     let events = setup.world.seen.timed_events().into_iter();
     let retried = events.filter(|(_, event)| matches!(event, Event::RetriedImmediately { .. }));
     retried.map(|(at, event)| ((at - start_time()).num_milliseconds(), event)).collect()
@@ -18,7 +18,7 @@ fn a_blip_spends_no_delayed_retry() {
     assert_eq!(setup.handler.called(), [nth_id(1), nth_id(1)]);
     let error_type = "Db.Busy".to_owned();
     let event = Event::RetriedImmediately { message_id: nth_id(1), retry_attempt: 0, error_type };
-    assert_eq!(retried(&setup), [(100, event)]);
+    assert_eq!(immediate_retry_events(&setup), [(100, event)]);
     let processed =
         Event::Processed { message_id: nth_id(1), retry_attempt: 0, age_seconds: 10.1, target_seconds: 0.1 };
     assert!(setup.world.seen.events().contains(&processed));
@@ -26,12 +26,14 @@ fn a_blip_spends_no_delayed_retry() {
 
 #[test]
 fn an_error_that_is_not_a_blip_is_handed_off_after_the_last_call() {
-    let setup = Setup::with_policy(TWICE).failing(1, busy());
+    let setup = Setup::with_policy(TWICE).failing(1, busy_error());
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3);
-    assert_eq!(retried(&setup).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), [100, 200]);
-    let handed_off =
-        attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
+    assert_eq!(immediate_retry_events(&setup).into_iter().map(|(at, _)| at).collect::<Vec<_>>(), [100, 200]);
+    let handed_off = attribute_document(
+        &setup.intermediate.only_sent_content().attributes,
+        redeliver_core::failure::FAILURE,
+    );
     assert_eq!(handed_off["type"], "Db.Busy");
 }
 
@@ -44,7 +46,7 @@ fn a_panic_is_retried_immediately() {
 
 #[test]
 fn a_permanent_error_or_no_immediate_policy_means_one_call() {
-    let setup = Setup::new().failing(1, busy());
+    let setup = Setup::new().failing(1, busy_error());
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     assert_eq!(setup.handler.calls().len(), 1);
     let setup = Setup::with_policy(TWICE).failing(1, HandlerError::permanent("Gone", ""));
@@ -55,11 +57,13 @@ fn a_permanent_error_or_no_immediate_policy_means_one_call() {
 #[test]
 fn no_immediate_retry_starts_past_the_call_deadline() {
     let policy = r#"{"immediate":{"max_attempts":10,"delay_ms":10000}}"#;
-    let setup = Setup::with_policy(policy).failing(1, busy());
+    let setup = Setup::with_policy(policy).failing(1, busy_error());
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
     assert_eq!(setup.handler.calls().len(), 3, "calls at 0, 10 and 20 s; calls end at 25 s");
-    let handed_off =
-        attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
+    let handed_off = attribute_document(
+        &setup.intermediate.only_sent_content().attributes,
+        redeliver_core::failure::FAILURE,
+    );
     assert_eq!(handed_off["type"], "Db.Busy", "the known error is not replaced by Timeout");
 }
 
@@ -69,8 +73,10 @@ fn a_hanging_immediate_retry_keeps_the_known_error() {
         let setup = Setup::with_policy(TWICE).on(1, step);
         assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty());
         assert_eq!(setup.handler.calls().len(), 2);
-        let handed_off =
-            attribute_document(&setup.intermediate.only_sent().attributes, redeliver_core::failure::FAILURE);
+        let handed_off = attribute_document(
+            &setup.intermediate.only_sent_content().attributes,
+            redeliver_core::failure::FAILURE,
+        );
         assert_eq!((&handed_off["type"], &handed_off["kind"]), (&"Db.Busy".into(), &"transient".into()));
     }
 }

@@ -58,7 +58,7 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
         assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0], "{body}");
         assert!(setup.handler.calls().is_empty(), "{body}");
         assert!(setup.intermediate.sent_contents().is_empty(), "no retry: {body}");
-        let sent = setup.annotation.only_sent();
+        let sent = setup.annotation.only_sent_content();
         assert_eq!(sent.body, body);
         let document = attribute_document(&sent.attributes, FAILURE);
         assert_eq!(document["verdict"], code, "{body}");
@@ -71,7 +71,7 @@ fn every_kind_of_invalid_message_gets_a_verdict_and_no_call() {
 fn a_verdict_has_the_flaw_and_the_source_of_the_message() {
     let setup = Setup::new();
     setup.process(vec![nth_record(1, with_metadata(r#","retry_attempt":-1"#))], 30);
-    let document = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let document = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     let details = document["details"].as_str().unwrap();
     assert!(details.contains("/metadata/retry_attempt"), "{details}");
     let mut rest = document.clone();
@@ -92,13 +92,13 @@ fn a_verdict_has_the_flaw_and_the_source_of_the_message() {
 
 #[test]
 fn invalid_messages_do_not_affect_others_in_the_batch() {
-    let setup = Setup::new().failing(3, busy());
+    let setup = Setup::new().failing(3, busy_error());
     let mut records = ten_records();
     records[0].body = "not JSON".to_owned();
     records[9].body = "{}".to_owned();
     assert_eq!(setup.process(records, 30), [""; 0]);
     assert_eq!(setup.handler.called(), (1..9).map(nth_id).collect::<Vec<_>>());
-    assert_eq!(setup.intermediate.only_sent().body, nth_body(3));
+    assert_eq!(setup.intermediate.only_sent_content().body, nth_body(3));
     let verdicts: Vec<_> = setup.annotation.receive_all().into_iter().map(|record| record.body).collect();
     assert_eq!(verdicts, ["not JSON", "{}"]);
 }
@@ -113,7 +113,7 @@ fn a_verdict_keeps_attributes_group_and_trace() {
         ..nth_record(1, "{}")
     };
     setup.process(vec![invalid], 30);
-    let sent = setup.annotation.only_sent();
+    let sent = setup.annotation.only_sent_content();
     assert_eq!(strip_own_attributes(&sent.attributes), producer_attributes());
     assert_eq!(sent.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(sent.trace_header.as_deref(), Some("Root=1"));
@@ -123,7 +123,7 @@ fn a_verdict_keeps_attributes_group_and_trace() {
 fn an_invalid_message_with_ten_attributes_folds_the_smallest_and_loses_none() {
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { attributes: ten_attributes(), ..nth_record(1, "{}") }], 30);
-    let sent = setup.annotation.only_sent();
+    let sent = setup.annotation.only_sent_content();
     assert_eq!(sent.attributes.len(), 10);
     let document = attribute_document(&sent.attributes, FAILURE);
     // Name, type and value have 5 + 10 + 1 bytes; those of `more-0` have 6 + 6 + 1.
@@ -139,7 +139,7 @@ fn an_invalid_message_of_1_mib_is_sent_on_with_its_verdict() {
         let setup = Setup::new();
         let body = "x".repeat(bytes);
         assert_eq!(setup.process(vec![nth_record(1, &*body)], 30), [""; 0]);
-        let sent = setup.annotation.only_sent();
+        let sent = setup.annotation.only_sent_content();
         assert_eq!(sent.body, body);
         let has_attribute = bytes < MESSAGE_BYTES_MAX;
         assert_eq!(

@@ -7,7 +7,7 @@ use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
 use redeliver_core::message::OutgoingMessage;
 use redeliver_core::message::packing::pack_batches;
-use redeliver_core::ports::{Queue as _, QueueSettings, Receive};
+use redeliver_core::ports::{Queue as _, QueueSettings, ReceiveOptions};
 use redeliver_embedded::{FaultPlan, FaultScope, FaultTrigger, Injection};
 use serde_json::json;
 
@@ -18,17 +18,17 @@ const DELAYS: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_att
 
 /// Creates an environment that receives batches of this size.
 fn setup(batch_size: u16) -> Setup {
-    setup_with(batch_size, DELAYS)
+    setup_with_policy(batch_size, DELAYS)
 }
 
-fn setup_with(batch_size: u16, policy: &str) -> Setup {
+fn setup_with_policy(batch_size: u16, policy: &str) -> Setup {
     let setup = Setup { strategy: Strategy::Ordered, batch_size, ..Setup::with_policy(policy) };
     let settings =
         QueueSettings { retention: Duration::from_secs(14 * 24 * 3600), ..QueueSettings::default() };
-    Setup { source: setup.world.add_queue_with("source.fifo", &settings), ..setup }
+    Setup { source: setup.world.add_queue_with_settings("source.fifo", &settings), ..setup }
 }
 
-type Environment = MessageProcessor<Scripted, SpyQueue, VirtualClock, EventRecorder>;
+type Environment = MessageProcessor<ScriptedHandler, SpyQueue, VirtualClock, EventRecorder>;
 
 impl Setup {
     /// Sends messages in this group.
@@ -59,7 +59,8 @@ impl Setup {
 
     fn receive_batch(&self) -> Vec<ReceivedMessage> {
         let max_messages = self.batch_size.try_into().unwrap();
-        let request = Receive { max_messages, wait: Duration::ZERO, visibility: VisibilitySeconds::new(180) };
+        let request =
+            ReceiveOptions { max_messages, wait: Duration::ZERO, visibility: VisibilitySeconds::new(180) };
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
@@ -104,7 +105,7 @@ impl Setup {
     }
 
     /// Returns the retry numbers of all calls for message n so far.
-    fn calls_of(&self, n: usize) -> Vec<u32> {
+    fn retry_numbers(&self, n: usize) -> Vec<u32> {
         let calls = self.handler.calls();
         calls.iter().filter(|call| call.message_id == nth_id(n)).map(|call| call.retry_attempt).collect()
     }
@@ -143,7 +144,7 @@ fn calls_of_a_group_are_sequential_and_groups_run_concurrently() {
 
 #[test]
 fn a_limit_of_one_call_keeps_the_order() {
-    let setup = Setup { max_concurrency: 1, ..setup(10).failing(0, busy()) };
+    let setup = Setup { max_concurrency: 1, ..setup(10).failing(0, busy_error()) };
     setup.produce_in("a", [0, 1]);
     setup.produce_in("b", [2, 3]);
     setup.turn(&setup.processor());
@@ -164,7 +165,7 @@ fn a_failure_stops_its_group_which_returns_in_order_after_the_delay() {
 
 #[test]
 fn a_message_that_waited_in_batches_keeps_all_its_attempts() {
-    let setup = setup(10).on(0, Step::Blip(3)).failing(1, busy());
+    let setup = setup(10).on(0, Step::Blip(3)).failing(1, busy_error());
     setup.produce_in("a", [0, 1, 2]);
     let environment = setup.processor();
     let waits: Vec<_> = (0..7).map(|_| setup.next_turn(&environment)).collect();
@@ -177,20 +178,20 @@ fn a_message_that_waited_in_batches_keeps_all_its_attempts() {
         [(5, rest.clone()), (10, rest.clone()), (20, rest)],
         "message 1 has its own retries"
     );
-    assert_eq!(setup.calls_of(1), [0, 1, 2, 3]);
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    assert_eq!(setup.retry_numbers(1), [0, 1, 2, 3]);
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!(3)));
     assert_eq!(setup.next_turn(&environment), (0, vec![2]), "the group continues");
-    assert_eq!(setup.calls_of(2), [0]);
+    assert_eq!(setup.retry_numbers(2), [0]);
 }
 
 #[test]
 fn a_new_environment_continues_the_count_only_for_batches_of_one() {
     let calls = |batch_size| {
-        let setup = setup(batch_size).failing(0, busy());
+        let setup = setup(batch_size).failing(0, busy_error());
         setup.produce_in("a", [0]);
         let waits: Vec<_> = (0..3).map(|_| setup.next_turn(&setup.processor()).0).collect();
-        (waits, setup.calls_of(0))
+        (waits, setup.retry_numbers(0))
     };
     assert_eq!(calls(10), (vec![0, 5, 5], vec![0, 0, 0]));
     assert_eq!(calls(1), (vec![0, 5, 10], vec![0, 1, 2]));
@@ -200,8 +201,8 @@ fn a_new_environment_continues_the_count_only_for_batches_of_one() {
 fn the_age_limit_counts_from_the_first_receive_not_the_send() {
     let hour = r#"{"circuit_breaker":false,"max_age_seconds":3600,
         "backoff":{"kind":"fixed","delay_seconds":900,"jitter":"none"}}"#;
-    let setup = Setup { policy: Policy::from_json(hour).unwrap(), ..setup(1).failing(0, busy()) };
-    let setup = setup.failing(1, busy());
+    let setup = Setup { policy: Policy::from_json(hour).unwrap(), ..setup(1).failing(0, busy_error()) };
+    let setup = setup.failing(1, busy_error());
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
     let waits: Vec<_> = (0..10).map(|_| setup.next_turn(&environment)).collect();
@@ -215,7 +216,7 @@ fn the_age_limit_counts_from_the_first_receive_not_the_send() {
 
 #[test]
 fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
-    let setup = setup(10).failing(0, busy());
+    let setup = setup(10).failing(0, busy_error());
     setup.produce_in("a", [0]);
     let environment = setup.processor();
     (0..3).for_each(|_| drop(setup.next_turn(&environment)));
@@ -228,7 +229,7 @@ fn a_message_whose_verdict_is_refused_is_given_up_after_its_next_call() {
     setup.next_turn(&environment);
     setup.world.sqs.set_faults(FaultPlan::default());
     setup.next_turn(&environment);
-    assert_eq!(setup.calls_of(0), [0, 1, 2, 3, 4], "its attempts do not start from zero");
+    assert_eq!(setup.retry_numbers(0), [0, 1, 2, 3, 4], "its attempts do not start from zero");
     assert_eq!(setup.next_turn_within(&environment, 600), None);
 }
 
@@ -243,7 +244,7 @@ fn a_permanent_error_is_given_up_immediately_and_the_group_continues() {
         [nth_id(0)],
         "message 1 waits until the send of the verdict is confirmed"
     );
-    assert_eq!(setup.annotation.only_sent().body, nth_body(0));
+    assert_eq!(setup.annotation.only_sent_content().body, nth_body(0));
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
     assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
 }
@@ -262,7 +263,7 @@ fn a_call_that_was_not_made_stops_its_group() {
 #[test]
 fn only_the_failed_message_of_a_group_is_reported() {
     for batch_size in [1, 10] {
-        let setup = setup(batch_size).failing(0, busy());
+        let setup = setup(batch_size).failing(0, busy_error());
         setup.produce_in("a", [0, 1]);
         let environment = setup.processor();
         (0..3).for_each(|_| drop(setup.next_turn(&environment)));
@@ -283,8 +284,8 @@ fn calls_of_completed_messages_are_forgotten() {
         setup.world.invoke_function(&environment, records, Duration::from_secs(30));
         setup.sleep(seconds);
     }
-    assert_eq!(setup.calls_of(0), [0, 1, 0]);
-    assert_eq!(setup.calls_of(1), [0, 0]);
+    assert_eq!(setup.retry_numbers(0), [0, 1, 0]);
+    assert_eq!(setup.retry_numbers(1), [0, 0]);
 }
 
 #[test]

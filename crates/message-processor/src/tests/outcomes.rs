@@ -7,17 +7,17 @@ use serde_json::{Value, json};
 use super::*;
 
 /// Returns the failure document of record 1 when the target responds with `error`.
-fn failure_of(error: HandlerError) -> Value {
+fn failure_document(error: HandlerError) -> Value {
     let setup = Setup::new().failing(1, error);
     assert!(setup.process(vec![nth_record(1, nth_body(1))], 30).is_empty(), "handed off, so done");
     assert!(setup.annotation.sent_contents().is_empty());
-    let sent = setup.intermediate.only_sent();
+    let sent = setup.intermediate.only_sent_content();
     assert_eq!(sent.body, nth_body(1));
     attribute_document(&sent.attributes, FAILURE)
 }
 
 /// Returns the common members of every hand-off of record 1, plus `more`.
-fn expected(more: Value) -> Value {
+fn expected_failure(more: Value) -> Value {
     let mut document = json!({
         "failed_at": format_moment(0),
         "source_message_id": "sqs-1",
@@ -31,9 +31,9 @@ fn expected(more: Value) -> Value {
 
 #[test]
 fn only_a_failed_call_names_the_called_function() {
-    let answered = HandlerError { function: Some("orders:6".to_owned()), ..busy() };
+    let answered = HandlerError { function: Some("orders:6".to_owned()), ..busy_error() };
     let mut setup =
-        Setup::new().failing(0, busy()).failing(1, answered).on(2, Step::PanicInside).on(3, Step::Hang);
+        Setup::new().failing(0, busy_error()).failing(1, answered).on(2, Step::PanicInside).on(3, Step::Hang);
     setup.handler.function = Some("orders:7");
     setup.max_concurrency = 1;
     assert_eq!(setup.process((0..5).map(|n| nth_record(n, nth_body(n))).collect(), 30), [""; 0]);
@@ -72,8 +72,8 @@ fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
 #[test]
 fn only_a_failed_call_has_a_log_location() {
     let mut setup = Setup::new()
-        .failing(0, busy())
-        .on(1, Step::FailLate(2, busy()))
+        .failing(0, busy_error())
+        .on(1, Step::FailLate(2, busy_error()))
         .on(2, Step::PanicInside)
         .on(3, Step::Hang);
     setup.max_concurrency = 1;
@@ -117,7 +117,7 @@ fn only_a_failed_call_has_a_log_location() {
 
 #[test]
 fn a_call_without_log_lines_has_no_log_location() {
-    let setup = Setup::new().failing(0, busy());
+    let setup = Setup::new().failing(0, busy_error());
     setup.process(vec![nth_record(0, nth_body(0))], 30);
     assert!(
         attribute_document(&setup.intermediate.sent_contents()[0].attributes, FAILURE)
@@ -198,7 +198,7 @@ fn a_handler_sees_the_unchanged_body_and_the_producers_attributes() {
     );
     let setup = Setup::new();
     setup.process(vec![ReceivedMessage { attributes: producer_attributes(), ..nth_record(1, &*body) }], 30);
-    let expected = Seen {
+    let expected = SeenMessage {
         body,
         message_id: nth_id(1),
         form: BodyForm::Envelope,
@@ -221,16 +221,16 @@ fn a_handler_gets_the_id_as_the_producer_wrote_it() {
 #[test]
 fn a_transient_error_is_handed_off() {
     assert_eq!(
-        failure_of(busy()),
-        expected(json!({ "type": "Db.Busy", "details": "come later", "kind": "transient" }))
+        failure_document(busy_error()),
+        expected_failure(json!({ "type": "Db.Busy", "details": "come later", "kind": "transient" }))
     );
 }
 
 #[test]
 fn an_http_status_is_handed_off_by_its_name() {
     assert_eq!(
-        failure_of(HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")),
-        expected(json!({ "type": "HttpStatus.500", "details": "HTTP 500", "kind": "transient" }))
+        failure_document(HandlerError::transient(ErrorType::HttpStatus(500), "HTTP 500")),
+        expected_failure(json!({ "type": "HttpStatus.500", "details": "HTTP 500", "kind": "transient" }))
     );
 }
 
@@ -241,8 +241,8 @@ fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
         [(Duration::from_millis(29_001), 31), (Duration::from_secs(30), 32), (Duration::ZERO, 2)]
     {
         assert_eq!(
-            failure_of(refused(asked)),
-            expected(json!({
+            failure_document(refused(asked)),
+            expected_failure(json!({
                 "type": "HttpStatus.503", "details": "HTTP 503", "kind": "held", "retry_after_seconds": written,
                 "held_since": format_moment(0), "outage_failures": 1,
             }))
@@ -255,8 +255,8 @@ fn a_targets_own_delay_is_handed_off_as_a_hold_up_to_a_tenth_longer() {
 fn a_delay_for_one_message_is_handed_off_as_its_own_hold() {
     let locked = HandlerError::transient(ErrorType::HttpStatus(423), "HTTP 423");
     assert_eq!(
-        failure_of(locked.retry_after(Duration::from_millis(29_001))),
-        expected(json!({
+        failure_document(locked.retry_after(Duration::from_millis(29_001))),
+        expected_failure(json!({
             "type": "HttpStatus.423", "details": "HTTP 423", "kind": "held", "retry_after_seconds": 30,
             "held_since": format_moment(0), "outage_failures": 0,
         }))
@@ -269,8 +269,8 @@ fn a_handlers_own_delay_is_a_floor_and_spends_an_attempt() {
         [(Duration::from_millis(29_001), 30), (Duration::from_secs(30), 30), (Duration::ZERO, 0)]
     {
         assert_eq!(
-            failure_of(busy().retry_after(asked)),
-            expected(json!({
+            failure_document(busy_error().retry_after(asked)),
+            expected_failure(json!({
                 "type": "Db.Busy", "details": "come later", "kind": "transient", "retry_after_seconds": written,
             }))
         );
@@ -281,8 +281,8 @@ fn a_handlers_own_delay_is_a_floor_and_spends_an_attempt() {
 fn a_permanent_error_is_handed_off() {
     let error = HandlerError::permanent(ErrorType::FromTarget("Order.Unknown".to_owned()), "no such order");
     assert_eq!(
-        failure_of(error),
-        expected(json!({ "type": "Order.Unknown", "details": "no such order", "kind": "permanent" }))
+        failure_document(error),
+        expected_failure(json!({ "type": "Order.Unknown", "details": "no such order", "kind": "permanent" }))
     );
 }
 
@@ -290,8 +290,8 @@ fn a_permanent_error_is_handed_off() {
 fn a_snooze_is_handed_off_rounded_up() {
     let error = HandlerError::snooze("Shop.Closed", "opens at 8", Duration::new(59, 1));
     assert_eq!(
-        failure_of(error),
-        expected(json!({
+        failure_document(error),
+        expected_failure(json!({
             "type": "Shop.Closed", "details": "opens at 8", "kind": "snooze", "retry_after_seconds": 60,
         }))
     );
@@ -299,7 +299,7 @@ fn a_snooze_is_handed_off_rounded_up() {
 
 #[test]
 fn an_invalid_or_too_long_error_text_is_cleaned_and_handed_off() {
-    let document = failure_of(HandlerError::transient("T", format!("\0{}", "é\"".repeat(50_000))));
+    let document = failure_document(HandlerError::transient("T", format!("\0{}", "é\"".repeat(50_000))));
     let details = document["details"].as_str().unwrap();
     assert!(details.starts_with("\u{FFFD}é\"é\"") && details.ends_with('…'), "{details}");
     let bytes = document.to_string().len();
@@ -308,7 +308,7 @@ fn an_invalid_or_too_long_error_text_is_cleaned_and_handed_off() {
 
 #[test]
 fn a_hand_off_keeps_body_attributes_group_and_trace() {
-    let setup = Setup::new().failing(1, busy());
+    let setup = Setup::new().failing(1, busy_error());
     let body = format!(
         "{{\"data\":{{\"é\\u00e9\":1e400}} ,\"metadata\":{{\"message_id\":\"{}\"}},\"x\":[] }}\n",
         nth_id(1)
@@ -332,7 +332,7 @@ fn a_hand_off_keeps_body_attributes_group_and_trace() {
     assert_eq!(handed_off.attributes.len(), 5);
     assert_eq!(handed_off.message_group_id.as_deref(), Some("tenant-7"));
     assert_eq!(handed_off.trace_header.as_deref(), Some("Root=1-5e1b4151-0123456789abcdef01234567"));
-    assert_eq!(setup.intermediate.only_sent().delay, DelaySeconds::ZERO);
+    assert_eq!(setup.intermediate.only_sent_content().delay, DelaySeconds::ZERO);
     let document = attribute_document(&handed_off.attributes, FAILURE);
     assert_eq!(document["source_message_id"], arrived.sqs_message_id);
     assert_eq!(document["source_queue_arn"], source_arn(&source));
@@ -355,7 +355,7 @@ fn a_panic_fails_only_its_own_record_and_its_message_is_discarded() {
             let setup = Setup { max_concurrency, ..Setup::new().on(4, step.clone()) };
             assert_eq!(setup.process(ten_records(), 30), [""; 0]);
             assert_eq!(setup.handler.calls().len(), 10, "the records after it are also handled");
-            let sent = setup.intermediate.only_sent();
+            let sent = setup.intermediate.only_sent_content();
             assert_eq!(sent.body, nth_body(4));
             let document = attribute_document(&sent.attributes, FAILURE);
             assert_eq!(document["type"], "Panic");

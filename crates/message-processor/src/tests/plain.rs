@@ -18,12 +18,12 @@ fn plain(n: usize, body: &str) -> ReceivedMessage {
     ReceivedMessage { sqs_message_id: sqs_id(n), ..nth_record(n, body) }
 }
 
-fn with(n: usize, attributes: &[(&str, &str)]) -> ReceivedMessage {
+fn plain_record_with_attributes(n: usize, attributes: &[(&str, &str)]) -> ReceivedMessage {
     let attributes = attributes.iter().map(|(name, value)| ((*name).to_owned(), Attribute::string(*value)));
     ReceivedMessage { attributes: attributes.collect(), ..plain(n, CANARY) }
 }
 
-fn optional() -> Setup {
+fn setup_with_optional_envelope() -> Setup {
     let attribute = Some(IdAttribute::new("OrderId".to_owned()).unwrap());
     let id = IdSources { attribute, pointer: None };
     let schema = MessageSchema::default().with_plain(PlainMessages { id, body: None });
@@ -37,17 +37,20 @@ impl Setup {
     }
 }
 
-fn redeliver(attributes: &Attributes) -> &str {
+fn redeliver_attribute(attributes: &Attributes) -> &str {
     attributes[REDELIVER].text().unwrap()
 }
 
 #[test]
 fn a_handler_gets_a_plain_message_unchanged_with_its_id() {
-    let setup = optional();
+    let setup = setup_with_optional_envelope();
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
     let named = format!(r#"{{"message_id":"{}","retry_attempt":2,"redrive_generation":1}}"#, nth_id(3));
-    let records =
-        vec![plain(1, "x"), with(2, &[("OrderId", "o-17")]), with(3, &[(REDELIVER, &named), ("a", "b")])];
+    let records = vec![
+        plain(1, "x"),
+        plain_record_with_attributes(2, &[("OrderId", "o-17")]),
+        plain_record_with_attributes(3, &[(REDELIVER, &named), ("a", "b")]),
+    ];
     assert_eq!(setup.process(records, 30), [""; 0]);
     let calls = setup.handler.calls();
     let ids: Vec<_> =
@@ -62,17 +65,20 @@ fn a_handler_gets_a_plain_message_unchanged_with_its_id() {
 #[test]
 fn a_plain_message_is_handed_off_with_its_id() {
     let uuid = Uuid::new_v5(&NAMESPACE, b"o-17").to_string();
-    let setup = optional().failing_all(&busy(), [uuid.clone(), sqs_id(2)]);
-    assert_eq!(setup.process(vec![with(1, &[("OrderId", "o-17")]), plain(2, "x")], 30), [""; 0]);
+    let setup = setup_with_optional_envelope().failing_all(&busy_error(), [uuid.clone(), sqs_id(2)]);
+    assert_eq!(
+        setup.process(vec![plain_record_with_attributes(1, &[("OrderId", "o-17")]), plain(2, "x")], 30),
+        [""; 0]
+    );
     let [first, second] = setup.intermediate.sent_contents().try_into().unwrap();
     assert_eq!(
-        redeliver(&first.attributes),
+        redeliver_attribute(&first.attributes),
         format!(r#"{{"message_id":"{uuid}","idempotency_key":"o-17"}}"#)
     );
     assert_eq!(first.attributes["OrderId"], Attribute::string("o-17"));
     assert_eq!(attribute_document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
     assert_eq!((first.body.as_str(), second.body.as_str()), (CANARY, "x"));
-    assert_eq!(redeliver(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
+    assert_eq!(redeliver_attribute(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
     // A key is the producer's value, so no event contains it.
     assert!(!format!("{:?}", setup.world.seen.events()).contains("o-17"));
 }
@@ -80,16 +86,16 @@ fn a_plain_message_is_handed_off_with_its_id() {
 #[test]
 fn a_plain_messages_redeliver_attribute_is_handed_off_unchanged() {
     let named = format!(r#" {{ "message_id" : "{}" , "mine":1e400,"retry_attempt":3}}"#, nth_id(1));
-    let setup = optional().failing_all(&busy(), [nth_id(1)]);
-    setup.process(vec![with(1, &[(REDELIVER, &named)])], 30);
-    assert_eq!(redeliver(&setup.intermediate.only_sent().attributes), named);
+    let setup = setup_with_optional_envelope().failing_all(&busy_error(), [nth_id(1)]);
+    setup.process(vec![plain_record_with_attributes(1, &[(REDELIVER, &named)])], 30);
+    assert_eq!(redeliver_attribute(&setup.intermediate.only_sent_content().attributes), named);
 }
 
 /// `Failure` needs the tenth attribute slot, and the failed-message-processor finds the id by the same rules.
 #[test]
 fn a_plain_message_with_nine_attributes_is_handed_off_without_its_id() {
     let attributes = |count: usize| (0..count).map(|n| (format!("a{n}"), Attribute::string("x"))).collect();
-    let setup = optional().failing_all(&busy(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
+    let setup = setup_with_optional_envelope().failing_all(&busy_error(), [sqs_id(1), sqs_id(2), sqs_id(3)]);
     let record = |n, count| ReceivedMessage { attributes: attributes(count), ..plain(n, "x") };
     assert_eq!(setup.process(vec![record(1, 8), record(2, 9), record(3, 10)], 30), [""; 0]);
     let [eight, nine, ten] = setup.intermediate.sent_contents().try_into().unwrap();
@@ -105,7 +111,7 @@ fn an_invalid_plain_message_is_given_up_and_the_others_are_done() {
     let schema =
         MessageSchema::default().with_plain(PlainMessages { body: Some(body), ..Default::default() });
     let setup = Setup { schema, ..Setup::new() };
-    let forged = with(3, &[(REDELIVER, "forged")]);
+    let forged = plain_record_with_attributes(3, &[(REDELIVER, "forged")]);
     let forged = ReceivedMessage { body: r#"{"order":1}"#.to_owned(), ..forged };
     let records = vec![plain(1, "x"), plain(2, "{}"), forged, plain(4, r#"{"order":1}"#)];
     assert_eq!(setup.process(records, 30), [""; 0]);
@@ -117,40 +123,42 @@ fn an_invalid_plain_message_is_given_up_and_the_others_are_done() {
     assert_eq!(codes, ["INVALID_MESSAGE_FORMAT", "INVALID_MESSAGE_SCHEMA", "INVALID_MESSAGE_SCHEMA"]);
     assert_eq!(documents[1]["details"], json!("/order is missing"));
     assert_eq!(documents[2]["details"], json!("/Redeliver is not JSON: expected ident at line 1 column 2"));
-    assert_eq!(redeliver(&verdicts[2].attributes), "forged");
+    assert_eq!(redeliver_attribute(&verdicts[2].attributes), "forged");
 }
 
 /// With `visibility`, the message stays unchanged, and its verdict has the id.
 #[test]
 fn a_message_that_stays_on_its_queue_is_given_up_with_its_id() {
     let error = HandlerError::permanent("Order.Unknown", "no");
-    let setup = Setup { strategy: Strategy::Visibility, ..optional() }.failing_all(&error, [sqs_id(1)]);
+    let setup = Setup { strategy: Strategy::Visibility, ..setup_with_optional_envelope() }
+        .failing_all(&error, [sqs_id(1)]);
     setup.process(vec![plain(1, "x")], 30);
-    let verdict = setup.annotation.only_sent();
-    assert_eq!(redeliver(&verdict.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(1)));
+    let verdict = setup.annotation.only_sent_content();
+    assert_eq!(redeliver_attribute(&verdict.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(1)));
     assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("NON_RETRYABLE_ERROR"));
 }
 
 /// Messages are the same, regardless of the function that re-sends them.
 #[test]
 fn a_plain_message_is_resent_directly_in_the_same_form() {
-    let direct = Setup { strategy: Strategy::DirectResend, ..optional() }.failing_all(&busy(), [sqs_id(1)]);
+    let direct = Setup { strategy: Strategy::DirectResend, ..setup_with_optional_envelope() }
+        .failing_all(&busy_error(), [sqs_id(1)]);
     direct.process(vec![plain(1, "x")], 30);
-    let sent = direct.source.only_sent();
+    let sent = direct.source.only_sent_content();
     assert_eq!(sent.body, "x");
     let written = attribute_document(&sent.attributes, REDELIVER);
     assert_eq!((&written["message_id"], &written["retry_attempt"]), (&json!(sqs_id(1)), &json!(1)));
-    let delayed = optional().failing_all(&busy(), [sqs_id(1)]);
+    let delayed = setup_with_optional_envelope().failing_all(&busy_error(), [sqs_id(1)]);
     delayed.process(vec![plain(1, "x")], 30);
-    let delayed = delayed.then_failed_message_processor();
-    assert_eq!(delayed.source.only_sent().attributes, sent.attributes);
+    let delayed = delayed.run_failed_message_processor();
+    assert_eq!(delayed.source.only_sent_content().attributes, sent.attributes);
 }
 
 #[test]
 fn without_the_setting_a_plain_message_is_invalid() {
     let setup = Setup::new();
-    setup.process(vec![with(1, &[(REDELIVER, "the producer's own attribute")])], 30);
-    let verdict = setup.annotation.only_sent();
+    setup.process(vec![plain_record_with_attributes(1, &[(REDELIVER, "the producer's own attribute")])], 30);
+    let verdict = setup.annotation.only_sent_content();
     assert_eq!(attribute_document(&verdict.attributes, FAILURE)["verdict"], json!("INVALID_MESSAGE_FORMAT"));
-    assert_eq!(redeliver(&verdict.attributes), "the producer's own attribute");
+    assert_eq!(redeliver_attribute(&verdict.attributes), "the producer's own attribute");
 }

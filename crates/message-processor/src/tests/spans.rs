@@ -12,31 +12,31 @@ const PRODUCER: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 const UNSAMPLED: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00";
 const LAST: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
-fn traced() -> Setup {
+fn traced_setup() -> Setup {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(false);
     setup
 }
 
-fn from_producer(traceparent: &str, record: ReceivedMessage) -> ReceivedMessage {
+fn record_from_producer(traceparent: &str, record: ReceivedMessage) -> ReceivedMessage {
     let attributes = Attributes::from([(TRACEPARENT.to_owned(), Attribute::string(traceparent))]);
     ReceivedMessage { attributes, ..record }
 }
 
 /// Returns the n-th body after an attempt with this span.
-fn tried_before(n: usize) -> String {
+fn body_after_attempt(n: usize) -> String {
     nth_body(n).replace(
         r#""},"data"#,
         &format!(r#"","retry_attempt":2,"last_attempt_traceparent":"{LAST}"}},"data"#),
     )
 }
 
-fn named<'a>(spans: &'a [Span<'static>], name: &str) -> Vec<&'a Span<'static>> {
+fn spans_named<'a>(spans: &'a [Span<'static>], name: &str) -> Vec<&'a Span<'static>> {
     spans.iter().filter(|span| span.name == name).collect()
 }
 
-fn only<'a>(spans: &'a [Span<'static>], name: &str) -> &'a Span<'static> {
-    let [span] = named(spans, name)[..] else { panic!("{name}: {spans:#?}") };
+fn only_span<'a>(spans: &'a [Span<'static>], name: &str) -> &'a Span<'static> {
+    let [span] = spans_named(spans, name)[..] else { panic!("{name}: {spans:#?}") };
     span
 }
 
@@ -55,14 +55,17 @@ fn attributes(span: &Span) -> Vec<String> {
 
 #[test]
 fn an_attempt_is_linked_to_its_producer_previous_attempt_and_batch() {
-    let mut setup = traced().on(1, Step::FailLate(3, busy()));
+    let mut setup = traced_setup().on(1, Step::FailLate(3, busy_error()));
     setup.max_concurrency = 1;
-    let records = vec![nth_record(0, nth_body(0)), from_producer(PRODUCER, nth_record(1, tried_before(1)))];
+    let records = vec![
+        nth_record(0, nth_body(0)),
+        record_from_producer(PRODUCER, nth_record(1, body_after_attempt(1))),
+    ];
     assert!(setup.process(records, 30).is_empty());
     let spans = setup.world.seen.take_spans();
     assert_eq!(spans.len(), 6, "a batch, two attempts with their calls, and a hand-off: {spans:#?}");
 
-    let batch = only(&spans, "receive source");
+    let batch = only_span(&spans, "receive source");
     assert_eq!((batch.parent, batch.kind), (None, SpanKind::Client));
     assert_eq!((batch.start, batch.end), (start_time(), start_time() + chrono::TimeDelta::seconds(3)));
     assert_eq!(
@@ -75,7 +78,7 @@ fn an_attempt_is_linked_to_its_producer_previous_attempt_and_batch() {
             "messaging.batch.message_count=2"
         ]
     );
-    let [first, second] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let [first, second] = spans_named(&spans, "process source")[..] else { panic!("{spans:#?}") };
     let received = ("receive", batch.context.traceparent());
     assert_eq!(links(first), std::slice::from_ref(&received), "there was no previous attempt");
     assert_eq!(
@@ -105,34 +108,36 @@ fn an_attempt_is_linked_to_its_producer_previous_attempt_and_batch() {
     let seconds = u128::try_from(start_time().timestamp()).unwrap();
     assert!(traces.iter().all(|trace| trace >> 96 == seconds), "{traces:x?}");
 
-    let [call, again] = named(&spans, "handle")[..] else { panic!("{spans:#?}") };
+    let [call, again] = spans_named(&spans, "handle")[..] else { panic!("{spans:#?}") };
     assert_eq!(call.parent, Some(first.context));
     assert_eq!(again.parent, Some(second.context));
     assert_eq!((again.error.as_deref(), again.kind), (Some("Db.Busy"), SpanKind::Internal));
     let send = spans.iter().find(|span| span.name.starts_with("send ")).unwrap();
     assert_eq!((send.parent, send.kind), (Some(second.context), SpanKind::Client));
-    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE);
     assert_eq!(failure["last_attempt_traceparent"], json!(second.context.traceparent()));
 }
 
 #[test]
 fn without_a_tracer_a_message_keeps_its_last_recorded_attempt() {
-    let setup = Setup::new().failing(1, busy());
-    setup.process(vec![from_producer(PRODUCER, nth_record(1, tried_before(1)))], 30);
-    let sent = setup.intermediate.only_sent();
+    let setup = Setup::new().failing(1, busy_error());
+    setup.process(vec![record_from_producer(PRODUCER, nth_record(1, body_after_attempt(1)))], 30);
+    let sent = setup.intermediate.only_sent_content();
     assert_eq!(attribute_document(&sent.attributes, FAILURE).get("last_attempt_traceparent"), None);
-    assert_eq!(sent.body, tried_before(1), "the last recorded attempt");
+    assert_eq!(sent.body, body_after_attempt(1), "the last recorded attempt");
 }
 
 #[test]
 fn a_continued_trace_is_the_producers_or_the_last_attempts() {
     let mut setup = Setup::new();
     setup.world.seen.enable_tracing(true);
-    let records =
-        vec![from_producer(PRODUCER, nth_record(1, tried_before(1))), nth_record(2, tried_before(2))];
+    let records = vec![
+        record_from_producer(PRODUCER, nth_record(1, body_after_attempt(1))),
+        nth_record(2, body_after_attempt(2)),
+    ];
     setup.process(records, 30);
     let spans = setup.world.seen.take_spans();
-    let [first, second] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let [first, second] = spans_named(&spans, "process source")[..] else { panic!("{spans:#?}") };
     let [producer, last] = [PRODUCER, LAST].map(|text| SpanContext::from_traceparent(text).unwrap());
     assert_eq!((first.parent, first.context.trace_id), (Some(producer), producer.trace_id));
     assert_eq!(first.links.iter().map(|link| link.to).collect::<Vec<_>>()[0], last, "a parent needs no link");
@@ -142,10 +147,10 @@ fn a_continued_trace_is_the_producers_or_the_last_attempts() {
 
 #[test]
 fn an_unsampled_trace_is_not_recorded_but_propagated() {
-    let setup = traced().failing(1, busy());
-    setup.process(vec![from_producer(UNSAMPLED, nth_record(1, nth_body(1)))], 30);
+    let setup = traced_setup().failing(1, busy_error());
+    setup.process(vec![record_from_producer(UNSAMPLED, nth_record(1, nth_body(1)))], 30);
     assert_eq!(setup.world.seen.take_spans(), []);
-    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE);
     let last = failure["last_attempt_traceparent"].as_str().unwrap();
     assert!(last.ends_with("-00"), "{last}");
     assert!(!last.contains("0af7651916cd43dd8448eb211c80319c"), "a separate trace: {last}");
@@ -159,9 +164,10 @@ fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
     setup.world.seen.enable_tracing(false);
     setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
     let spans = setup.world.seen.take_spans();
-    let [blip, hang] = named(&spans, "process source")[..] else { panic!("{spans:#?}") };
+    let [blip, hang] = spans_named(&spans, "process source")[..] else { panic!("{spans:#?}") };
     let calls = |attempt: &Span| {
-        let calls = named(&spans, "handle").into_iter().filter(|call| call.parent == Some(attempt.context));
+        let calls =
+            spans_named(&spans, "handle").into_iter().filter(|call| call.parent == Some(attempt.context));
         calls.map(|call| call.error.clone().unwrap_or_default().into_owned()).collect::<Vec<_>>()
     };
     assert_eq!(calls(blip), ["Db.Busy", "Db.Busy", ""]);
@@ -172,14 +178,14 @@ fn each_started_call_has_a_span_even_if_cut_off_or_repeated() {
 #[test]
 fn a_held_message_has_no_span_but_an_event_in_the_batch_span() {
     let unavailable = HandlerError::unavailable("Db.Down", "down");
-    let mut setup = (0..20).fold(traced(), |setup, n| setup.failing(n, unavailable.clone()));
+    let mut setup = (0..20).fold(traced_setup(), |setup, n| setup.failing(n, unavailable.clone()));
     setup.max_concurrency = 1;
     setup.process((0..20).map(|n| nth_record(n, nth_body(n))).collect(), 30);
     let spans = setup.world.seen.take_spans();
-    let attempts = named(&spans, "process source").len();
+    let attempts = spans_named(&spans, "process source").len();
     assert!(attempts < 20, "the circuit opened after {attempts}");
-    assert_eq!(named(&spans, "handle").len(), attempts);
-    let batch = only(&spans, "receive source");
+    assert_eq!(spans_named(&spans, "handle").len(), attempts);
+    let batch = only_span(&spans, "receive source");
     let [held] = &batch.events[..] else { panic!("{batch:#?}") };
     assert_eq!(held.name, "redeliver.held");
     let messages = i64::try_from(20 - attempts).unwrap();
@@ -193,12 +199,12 @@ fn a_held_message_has_no_span_but_an_event_in_the_batch_span() {
 /// The message does not change, so its spans are derived from its receives.
 #[test]
 fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_previous_one() {
-    let mut setup = traced().failing(1, busy());
+    let mut setup = traced_setup().failing(1, busy_error());
     setup.strategy = Strategy::Visibility;
     let attempt = |receive_count| {
         setup.process(vec![ReceivedMessage { receive_count, ..nth_record(1, nth_body(1)) }], 30);
         let spans = setup.world.seen.take_spans();
-        only(&spans, "process source").clone()
+        only_span(&spans, "process source").clone()
     };
     let [first, second, third] = [1, 2, 3].map(attempt);
     assert_eq!(first.links.len(), 1, "only the link to the batch");
@@ -212,12 +218,13 @@ fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)>
     let seconds = |time: Timestamp| (time - start_time()).num_seconds();
     let error_and_times =
         |span: &&Span| (span.error.as_deref().map(str::to_owned), seconds(span.start), seconds(span.end));
-    named(spans, name).iter().map(error_and_times).collect()
+    spans_named(spans, name).iter().map(error_and_times).collect()
 }
 
 #[test]
 fn an_attempt_and_its_call_have_their_own_times_even_if_cut_off() {
-    let mut setup = traced().on(1, Step::Take(3)).on(2, Step::FailLate(2, busy())).on(3, Step::Hang);
+    let mut setup =
+        traced_setup().on(1, Step::Take(3)).on(2, Step::FailLate(2, busy_error())).on(3, Step::Hang);
     setup.max_concurrency = 1;
     setup.process((1..5).map(|n| nth_record(n, nth_body(n))).collect(), 30);
     let spans = setup.world.seen.take_spans();
@@ -232,79 +239,82 @@ fn an_attempt_and_its_call_have_their_own_times_even_if_cut_off() {
 
 #[test]
 fn the_target_receives_the_span_of_each_call() {
-    let setup = traced().failing(1, busy());
-    setup.process(vec![from_producer(PRODUCER, nth_record(1, nth_body(1)))], 30);
+    let setup = traced_setup().failing(1, busy_error());
+    setup.process(vec![record_from_producer(PRODUCER, nth_record(1, nth_body(1)))], 30);
     let spans = setup.world.seen.take_spans();
-    let [attempt, call] = ["process source", "handle"].map(|name| only(&spans, name).context.traceparent());
+    let [attempt, call] =
+        ["process source", "handle"].map(|name| only_span(&spans, name).context.traceparent());
     assert_ne!(call, attempt);
     assert_eq!(*setup.handler.traces.lock().unwrap(), [Some(call)]);
 }
 
 #[test]
 fn a_call_has_the_span_of_its_target_with_the_status_as_its_error() {
-    let mut setup = traced().failing(1, HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503"));
+    let mut setup =
+        traced_setup().failing(1, HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503"));
     let method = ("http.request.method", "POST".into());
     setup.handler.span = CallSpan { name: "POST".into(), kind: SpanKind::Client, attributes: vec![method] };
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     let spans = setup.world.seen.take_spans();
-    let call = only(&spans, "POST");
+    let call = only_span(&spans, "POST");
     assert_eq!((call.kind, call.error.as_deref()), (SpanKind::Client, Some("503")));
     assert_eq!(attributes(call), ["http.request.method=POST", "http.response.status_code=503"]);
-    assert_eq!(only(&spans, "process source").error.as_deref(), Some("HttpStatus.503"));
+    assert_eq!(only_span(&spans, "process source").error.as_deref(), Some("HttpStatus.503"));
 }
 
 #[test]
 fn a_targets_own_error_type_is_in_no_span() {
     let error = ErrorType::FromTarget(CANARY.to_owned());
-    let setup = traced().failing(1, HandlerError::transient(error, CANARY));
+    let setup = traced_setup().failing(1, HandlerError::transient(error, CANARY));
     setup.process(vec![nth_record(1, nth_body(1))], 30);
     let spans = setup.world.seen.take_spans();
-    assert_eq!(only(&spans, "handle").error.as_deref(), Some("FromTarget"));
+    assert_eq!(only_span(&spans, "handle").error.as_deref(), Some("FromTarget"));
     assert!(!format!("{spans:?}").contains(CANARY), "{spans:#?}");
 }
 
 #[test]
 fn a_call_that_did_not_start_has_no_span() {
-    let setup = traced().failing(1, HandlerError::not_started());
-    setup.process(vec![nth_record(1, tried_before(1))], 30);
+    let setup = traced_setup().failing(1, HandlerError::not_started());
+    setup.process(vec![nth_record(1, body_after_attempt(1))], 30);
     let spans = setup.world.seen.take_spans();
     assert_eq!(spans.iter().map(|span| &*span.name).collect::<Vec<_>>(), ["receive source"]);
-    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE);
     assert_eq!(failure.get("last_attempt_traceparent"), None);
 }
 
 #[test]
 fn a_batch_is_recorded_if_one_of_its_messages_is_sampled() {
-    let setup = traced();
-    let records = vec![from_producer(UNSAMPLED, nth_record(1, nth_body(1))), nth_record(2, nth_body(2))];
+    let setup = traced_setup();
+    let records =
+        vec![record_from_producer(UNSAMPLED, nth_record(1, nth_body(1))), nth_record(2, nth_body(2))];
     setup.process(records, 30);
     let spans = setup.world.seen.take_spans();
-    assert_eq!(named(&spans, "process source").len(), 1);
-    let batch = only(&spans, "receive source").context;
+    assert_eq!(spans_named(&spans, "process source").len(), 1);
+    let batch = only_span(&spans, "receive source").context;
     assert_eq!(setup.world.seen.tracer.as_ref().unwrap().batch_of_line(), Some(batch));
 }
 
 #[test]
 fn a_refused_attempt_is_held_and_the_others_wait_for_their_turn() {
     let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
-    let setup = traced().failing(1, refused.clone()).failing(2, refused);
+    let setup = traced_setup().failing(1, refused.clone()).failing(2, refused);
     setup.process(vec![nth_record(1, nth_body(1)), nth_record(2, nth_body(2))], 30);
     let spans = setup.world.seen.take_spans();
-    for attempt in named(&spans, "process source") {
+    for attempt in spans_named(&spans, "process source") {
         assert_eq!(attempt.error.as_deref(), Some("HttpStatus.429"));
         assert!(attributes(attempt).contains(&"redeliver.verdict=held".to_owned()), "{attempt:#?}");
     }
-    assert_eq!(only(&spans, "receive source").events, [], "the messages were called");
+    assert_eq!(only_span(&spans, "receive source").events, [], "the messages were called");
     setup.process(vec![nth_record(3, nth_body(3))], 30);
     let spans = setup.world.seen.take_spans();
-    let [waits] = &only(&spans, "receive source").events[..] else { panic!("{spans:#?}") };
+    let [waits] = &only_span(&spans, "receive source").events[..] else { panic!("{spans:#?}") };
     assert_eq!((spans.len(), waits.name), (1, "redeliver.rate_limited"), "{spans:#?}");
 }
 
 #[test]
 fn a_probe_is_recorded_as_an_event_in_its_call_span() {
     let down = HandlerError::unavailable("Db.Down", "down");
-    let mut setup = (0..30).fold(traced(), |setup, n| setup.failing(n, down.clone()));
+    let mut setup = (0..30).fold(traced_setup(), |setup, n| setup.failing(n, down.clone()));
     setup.process(ten_records(), 30);
     let before = setup.world.seen.take_spans();
     assert!(before.iter().all(|span| span.name != "handle" || span.events.is_empty()), "{before:#?}");
@@ -312,7 +322,7 @@ fn a_probe_is_recorded_as_an_event_in_its_call_span() {
     setup.max_concurrency = 1;
     setup.process((20..22).map(|n| nth_record(n, nth_body(n))).collect(), 30);
     let spans = setup.world.seen.take_spans();
-    let probe = only(&spans, "handle");
+    let probe = only_span(&spans, "handle");
     assert_eq!(
         probe.events,
         [SpanEvent { name: "redeliver.probe", at: probe.start, attributes: Vec::new() }]
@@ -321,15 +331,15 @@ fn a_probe_is_recorded_as_an_event_in_its_call_span() {
 
 #[test]
 fn an_attempts_span_has_its_generation_and_held_seconds() {
-    let setup = traced();
+    let setup = traced_setup();
     let since = format_moment(-2000);
     let held = format!(
         r#"{{"metadata":{{"message_id":"{}","redrive_generation":2,"held_since":"{since}","held_seconds":700}},"data":{{}}}}"#,
         nth_id(1)
     );
-    setup.process(vec![resent(nth_record(1, held))], 30);
+    setup.process(vec![resent_record(nth_record(1, held))], 30);
     let spans = setup.world.seen.take_spans();
-    let attempt = attributes(only(&spans, "process source"));
+    let attempt = attributes(only_span(&spans, "process source"));
     assert_eq!(
         attempt[6..],
         [
@@ -343,13 +353,13 @@ fn an_attempts_span_has_its_generation_and_held_seconds() {
 
 #[test]
 fn a_function_exposes_the_tracer_of_its_observer() {
-    let setup = traced();
+    let setup = traced_setup();
     assert!(setup.processor().tracer().is_some());
 }
 
 #[test]
 fn a_message_that_came_back_is_linked_to_the_attempt_in_its_final_record() {
-    let setup = traced().failing(1, busy());
+    let setup = traced_setup().failing(1, busy_error());
     let mut record = came_back::came_back(&Attributes::new());
     record.body = record.body.replace(
         r#""retry_attempt""#,
@@ -362,8 +372,8 @@ fn a_message_that_came_back_is_linked_to_the_attempt_in_its_final_record() {
     record.attributes.insert("DeadLetter".to_owned(), Attribute::string(final_record));
     setup.process(vec![record], 30);
     let spans = setup.world.seen.take_spans();
-    let attempt = only(&spans, "process source");
+    let attempt = only_span(&spans, "process source");
     assert_eq!(links(attempt)[0], ("last_attempt", LAST.to_owned()));
-    let failure = attribute_document(&setup.intermediate.only_sent().attributes, FAILURE);
+    let failure = attribute_document(&setup.intermediate.only_sent_content().attributes, FAILURE);
     assert_eq!(failure["last_attempt_traceparent"], json!(attempt.context.traceparent()));
 }

@@ -5,7 +5,7 @@ mod jittered;
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::RetryDelay;
 use redeliver_core::message::Attribute;
-use redeliver_core::ports::{Queue as _, Receive};
+use redeliver_core::ports::{Queue as _, ReceiveOptions};
 use redeliver_embedded::{FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction};
 use serde_json::json;
 
@@ -35,12 +35,12 @@ impl Setup {
 
     fn receive(&self) -> Vec<ReceivedMessage> {
         let visibility = VisibilitySeconds::new(180);
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility };
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
     /// Returns the seconds until the message is visible again, and its next receive.
-    fn hidden_for(&self) -> (u64, ReceivedMessage) {
+    fn hidden_message(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {
             if let Some(record) = self.receive().pop() {
                 return (seconds, record);
@@ -53,7 +53,7 @@ impl Setup {
 
 #[test]
 fn a_message_is_hidden_for_its_delays_and_then_given_up() {
-    let setup = setup().failing(1, busy());
+    let setup = setup().failing(1, busy_error());
     setup.produce(1, producer_attributes());
     let first = setup.receive();
     assert_eq!(
@@ -61,10 +61,10 @@ fn a_message_is_hidden_for_its_delays_and_then_given_up() {
         [first[0].sqs_message_id.clone()],
         "the record is reported as failed"
     );
-    let (seconds, second) = setup.hidden_for();
+    let (seconds, second) = setup.hidden_message();
     assert_eq!((seconds, second.receive_count), (40, 2));
     assert_eq!(setup.process(vec![second.clone()], 30), [second.sqs_message_id]);
-    let (seconds, third) = setup.hidden_for();
+    let (seconds, third) = setup.hidden_message();
     assert_eq!((seconds, third.receive_count), (600, 3));
     assert!(
         setup.process(vec![third.clone()], 30).is_empty(),
@@ -74,7 +74,7 @@ fn a_message_is_hidden_for_its_delays_and_then_given_up() {
     let attempts: Vec<_> = setup.handler.calls().iter().map(|call| call.retry_attempt).collect();
     assert_eq!(attempts, [0, 1, 2]);
     assert!(setup.intermediate.sent_contents().is_empty());
-    let verdict = setup.annotation.only_sent();
+    let verdict = setup.annotation.only_sent_content();
     assert_eq!(verdict.body, nth_body(1), "not a single byte is changed");
     assert_eq!(
         attribute_document(&verdict.attributes, FAILURE),
@@ -100,7 +100,7 @@ fn a_message_is_hidden_for_its_delays_and_then_given_up() {
 
 #[test]
 fn a_hidden_message_is_reported_with_its_error_and_delay() {
-    let setup = setup().failing(1, busy());
+    let setup = setup().failing(1, busy_error());
     setup.produce(1, Attributes::new());
     setup.process(setup.receive(), 30);
     let scheduled = Event::RetryScheduled {
@@ -117,7 +117,7 @@ fn a_hidden_message_is_reported_with_its_error_and_delay() {
 
 #[test]
 fn success_and_failure_in_one_batch_are_independent() {
-    let setup = setup().failing(2, busy()).failing(3, HandlerError::permanent("Gone", "for good"));
+    let setup = setup().failing(2, busy_error()).failing(3, HandlerError::permanent("Gone", "for good"));
     for n in 1..=3 {
         setup.produce(n, Attributes::new());
     }
@@ -128,7 +128,7 @@ fn success_and_failure_in_one_batch_are_independent() {
         .map(|record| record.sqs_message_id.clone())
         .collect();
     assert_eq!(setup.process(records, 30), failing);
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!((&verdict["verdict"], &verdict["attempts"]), (&json!("NON_RETRYABLE_ERROR"), &json!(0)));
 }
 
@@ -142,7 +142,7 @@ fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
         injection,
     };
     let fails = |when| {
-        let setup = setup().failing(1, busy());
+        let setup = setup().failing(1, busy_error());
         setup.produce(1, Attributes::new());
         let records = setup.receive();
         let plan = FaultPlan::new(1).with_rule(rule(when, Injection::Throttled));
@@ -165,7 +165,7 @@ fn a_failed_visibility_change_leaves_the_queues_own_timeout() {
         .any(|event| matches!(event, Event::NotConfirmed { send: "visibility", .. }));
     assert!(not_confirmed);
     always.world.sqs.set_faults(FaultPlan::new(1));
-    let (_, again) = always.hidden_for();
+    let (_, again) = always.hidden_message();
     assert_eq!(always.world.elapsed_seconds(), 180, "the visibility timeout of the receive");
     assert_eq!(again.receive_count, 2);
 }
@@ -190,11 +190,11 @@ fn a_verdict_folds_one_of_ten_attributes() {
     let setup = setup().failing(1, HandlerError::permanent("Gone", ""));
     setup.produce(1, ten_attributes());
     assert!(setup.process(setup.receive(), 30).is_empty());
-    let verdict = setup.annotation.only_sent();
+    let verdict = setup.annotation.only_sent_content();
     assert_eq!(verdict.attributes.len(), 10);
     let failure = attribute_document(&verdict.attributes, FAILURE);
     assert_eq!(failure["folded_attributes"].as_object().unwrap().len(), 1);
-    let producer = producers_attributes(verdict.attributes).attributes;
+    let producer = split_producer_attributes(verdict.attributes).attributes;
     assert_eq!(producer, ten_attributes(), "no attribute is lost");
     assert!(producer.values().all(|attribute| *attribute != Attribute::string("")));
 }
@@ -207,7 +207,7 @@ fn a_message_whose_last_call_had_no_outcome_is_given_up() {
     record.receive_count = 4; // two retries are three receives
     assert!(setup.process(vec![record], 30).is_empty());
     assert!(setup.handler.calls().is_empty());
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!(
         (&verdict["verdict"], &verdict["type"], &verdict["attempts"]),
         (&json!("RETRY_ATTEMPT_EXCEEDED"), &json!("Redrive"), &json!(3))
@@ -229,7 +229,7 @@ fn a_redriven_message_without_an_outcome_continues_its_count() {
     let mut record = setup.receive().remove(0);
     record.receive_count = 4; // two retries are three receives
     assert!(setup.process(vec![record], 30).is_empty());
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!((&verdict["new_generation"], &verdict["generation_before"]), (&json!(true), &json!(2)));
 }
 

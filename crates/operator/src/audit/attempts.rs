@@ -60,12 +60,18 @@ impl SkippedAttempts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{foreign, retried};
+    use crate::audit::examples::{foreign_dead_letter, retried_dead_letter};
 
     #[test]
     fn unknown_attempts_are_counted_separately() {
         let mut attempts = AttemptCounts::default();
-        for record in [retried(5, &[]), retried(5, &[]), retried(10, &[]), retried(0, &[]), foreign("x", 1)] {
+        for record in [
+            retried_dead_letter(5, &[]),
+            retried_dead_letter(5, &[]),
+            retried_dead_letter(10, &[]),
+            retried_dead_letter(0, &[]),
+            foreign_dead_letter("x", 1),
+        ] {
             attempts.add_record(&record);
         }
         assert_eq!(serde_json::to_string(&attempts).unwrap(), r#"{"0":1,"5":2,"10":1,"unknown":1}"#);
@@ -74,7 +80,9 @@ mod tests {
     #[test]
     fn skipped_attempts_are_counted_by_message_and_by_attempt() {
         let mut skipped = SkippedAttempts::default();
-        for record in [retried(2, &[]), retried(3, &[0, 2]), retried(1, &[0])] {
+        for record in
+            [retried_dead_letter(2, &[]), retried_dead_letter(3, &[0, 2]), retried_dead_letter(1, &[0])]
+        {
             skipped.add_record(&record);
         }
         assert_eq!((skipped.messages, skipped.attempts, skipped.examples.len()), (2, 3, 2));

@@ -11,7 +11,7 @@ use super::report::{AuditReport, AuditTally};
 use super::save::SaveFile;
 use super::view::View;
 use crate::CommandFailure;
-use crate::sentences::picked_without_members;
+use crate::sentences::describe_missing_members;
 
 /// The steps that each message of an audit passes through.
 pub struct Auditor<'a> {
@@ -105,7 +105,7 @@ impl Auditor<'_> {
         let missing = if coverage.complete { self.pick.describe_missing() } else { Vec::new() };
         let missing = missing.into_iter().chain(self.pick.describe_ambiguity()).collect();
         let still_queued = self.save.as_ref().and_then(SaveFile::duplicates_warning);
-        let remarks = picked_without_members(&self.pick).into_iter().chain(still_queued).collect();
+        let remarks = describe_missing_members(&self.pick).into_iter().chain(still_queued).collect();
         Ok(AuditResult {
             report,
             missing,

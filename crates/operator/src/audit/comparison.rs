@@ -22,7 +22,7 @@ const NAMES_SHOWN_MAX: usize = 10;
 /// Minimum percentage of a cause's dead letters that counts as "mostly".
 const MOSTLY_PERCENT: u64 = 80;
 /// A cause that starts or ends within this distance of the others counts as starting or ending together with them.
-const APART: TimeDelta = TimeDelta::hours(1);
+const APART_MIN: TimeDelta = TimeDelta::hours(1);
 const HOURS: usize = 24;
 /// Maximum length of the daily window of a recurring cause, in hours.
 const WINDOW_HOURS_MAX: usize = 3;
@@ -203,7 +203,7 @@ impl CauseFinding {
                 format!("mostly tenant {name} ({of_cause} of {count}; of the others {of_others} of {others})")
             }
             Self::OnlyFunction { function } => format!("only {function}"),
-            Self::SinceVersion { version, first, first_seen } if *first - *first_seen < APART => {
+            Self::SinceVersion { version, first, first_seen } if *first - *first_seen < APART_MIN => {
                 format!("since {}, when {version} appeared", moment(*first))
             }
             Self::SinceVersion { version, first, first_seen } => {
@@ -276,12 +276,12 @@ impl CauseSide {
     fn only_name<'m>(&self, names: &'m BTreeMap<String, Option<LetterStats>>) -> Option<&'m str> {
         names
             .iter()
-            .find(|(name, seen)| *name != OTHER && count_of(**seen) == self.letter_count())
+            .find(|(name, seen)| *name != OTHER && count_or_zero(**seen) == self.letter_count())
             .map(|(name, _)| name.as_str())
     }
 }
 
-fn count_of(seen: Option<LetterStats>) -> u64 {
+fn count_or_zero(seen: Option<LetterStats>) -> u64 {
     seen.map_or(0, |seen| seen.count)
 }
 
@@ -295,8 +295,8 @@ fn rank_shares(
         .filter(|(name, _)| *name != OTHER)
         .map(|(name, seen)| Share {
             name: name.clone(),
-            count: count_of(*seen),
-            others: count_of(others.get(name).copied().flatten()),
+            count: count_or_zero(*seen),
+            others: count_or_zero(others.get(name).copied().flatten()),
         })
         .collect();
     shares.sort_by_key(|share| Reverse(share.count));
@@ -313,10 +313,12 @@ fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
     let since_version = versions.as_ref().and_then(Versions::find_first_version);
     let function = if since_version.is_some() { None } else { find_only_function(cause, others) };
     let since = since_version.or_else(|| {
-        (of_cause.first - of_others.first >= APART).then_some(CauseFinding::Since { first: of_cause.first })
+        (of_cause.first - of_others.first >= APART_MIN)
+            .then_some(CauseFinding::Since { first: of_cause.first })
     });
     let none_since = versions.as_ref().and_then(Versions::find_version_after_last).or_else(|| {
-        (of_others.last - of_cause.last >= APART).then_some(CauseFinding::NoneSince { last: of_cause.last })
+        (of_others.last - of_cause.last >= APART_MIN)
+            .then_some(CauseFinding::NoneSince { last: of_cause.last })
     });
     [find_tenant(cause, others), function, since, none_since, find_only_hours(cause, others)]
         .into_iter()
@@ -325,7 +327,7 @@ fn derive_findings(cause: &CauseSide, others: &CauseSide) -> Vec<CauseFinding> {
 }
 
 fn find_tenant(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
-    let count_in_others = |name: &str| count_of(others.tenants.get(name).copied().flatten());
+    let count_in_others = |name: &str| count_or_zero(others.tenants.get(name).copied().flatten());
     if let Some(tenant) = cause.only_name(&cause.tenants) {
         return (count_in_others(tenant) < others.letter_count())
             .then(|| CauseFinding::OnlyTenant { tenant: tenant.to_owned() });
@@ -346,7 +348,7 @@ fn find_only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFind
     // A stage of redeliver is not a finding, since it follows from the error type.
     let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
     let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
-    let others_with_function = count_of(others.functions.get(function).copied().flatten());
+    let others_with_function = count_or_zero(others.functions.get(function).copied().flatten());
     (others_with_function < others.letter_count())
         .then(|| CauseFinding::OnlyFunction { function: function.to_owned() })
 }
@@ -376,7 +378,7 @@ impl<'s> Versions<'s> {
         let mut named = cause.functions.keys().map(|name| parse_version(name).map(|(function, _)| function));
         let function = named.next()??;
         let is_single_function = named.all(|name| name == Some(function));
-        let named: u64 = cause.functions.values().map(|seen| count_of(*seen)).sum();
+        let named: u64 = cause.functions.values().map(|seen| count_or_zero(*seen)).sum();
         if !is_single_function || named < cause.letter_count() {
             return None;
         }

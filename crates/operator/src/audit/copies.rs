@@ -63,7 +63,7 @@ impl CopyCounter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{foreign, message};
+    use crate::audit::examples::{foreign_dead_letter, message};
 
     #[test]
     fn messages_with_the_same_id_and_generation_are_copies() {
@@ -78,8 +78,8 @@ mod tests {
             copy(id, r#","redrive_generation":0"#),
             copy(id, r#","retry_attempt":1"#),
             copy(id, r#","redrive_generation":1"#),
-            foreign("same", 1),
-            foreign("same", 1),
+            foreign_dead_letter("same", 1),
+            foreign_dead_letter("same", 1),
         ] {
             copies.add_record(&record);
         }

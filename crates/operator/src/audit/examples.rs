@@ -9,16 +9,16 @@ pub(crate) use redeliver_testing::dead_letters::{
 use super::{AuditContext, AuditReport, AuditTally};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, Retention};
 
-pub(crate) fn foreign(body: &str, number: u32) -> DeadLetterRecord {
+pub(crate) fn foreign_dead_letter(body: &str, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(dead_letters::foreign_letter(body, number))
 }
 
 /// Returns a message with this body.
 pub(crate) fn message(body: &str) -> DeadLetterRecord {
-    foreign(body, 1)
+    foreign_dead_letter(body, 1)
 }
 
-pub(crate) fn annotated(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
+pub(crate) fn annotated_dead_letter(body: &str, code: &str, details: &str, number: u32) -> DeadLetterRecord {
     DeadLetterRecord::new(dead_letters::annotated_record(body, code, details, number))
 }
 
@@ -26,7 +26,7 @@ pub(crate) fn record(code: &str, details: &str, number: u32) -> DeadLetterRecord
     DeadLetterRecord::new(dead_letters::retried_record(code, details, number))
 }
 
-pub(crate) fn retried(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
+pub(crate) fn retried_dead_letter(retry_attempt: u32, failed: &[u32]) -> DeadLetterRecord {
     DeadLetterRecord::new(dead_letters::retried_message(retry_attempt, failed))
 }
 
@@ -48,16 +48,16 @@ pub(crate) fn context() -> AuditContext {
 
 /// Returns the report on these records, which make up the entire queue.
 pub(crate) fn report(records: &[DeadLetterRecord]) -> AuditReport {
-    report_in(context(), records)
+    build_report(context(), records)
 }
 
 /// Returns the report for a queue with a retention of one day and ten seconds, so that SQS deletes messages sent at the
 /// Unix epoch in ten seconds.
 pub(crate) fn report_with_retention(records: &[DeadLetterRecord]) -> AuditReport {
-    report_in(AuditContext { retention: Retention::from_seconds(86_410), ..context() }, records)
+    build_report(AuditContext { retention: Retention::from_seconds(86_410), ..context() }, records)
 }
 
-fn report_in(context: AuditContext, records: &[DeadLetterRecord]) -> AuditReport {
+fn build_report(context: AuditContext, records: &[DeadLetterRecord]) -> AuditReport {
     let mut tally = AuditTally::new(context);
     records.iter().for_each(|record| tally.add_record(record));
     let seen = records.len() as u64;

@@ -26,11 +26,12 @@ impl KnownCausesFile {
     /// If the file cannot be written.
     pub fn remember_report(mut self, report: &AuditReport, now: Timestamp) -> Result<(), FileError> {
         let audited_at = report.context.now;
-        let has_warned = self.known.is_deleted_soon_due(audited_at) && report.deleted_soon().is_some();
+        let has_warned =
+            self.known.is_deletion_report_due(audited_at) && report.describe_deleted_soon().is_some();
         self.known.remember_groups(&report.groups, now);
-        self.known.remember_came_back(&report.groups);
+        self.known.remember_recurrences(&report.groups);
         if has_warned {
-            self.known.remember_deleted_soon(audited_at);
+            self.known.remember_deletion_report(audited_at);
         }
         self.known.merge_into_file(&self.path)
     }
@@ -52,12 +53,13 @@ mod tests {
         read().remember_report(&report, at_seconds(9)).unwrap();
         let first = report.context.now;
         assert!(
-            read().known.new_among(&report.groups).is_empty() && !read().known.is_deleted_soon_due(first)
+            read().known.groups_with_new_cause(&report.groups).is_empty()
+                && !read().known.is_deletion_report_due(first)
         );
         report.context.now = first + chrono::TimeDelta::hours(1);
         read().remember_report(&report, at_seconds(9)).unwrap();
         assert!(
-            read().known.is_deleted_soon_due(first + chrono::TimeDelta::days(1)),
+            read().known.is_deletion_report_due(first + chrono::TimeDelta::days(1)),
             "counted from the first"
         );
     }

@@ -16,7 +16,7 @@ type ErrorTypeCounts = BTreeMap<String, u64>;
 
 /// Dead letters by the time at which they were sent to this queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct OverTime {
+pub struct ArrivalHistogram {
     /// The length of each span.
     pub span_seconds: i64,
     /// The spans with dead letters, in order.
@@ -57,7 +57,7 @@ impl ArrivalTimes {
         }
     }
 
-    pub(super) fn into_over_time(mut self) -> OverTime {
+    pub(super) fn into_histogram(mut self) -> ArrivalHistogram {
         while self.span_count() > SPANS_MAX {
             self.widen_spans();
         }
@@ -65,7 +65,7 @@ impl ArrivalTimes {
             start: Timestamp::from_timestamp(index * self.width, 0).unwrap_or_default(),
             by_error_type,
         });
-        OverTime { span_seconds: self.width, spans: spans.collect() }
+        ArrivalHistogram { span_seconds: self.width, spans: spans.collect() }
     }
 
     fn span_count(&self) -> i64 {
@@ -92,15 +92,15 @@ impl ArrivalTimes {
 mod tests {
     use super::*;
 
-    fn over_time(seconds: impl IntoIterator<Item = i64>) -> OverTime {
+    fn over_time(seconds: impl IntoIterator<Item = i64>) -> ArrivalHistogram {
         let mut times = ArrivalTimes::default();
         for second in seconds {
             times.add_arrival(Timestamp::from_timestamp(second, 0).unwrap(), "A");
         }
-        times.into_over_time()
+        times.into_histogram()
     }
 
-    fn starts_and_counts(over_time: &OverTime) -> Vec<(i64, u64)> {
+    fn starts_and_counts(over_time: &ArrivalHistogram) -> Vec<(i64, u64)> {
         over_time.spans.iter().map(|span| (span.start.timestamp(), span.by_error_type["A"])).collect()
     }
 
@@ -109,7 +109,7 @@ mod tests {
         let short = over_time([0, 59, 60, 300]);
         assert_eq!(short.span_seconds, 60);
         assert_eq!(starts_and_counts(&short), [(0, 2), (60, 1), (300, 1)]);
-        assert_eq!(over_time([]), OverTime { span_seconds: 60, spans: Vec::new() });
+        assert_eq!(over_time([]), ArrivalHistogram { span_seconds: 60, spans: Vec::new() });
     }
 
     #[test]

@@ -3,7 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use crate::sentences::{ELSEWHERE, all_invalid, deleted_soon, describe_full_groups, invalid_among};
+use crate::sentences::{
+    ELSEWHERE, count_invalid, describe_all_invalid, describe_deleted_soon, describe_full_groups,
+};
 use crate::terminal::output::json_document;
 use crate::terminal::units::{format_count, group_digits};
 use redeliver_core::message::Timestamp;
@@ -17,7 +19,7 @@ use super::age::{AgeDistribution, serialize_optional_timestamp};
 use super::attempts::{AttemptCounts, SkippedAttempts};
 use super::comparison::{CauseComparison, CauseTally};
 use super::copies::{CopyCounter, Duplicates};
-use super::over_time::{ArrivalTimes, OverTime};
+use super::over_time::{ArrivalHistogram, ArrivalTimes};
 
 /// Maximum number of tenants and functions counted separately.
 const NAMES_MAX: usize = 1000;
@@ -49,7 +51,7 @@ pub struct AuditReport {
     /// The ages of the dead letters.
     pub age: AgeDistribution,
     /// Counts by time of arrival.
-    pub over_time: OverTime,
+    pub over_time: ArrivalHistogram,
     /// Copies of the same message.
     pub duplicates: Duplicates,
     /// Attempts missing from the history.
@@ -104,14 +106,14 @@ impl AuditReport {
 
     /// Names the setting to check if all dead letters that were read are invalid messages, regardless of the selection;
     /// otherwise `None`.
-    pub fn all_invalid(&self) -> Option<String> {
-        all_invalid(invalid_among(&self.by_error_type), self.coverage.seen, DEPLOYED_SETTING)
+    pub fn describe_all_invalid(&self) -> Option<String> {
+        describe_all_invalid(count_invalid(&self.by_error_type), self.coverage.seen, DEPLOYED_SETTING)
     }
 
     /// Warns about messages that SQS deletes soon; `None` if there are none.
-    pub fn deleted_soon(&self) -> Option<String> {
+    pub fn describe_deleted_soon(&self) -> Option<String> {
         let AgeDistribution { deleted_soon: count, first_expires_at, .. } = self.age;
-        deleted_soon(count, first_expires_at, self.context.retention, self.context.now)
+        describe_deleted_soon(count, first_expires_at, self.context.retention, self.context.now)
     }
 
     /// Describes unread messages; `None` if all were read.
@@ -230,7 +232,7 @@ impl AuditTally {
             coverage,
             groups: self.groups.into_groups(),
             comparison: self.comparison.and_then(CauseTally::into_comparison),
-            over_time: self.times.into_over_time(),
+            over_time: self.times.into_histogram(),
             duplicates: self.copies.into_duplicates(),
             complete: coverage.complete,
             interrupted,

@@ -13,7 +13,7 @@ use super::known_causes::KnownCausesFile;
 use super::{AuditContext, AuditProgress, AuditResult, AuditTally, Auditor, SaveFile, View};
 use crate::archive::PeriodArgs;
 use crate::dead_letter_source::{DeadLetterSource, DeadLetters, OpenSource};
-use crate::{CommandFailure, Interrupted};
+use crate::{CommandFailure, InterruptedError};
 
 /// A requested audit, built from the user's options.
 pub struct AuditRequest<'a> {
@@ -40,14 +40,14 @@ pub struct OpenAudit {
 }
 
 impl AuditRequest<'_> {
-    /// Opens the dead letters, unless `stop` completes first, and the files.
+    /// Opens the dead-letter source and the files, unless `stop` completes first.
     ///
     /// # Errors
     /// If the dead letters or a file cannot be used, or if `stop` completed. In that case, no file was created.
     pub async fn open(self, stop: impl Future<Output = ()> + Unpin) -> Result<OpenAudit, CommandFailure> {
         let OpenSource { dead_letters, name, retention } = match select(stop, pin!(self.open_source())).await
         {
-            Either::Left(_) => return Err(Interrupted("anything was read").into()),
+            Either::Left(_) => return Err(InterruptedError("anything was read").into()),
             Either::Right((opened, _)) => opened?,
         };
         let now = SystemClock.now();

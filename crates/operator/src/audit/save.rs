@@ -10,7 +10,7 @@ use crate::files::FileError;
 use crate::terminal::units::format_count;
 
 /// The retention of the final DLQ: the SQS maximum.
-const FINAL_DLQ_KEEPS: TimeDelta = TimeDelta::days(14);
+const FINAL_DLQ_RETENTION: TimeDelta = TimeDelta::days(14);
 
 /// A newly created file of dead letters.
 #[derive(Debug)]
@@ -30,7 +30,7 @@ impl SaveFile {
         virtual_now: Option<Timestamp>,
     ) -> Result<Self, FileError> {
         // Whole seconds, so that --until with this timestamp selects exactly the dead letters that are not counted.
-        let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_KEEPS);
+        let still_queued_since = archive_read_at.map(|now| now.trunc_subsecs(0) - FINAL_DLQ_RETENTION);
         let file = ArchiveFile::create(path)?.in_virtual_time(virtual_now);
         Ok(Self { file, still_queued_since, still_queued: 0 })
     }

@@ -54,7 +54,7 @@ impl View for JsonLinesView {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::audit::examples::{attempt_logs, foreign, message, record};
+    use crate::audit::examples::{attempt_logs, foreign_dead_letter, message, record};
 
     #[test]
     fn a_line_locates_the_logs_of_the_last_attempt() {
@@ -76,7 +76,9 @@ mod tests {
     #[test]
     fn any_body_is_written_on_one_line() {
         let mut output = Vec::new();
-        for record in [message("{\"a\":\n\r\n 1e400,\t\"b\" : [ ]}"), foreign("two\nlines\u{9b}", 2)] {
+        for record in
+            [message("{\"a\":\n\r\n 1e400,\t\"b\" : [ ]}"), foreign_dead_letter("two\nlines\u{9b}", 2)]
+        {
             JsonLinesView.write_record(&record, &mut output).unwrap();
         }
         let text = String::from_utf8(output).unwrap();

@@ -29,16 +29,16 @@ mod tests {
     use super::*;
     use crate::dead_letter::examples::{annotated_record, foreign_record, sample_record};
 
-    fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
+    fn formatted_body(record: &DeadLetterRecord, reveal: bool) -> String {
         readable_body(record, reveal, 1000).text
     }
 
     #[test]
     fn data_is_masked_unless_it_is_revealed() {
         let ours = sample_record("NON_RETRYABLE_ERROR", "x", 1);
-        assert!(shown(&ours, false).contains("\"card\": \"<masked string>\""));
-        assert!(shown(&ours, false).contains("\"error_details\": \"slow 1\""));
-        assert!(shown(&ours, true).contains("\"card\": \"secret-1\""));
+        assert!(formatted_body(&ours, false).contains("\"card\": \"<masked string>\""));
+        assert!(formatted_body(&ours, false).contains("\"error_details\": \"slow 1\""));
+        assert!(formatted_body(&ours, true).contains("\"card\": \"secret-1\""));
         let invalid = annotated_record(
             r#"{"metadata":{"tenant":"t"},"data":"secret"}"#,
             "INVALID_MESSAGE_SCHEMA",
@@ -46,19 +46,19 @@ mod tests {
             1,
         );
         assert!(
-            shown(&invalid, false).contains("\"tenant\": \"t\"")
-                && !shown(&invalid, false).contains("secret")
+            formatted_body(&invalid, false).contains("\"tenant\": \"t\"")
+                && !formatted_body(&invalid, false).contains("secret")
         );
     }
 
     #[test]
     fn a_foreign_message_is_masked_entirely() {
         assert_eq!(
-            shown(&foreign_record(r#"{"metadata":"secret"}"#, 1), false),
+            formatted_body(&foreign_record(r#"{"metadata":"secret"}"#, 1), false),
             "{\n  \"metadata\": \"<masked string>\"\n}"
         );
-        assert_eq!(shown(&foreign_record("secret", 1), false), "<masked text of 6 bytes>");
-        assert_eq!(shown(&foreign_record("a\n\u{1b}b", 1), true), "a\n\\u{1b}b");
+        assert_eq!(formatted_body(&foreign_record("secret", 1), false), "<masked text of 6 bytes>");
+        assert_eq!(formatted_body(&foreign_record("a\n\u{1b}b", 1), true), "a\n\\u{1b}b");
         let cut = readable_body(&foreign_record("äää", 1), true, 3);
         assert_eq!((cut.text.as_str(), cut.is_cut), ("ä", true));
     }

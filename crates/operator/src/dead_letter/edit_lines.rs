@@ -68,7 +68,7 @@ fn mask_unchanged(before: &str, after: &str, masked: &str) -> Vec<EditLine> {
 mod tests {
     use super::*;
 
-    fn shown(before: &str, after: &str) -> Vec<String> {
+    fn format_edit_lines(before: &str, after: &str) -> Vec<String> {
         let example = EditExample {
             message_id: "id".to_owned(),
             before: before.to_owned(),
@@ -92,7 +92,7 @@ mod tests {
             )
         };
         assert_eq!(
-            shown(&body("eur"), &body("EUR")),
+            format_edit_lines(&body("eur"), &body("EUR")),
             [
                 "…4",
                 "   \"data\": {",
@@ -106,7 +106,7 @@ mod tests {
         );
         // An inserted line shifts the lines below it.
         assert_eq!(
-            shown(r#"{"data":{"b":"secret"}}"#, r#"{"data":{"a":1,"b":"secret"}}"#)[2..4],
+            format_edit_lines(r#"{"data":{"b":"secret"}}"#, r#"{"data":{"a":1,"b":"secret"}}"#)[2..4],
             ["+    \"a\": 1".to_owned(), "     \"b\": \"<masked string>\"".to_owned()]
         );
     }
@@ -115,8 +115,8 @@ mod tests {
     fn a_value_beside_an_added_or_removed_member_stays_masked() {
         let [card, both] = [r#"{"data":{"card":"secret"}}"#, r#"{"data":{"card":"secret","n":1}}"#];
         let card_line = "     \"card\": \"<masked string>\"";
-        assert_eq!(shown(card, both)[2..4], [card_line, "+    \"n\": 1"]);
-        assert_eq!(shown(both, card)[2..4], [card_line, "-    \"n\": 1"]);
+        assert_eq!(format_edit_lines(card, both)[2..4], [card_line, "+    \"n\": 1"]);
+        assert_eq!(format_edit_lines(both, card)[2..4], [card_line, "-    \"n\": 1"]);
     }
 
     #[test]
@@ -125,13 +125,13 @@ mod tests {
             let middle = ["\"secret\""; 500].join(",");
             format!(r#"{{"data":[{first},{middle},{last}]}}"#)
         };
-        let shown = shown(&body(1, 2), &body(3, 4));
+        let shown = format_edit_lines(&body(1, 2), &body(3, 4));
         assert!(!shown.iter().any(|line| line.contains("secret")), "{shown:?}");
     }
 
     #[test]
     fn a_text_that_becomes_json_is_masked_before_and_after() {
-        let shown = shown(r#"{"data":{"card":"secret"}"#, r#"{"data":{"card":"secret"}}"#);
+        let shown = format_edit_lines(r#"{"data":{"card":"secret"}"#, r#"{"data":{"card":"secret"}}"#);
         assert_eq!(
             shown,
             [

@@ -6,7 +6,7 @@ use redeliver_dead_letters::groups::DeadLetterGroup;
 /// Returns a jq edit at the location named in the error. The edit changes nothing until its last dot is replaced.
 /// `None` if the group's messages are not invalid.
 #[must_use]
-pub fn edit_of_invalid(group: &DeadLetterGroup) -> Option<String> {
+pub fn suggest_edit(group: &DeadLetterGroup) -> Option<String> {
     let is = |reason: DeadLetterReason| group.error_type == reason.as_str();
     if is(DeadLetterReason::InvalidMessageFormat) {
         return Some(".body |= .".to_owned());
@@ -58,12 +58,12 @@ mod tests {
             ("/data/2nd\" is odd", ".body.data[\"2nd\\\"\"] |= ."),
             ("it has no message_id", ".body |= ."),
         ] {
-            assert_eq!(edit_of_invalid(&group("INVALID_MESSAGE_SCHEMA", details)).as_deref(), Some(edit));
+            assert_eq!(suggest_edit(&group("INVALID_MESSAGE_SCHEMA", details)).as_deref(), Some(edit));
         }
         let format = group("INVALID_MESSAGE_FORMAT", "the body is not JSON: /data");
-        assert_eq!(edit_of_invalid(&format).as_deref(), Some(".body |= ."));
+        assert_eq!(suggest_edit(&format).as_deref(), Some(".body |= ."));
         for other in ["NON_RETRYABLE_ERROR", "MESSAGE_EXPIRED", "ORCHESTRATION_FAILED"] {
-            assert_eq!(edit_of_invalid(&group(other, "/data/amount is wrong")), None);
+            assert_eq!(suggest_edit(&group(other, "/data/amount is wrong")), None);
         }
     }
 
@@ -74,7 +74,7 @@ mod tests {
             [("/data/card is too short", ".body.data.card |= ."), ("/data/id is missing", ".body.data |= .")]
         {
             let record = examples::record("INVALID_MESSAGE_SCHEMA", details, 1);
-            let edit = edit_of_invalid(&examples::report(std::slice::from_ref(&record)).groups[0]).unwrap();
+            let edit = suggest_edit(&examples::report(std::slice::from_ref(&record)).groups[0]).unwrap();
             assert_eq!(edit, expected);
             let plan = RedrivePlan {
                 edit: Some(BodyEdit::new(&edit).unwrap()),

@@ -84,19 +84,19 @@ impl Printer {
                 self.out.push(first);
                 self.open.push(first);
                 if !next.starts_with(['}', ']']) {
-                    self.new_line();
+                    self.break_line();
                 }
             }
             '}' | ']' => {
                 self.open.pop();
                 if !self.out.ends_with(['{', '[']) {
-                    self.new_line();
+                    self.break_line();
                 }
                 self.out.push(first);
             }
             ',' => {
                 self.out.push(',');
-                self.new_line();
+                self.break_line();
             }
             ':' => self.out.push_str(if self.layout == JsonLayout::Pretty { ": " } else { ":" }),
             '"' if next.starts_with(':') => {
@@ -128,7 +128,7 @@ impl Printer {
         }
     }
 
-    fn new_line(&mut self) {
+    fn break_line(&mut self) {
         if self.layout == JsonLayout::Pretty {
             self.out.push('\n');
             self.out.push_str(&"  ".repeat(self.open.len().min(INDENTED_LEVELS)));

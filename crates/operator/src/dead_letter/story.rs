@@ -143,7 +143,7 @@ fn render_events(timeline: &Timeline) -> Markup {
                     td class="times" { @match event.at { Some(at) => (render_timestamp(at)), None => "at an unknown time" } }
                     td class="number" { @if let Some(after) = after { "+" (approximate_span(TimeDelta::num_seconds(&after))) } }
                     td { (event.error_type) }
-                    td class="details" tabindex=[is_long(&event.error_details)] { (shorten_text(&event.error_details, TEXT_MAX)) }
+                    td class="details" tabindex=[scroll_tabindex(&event.error_details)] { (shorten_text(&event.error_details, TEXT_MAX)) }
                 }
             }
         } }
@@ -183,7 +183,7 @@ fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
                     tr {
                         td { code { (name) } }
                         td { (attribute.data_type) }
-                        td class="details" tabindex=[is_long(&value)] { (value) }
+                        td class="details" tabindex=[scroll_tabindex(&value)] { (value) }
                     }
                 }
             } }
@@ -192,7 +192,7 @@ fn render_attributes(record: &DeadLetterRecord, reveal: bool) -> Markup {
 }
 
 /// Returns the `tabindex` for text that might not fit in a small window: it scrolls, and must be reachable by keyboard.
-pub fn is_long(text: &str) -> Option<&'static str> {
+pub fn scroll_tabindex(text: &str) -> Option<&'static str> {
     const UNSCROLLED_BYTES_MAX: usize = 300;
     (text.len() > UNSCROLLED_BYTES_MAX).then_some("0")
 }

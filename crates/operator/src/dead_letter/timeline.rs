@@ -67,7 +67,7 @@ impl Timeline {
                 &cause.error_type,
                 &cause.message,
             );
-            (Some(record.first_sent()), given_up)
+            (Some(record.first_sent_at()), given_up)
         } else if record.message.redriven_from.is_some() {
             // A redrive preserves the first queue's `SentTimestamp`.
             (Some(sent_at), TimelineEvent::new(TimelineEventKind::Redriven, None, "", details))

@@ -135,13 +135,13 @@ impl<'a> RegionClients<'a> {
             self.fetch_alarms()
         );
         let mut problems = Vec::new();
-        let queues = or_problem(queues, &mut problems);
-        let functions = or_problem(functions, &mut problems).unwrap_or_default();
-        let (mapping_senders, readers) = or_problem(mappings, &mut problems)
+        let queues = ok_or_record(queues, &mut problems);
+        let functions = ok_or_record(functions, &mut problems).unwrap_or_default();
+        let (mapping_senders, readers) = ok_or_record(mappings, &mut problems)
             .map_or_else(Default::default, |mappings| (mappings.senders, Some(mappings.readers)));
         let subscribers =
-            subscribers.into_iter().filter_map(|read| or_problem(read, &mut problems)).collect();
-        let alarms = or_problem(alarms, &mut problems);
+            subscribers.into_iter().filter_map(|read| ok_or_record(read, &mut problems)).collect();
+        let alarms = ok_or_record(alarms, &mut problems);
         problems.extend(queues.iter().flatten().filter_map(|queue| self.unread_problem(queue)));
         let account = queues.iter().flatten().next().map(|queue| queue.id.account.clone());
         Survey {
@@ -198,7 +198,7 @@ fn format_problem(profile: Option<&str>, region: Option<&str>, what: &str) -> St
 
 /// Returns the value, or records the problem. A problem common to all services, such as no connection, is recorded
 /// once.
-fn or_problem<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
+fn ok_or_record<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
     match read {
         Ok(read) => return Some(read),
         Err(problem) if problems.contains(&problem) => {}

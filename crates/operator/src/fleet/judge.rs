@@ -143,7 +143,7 @@ impl<'a> FleetSurvey<'a> {
         let checked = others.filter_map(|id| {
             let read = self.queue_attributes(id)?;
             let findings: Vec<_> =
-                finding::no_dlq(read).into_iter().chain(self.reader_findings(id, read)).collect();
+                finding::missing_dlq(read).into_iter().chain(self.reader_findings(id, read)).collect();
             let QueueId { account, region, name } = id.clone();
             (!findings.is_empty()).then_some(CheckedQueue { name, account, region, findings })
         });

@@ -20,7 +20,8 @@ pub struct Fleet {
     pub at: Timestamp,
     /// The regions that were read.
     pub regions: Vec<RegionSummary>,
-    /// Sorted by account and region. Within a region, DLQs with findings come first, then those with the most messages.
+    /// Sorted by account and region. Within a region, DLQs with a finding other than a remark come first. Ties are
+    /// sorted by number of messages, largest first.
     pub dlqs: Vec<Dlq>,
     /// Other queues with findings, by account and region.
     pub queues: Vec<CheckedQueue>,
@@ -153,7 +154,7 @@ impl Fleet {
         match (self.problems.is_empty(), self.is_well()) {
             (false, _) => ExitCode::Incomplete,
             (true, true) => ExitCode::Done,
-            (true, false) => ExitCode::Found,
+            (true, false) => ExitCode::ProblemsFound,
         }
     }
 

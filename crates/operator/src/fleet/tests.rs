@@ -338,7 +338,7 @@ async fn a_queue_deleted_during_the_survey_is_missing_and_not_a_problem() {
     let fleet = survey_servers(&[&server]).await;
     let codes: Vec<_> = fleet.dlqs[0].findings.iter().map(|finding| finding.code).collect();
     assert_eq!((fleet.dlqs[0].state, codes), (DlqState::Missing, vec![FindingCode::Missing]));
-    assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::Found));
+    assert_eq!((fleet.problems.as_slice(), fleet.exit_code()), (&[][..], ExitCode::ProblemsFound));
 }
 
 #[tokio::test]

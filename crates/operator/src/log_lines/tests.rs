@@ -9,7 +9,7 @@ const ID: &str = "0191f3a2-7b1c-4d3e-8f00-0123456789ab";
 const STREAM: &str = "2026/07/25/[$LATEST]0123456789abcdef";
 
 /// Returns the log links of a dead letter from `queue_arn` whose document has these members.
-fn lines(members: Value, queue_arn: &str) -> Option<LogLinks> {
+fn log_links(members: Value, queue_arn: &str) -> Option<LogLinks> {
     let mut message = dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
     queue_arn.clone_into(&mut message.queue_arn);
     let document = message.attributes.get_mut("DeadLetter").unwrap();
@@ -33,7 +33,7 @@ fn complete_logs() -> Value {
 
 #[test]
 fn the_log_link_filters_by_stream_and_the_command_by_request_id() {
-    let found = lines(complete_logs(), ARN).unwrap();
+    let found = log_links(complete_logs(), ARN).unwrap();
     assert_eq!(found.describe_location(), Some(format!("/aws/lambda/orders {STREAM}")));
     assert_eq!(
         found.command.as_deref(),
@@ -63,7 +63,7 @@ fn an_invoked_function_falls_back_to_its_default_log_group() {
     let function = |function: &str| {
         let mut members = logs(json!({ "request_id": ID }));
         members["cause"] = json!({ "type": "E", "message": "", "function": function });
-        lines(members, ARN).unwrap()
+        log_links(members, ARN).unwrap()
     };
     let found = function("orders:7");
     assert_eq!(
@@ -84,20 +84,20 @@ fn an_invoked_function_falls_back_to_its_default_log_group() {
 
 #[test]
 fn each_partition_has_its_own_console_and_an_invalid_region_has_none() {
-    let urls = |arn: &str| lines(complete_logs(), arn).and_then(|found| found.url).unwrap_or_default();
+    let urls = |arn: &str| log_links(complete_logs(), arn).and_then(|found| found.url).unwrap_or_default();
     for (partition, host) in
         [("aws-cn", "console.amazonaws.cn"), ("aws-us-gov", "console.amazonaws-us-gov.com")]
     {
         let expected = format!("https://{host}/cloudwatch/home?region=cn-north-1#logsV2:");
         assert!(urls(&format!("arn:{partition}:sqs:cn-north-1:0:q")).starts_with(&expected));
     }
-    let other = lines(complete_logs(), "arn:aws-iso:sqs:us-iso-east-1:0:q").unwrap();
+    let other = log_links(complete_logs(), "arn:aws-iso:sqs:us-iso-east-1:0:q").unwrap();
     assert_eq!(other.url, None);
     assert!(other.command.unwrap().contains(" --region us-iso-east-1 "));
     let from_source = |arn: &str| {
         let mut members = complete_logs();
         members["source_queue_arn"] = arn.into();
-        lines(members, "file:dead.jsonl").unwrap()
+        log_links(members, "file:dead.jsonl").unwrap()
     };
     let found = from_source("arn:aws:sqs:eu-west-1:0:source");
     assert!(found.command.unwrap().contains(" --region eu-west-1 "), "a file has no region");
@@ -111,11 +111,11 @@ fn each_partition_has_its_own_console_and_an_invalid_region_has_none() {
 #[test]
 fn a_call_without_request_id_links_to_its_stream() {
     let members = logs(json!({ "log_group": "/aws/lambda/orders", "log_stream": STREAM }));
-    let command = lines(members, ARN).unwrap().command.unwrap();
+    let command = log_links(members, ARN).unwrap().command.unwrap();
     assert!(!command.contains("--filter-pattern"), "{command}");
-    let group = lines(logs(json!({ "log_group": "/aws/lambda/orders" })), ARN).unwrap();
+    let group = log_links(logs(json!({ "log_group": "/aws/lambda/orders" })), ARN).unwrap();
     assert_eq!((group.url, group.command), (None, None), "the link would show all lines of all environments");
-    assert_eq!(lines(json!({}), ARN), None);
+    assert_eq!(log_links(json!({}), ARN), None);
 }
 
 /// Splits a command into words as a POSIX shell does. Returns `None` if the shell would run or expand any part of it.
@@ -152,7 +152,7 @@ proptest! {
         }
         members["cause"] = json!({ "type": "E", "message": "", "function": function });
         members["source_queue_arn"] = json!(format!("arn:aws:sqs:{region}:0:q"));
-        let found = [ARN, "file:dead.jsonl"].map(|arn| lines(members.clone(), arn));
+        let found = [ARN, "file:dead.jsonl"].map(|arn| log_links(members.clone(), arn));
         for LogLinks { url, command, .. } in found.into_iter().flatten() {
             if let Some(command) = command {
                 let words = words(&command);

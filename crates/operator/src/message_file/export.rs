@@ -166,7 +166,7 @@ fn is_record(members: &ExportMembers<'_>) -> bool {
 
 /// A message as represented by the SQS API or in a Lambda event.
 #[derive(Deserialize)]
-struct Exported {
+struct ExportedMessage {
     #[serde(default, rename = "MessageId", alias = "messageId")]
     message_id: Option<String>,
     #[serde(rename = "Body", alias = "body")]
@@ -202,8 +202,8 @@ struct ExportedAttribute {
     base64: Option<String>,
 }
 
-/// Converts an [`Element::Exported`] to the format of `audit --save`. A missing id is derived from the content and from
-/// `number`, the message's position in the input. A missing send time is replaced with `default_sent_at`.
+/// Converts an [`Element::Exported`] to the format of `audit --save`. A missing id is derived from the content
+/// and from `number`, the message's position in the input. A missing send time is replaced with `default_sent_at`.
 ///
 /// # Errors
 /// Returns a description of the message's defect, without its values.
@@ -212,7 +212,7 @@ pub(super) fn archived_message(
     number: usize,
     default_sent_at: Timestamp,
 ) -> Result<ArchivedMessage, String> {
-    let Exported { message_id, body, system, attributes, queue_arn } = serde_json::from_str(exported)
+    let ExportedMessage { message_id, body, system, attributes, queue_arn } = serde_json::from_str(exported)
         .map_err(|error| {
             // The library's error message would quote values.
             format!("not a message in the format of SQS, at line {} column {}", error.line(), error.column())

@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Chain, Cursor, Read as _};
 
 use redeliver_core::failure::annotation::DEAD_LETTER;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
-use redeliver_core::message::{Content, NotSendable, OutgoingMessage, Timestamp};
+use redeliver_core::message::{Content, OutgoingMessage, Timestamp, UnsendableReason};
 use redeliver_dead_letters::LINE_BYTES_MAX;
 use serde::de::IgnoredAny;
 
@@ -105,7 +105,7 @@ impl<R: BufRead> InputLines<R> {
     }
 
     /// Describes the recognized formats other than plain lines, such as `12 messages of a receive-message export`.
-    pub fn describe_recognized(&self) -> Option<String> {
+    pub fn describe_recognized_formats(&self) -> Option<String> {
         (!self.tally.is_empty()).then(|| self.tally.to_string())
     }
 
@@ -331,7 +331,7 @@ impl InputLine {
     /// If the line is too long, is not UTF-8, is a dead letter, or violates an SQS limit, such as ten message
     /// attributes.
     pub fn into_message(self) -> Result<OutgoingMessage, String> {
-        let bytes = self.content.map_err(|bytes| NotSendable::TooLarge { bytes }.to_string())?;
+        let bytes = self.content.map_err(|bytes| UnsendableReason::TooLarge { bytes }.to_string())?;
         let body = String::from_utf8(bytes)
             .map_err(|error| format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))?;
         let content = if self.is_exported {
@@ -416,13 +416,13 @@ mod tests {
     /// Reading must not block on a pipe whose producer waits for a response.
     #[test]
     fn reading_stops_after_a_first_line_that_is_a_message() {
-        struct Stops(&'static [u8]);
-        impl io::Read for Stops {
+        struct StoppingReader(&'static [u8]);
+        impl io::Read for StoppingReader {
             fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
                 panic!("only lines are read")
             }
         }
-        impl BufRead for Stops {
+        impl BufRead for StoppingReader {
             fn fill_buf(&mut self) -> io::Result<&[u8]> {
                 assert!(!self.0.is_empty(), "read too far");
                 Ok(self.0)
@@ -432,7 +432,7 @@ mod tests {
             }
         }
         for line in ["{}\n", "text\n", "{\"a\n"] {
-            let first = InputLines::for_messages(Stops(line.as_bytes())).next().unwrap().unwrap();
+            let first = InputLines::for_messages(StoppingReader(line.as_bytes())).next().unwrap().unwrap();
             assert_eq!(first.content.unwrap(), line.trim_end().as_bytes());
         }
     }
@@ -467,10 +467,10 @@ mod tests {
                 Err(error) => bodies.push(Err(error.to_string())),
             }
         }
-        (bodies, lines.describe_recognized())
+        (bodies, lines.describe_recognized_formats())
     }
 
-    fn all(bodies: &[&str]) -> Vec<Result<String, String>> {
+    fn expected_bodies(bodies: &[&str]) -> Vec<Result<String, String>> {
         bodies.iter().map(|body| Ok((*body).to_owned())).collect()
     }
 
@@ -484,12 +484,15 @@ mod tests {
         };
         let several = format!("\n{}{}\n{}", pretty(&["a", "b"]), pretty(&["c"]), pretty(&["d"]));
         let counts = Some("4 messages of receive-message exports".to_owned());
-        assert_eq!(bodies(&several), (all(&["a", "b", "c", "d"]), counts.clone()));
+        assert_eq!(bodies(&several), (expected_bodies(&["a", "b", "c", "d"]), counts.clone()));
         let line = |body| format!(r#"{{"Messages":[{{"MessageId":"m","Body":"{body}"}}]}}"#) + "\n";
-        assert_eq!(bodies(&["a", "b", "c", "d"].map(line).concat()), (all(&["a", "b", "c", "d"]), counts));
+        assert_eq!(
+            bodies(&["a", "b", "c", "d"].map(line).concat()),
+            (expected_bodies(&["a", "b", "c", "d"]), counts)
+        );
         let mixed = line("a") + "{\"metadata\":{}}\n" + &line("b");
         let counts = Some("2 messages of receive-message exports".to_owned());
-        assert_eq!(bodies(&mixed), (all(&["a", r#"{"metadata":{}}"#, "b"]), counts));
+        assert_eq!(bodies(&mixed), (expected_bodies(&["a", r#"{"metadata":{}}"#, "b"]), counts));
         assert_eq!(bodies("{\"Messages\": null}\n").1.unwrap(), "0 messages of a receive-message export");
     }
 
@@ -499,11 +502,15 @@ mod tests {
         for array in
             ["[{\"a\": 1},{\"b\":2}]", "[{\"a\": 1},{\"b\":2}]\n\n", "[\n{\"a\": 1}\n,\n{\"b\":2}]\n"]
         {
-            assert_eq!(bodies(array), (all(&["{\"a\": 1}", "{\"b\":2}"]), counts.clone()), "{array}");
+            assert_eq!(
+                bodies(array),
+                (expected_bodies(&["{\"a\": 1}", "{\"b\":2}"]), counts.clone()),
+                "{array}"
+            );
         }
         let lines = "[{\"a\":1},{\"b\":2}]\n[{\"c\":3}]\n";
-        assert_eq!(bodies(lines), (all(&["[{\"a\":1},{\"b\":2}]", "[{\"c\":3}]"]), None));
-        assert_eq!(bodies("[1,2]\n"), (all(&["[1,2]"]), None));
+        assert_eq!(bodies(lines), (expected_bodies(&["[{\"a\":1},{\"b\":2}]", "[{\"c\":3}]"]), None));
+        assert_eq!(bodies("[1,2]\n"), (expected_bodies(&["[1,2]"]), None));
     }
 
     /// If such an input were read as lines, each line of the export would be sent as a plain message.
@@ -533,7 +540,7 @@ mod tests {
             assert_eq!(found, [Ok("a".to_owned()), cut.clone()], "{begun}");
         }
         for body in [r#"{"Message":["#, r#"{"Messages":x}"#, "{\"a\":", r#"["a"#, "{"] {
-            assert_eq!(bodies(body), (all(&[body]), None));
+            assert_eq!(bodies(body), (expected_bodies(&[body]), None));
         }
     }
 
@@ -543,7 +550,7 @@ mod tests {
         for space in ["", "\n"] {
             let message = format!(r#"{{"MessageId":"m",{space}"Body":"{body}"}}"#);
             let export = format!("{{{space}\"Messages\":[{message},{message}]}}");
-            assert_eq!(bodies(&export).0, all(&[&body, &body]));
+            assert_eq!(bodies(&export).0, expected_bodies(&[&body, &body]));
             assert_eq!(bodies(&format!("{export}\n{export}\n")).0.len(), 4);
         }
     }

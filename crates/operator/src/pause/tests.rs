@@ -42,7 +42,7 @@ async fn plan_switch(
 
 /// Returns the planned changes for the mappings of three queues. `pause --all` disabled all of them, and someone
 /// re-enabled one.
-async fn planned(all: bool, wanted: MappingState) -> SwitchReport {
+async fn planned_changes(all: bool, wanted: MappingState) -> SwitchReport {
     let urls = ["annotation", "final-dlq", "intermediate-dlq", "source"].map(|name| queue(name)[0].clone());
     let attributes =
         ["source", "intermediate-dlq", "annotation", "final-dlq"].map(|name| queue(name)[1].clone());
@@ -53,7 +53,7 @@ async fn planned(all: bool, wanted: MappingState) -> SwitchReport {
 
 #[tokio::test]
 async fn resume_with_all_enables_each_mapping_that_pause_disabled() {
-    let report = planned(true, MappingState::Enabled).await;
+    let report = planned_changes(true, MappingState::Enabled).await;
     let mappings: Vec<_> =
         report.mappings.iter().map(|changed| (changed.uuid.as_str(), changed.from.as_str())).collect();
     assert_eq!(mappings, [("one", "Enabled"), ("two", "Disabled"), ("three", "Disabled")]);
@@ -66,7 +66,7 @@ async fn resume_with_all_enables_each_mapping_that_pause_disabled() {
 
 #[tokio::test]
 async fn a_pause_covers_only_the_source_queue_without_all() {
-    let report = planned(false, MappingState::Disabled).await;
+    let report = planned_changes(false, MappingState::Disabled).await;
     assert_eq!(report.mappings.iter().map(|changed| changed.uuid.as_str()).collect::<Vec<_>>(), ["one"]);
 }
 
@@ -103,19 +103,19 @@ async fn a_queue_read_by_containers_is_not_paused_and_gets_advice() {
     );
     assert_eq!(
         (report.mappings.len(), report.describe_changes().as_str(), report.exit_code()),
-        (0, "", ExitCode::NotThere)
+        (0, "", ExitCode::NotFound)
     );
 }
 
 #[test]
 fn a_pause_that_fails_for_one_queue_is_not_a_success() {
     let without =
-        || WithoutMapping { queue: "orders".to_owned(), readers: Readers::NobodySeen { minutes: 15 } };
+        || UnmappedQueue { queue: "orders".to_owned(), readers: Readers::NobodySeen { minutes: 15 } };
     for (without_mapping, error, expected) in [
         (vec![], None, ExitCode::Done),
-        (vec![], Some("no".to_owned()), ExitCode::NotAllDone),
-        (vec![without()], None, ExitCode::NotAllDone),
-        (vec![without()], Some("no".to_owned()), ExitCode::NotAllDone),
+        (vec![], Some("no".to_owned()), ExitCode::PartlyDone),
+        (vec![without()], None, ExitCode::PartlyDone),
+        (vec![without()], Some("no".to_owned()), ExitCode::PartlyDone),
     ] {
         let changed = MappingChange {
             queue: "bills".to_owned(),

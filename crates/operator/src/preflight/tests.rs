@@ -18,7 +18,7 @@ fn no_such_stack() -> (u16, LoopbackBody) {
 const NOT_DEPLOYED: &str = "deployment: it does not exist, so there are no mappings to check; if it should, check its name, the region \
                             and the profile\n";
 
-fn deployed() -> (u16, LoopbackBody) {
+fn deployed_stack() -> (u16, LoopbackBody) {
     let output = |name: &str, queue: &str| {
         format!(
             "<member><OutputKey>{name}</OutputKey><OutputValue>http://127.0.0.1:1/123456789012/p-{queue}</OutputValue></member>"
@@ -64,7 +64,7 @@ async fn preflight_with_mappings(
 ) -> Preflight {
     // Another team's function that reads the final DLQ is not a problem.
     let exporter = mapping("export", "p-final-dlq", "Enabled", &[]);
-    let mut answers = vec![deployed(), deployed()];
+    let mut answers = vec![deployed_stack(), deployed_stack()];
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
     answers.extend([mapping_list(source), mapping_list(&[]), mapping_list(&[exporter])]);
     answers.extend(of_functions.iter().map(|mappings| mapping_list(mappings)));
@@ -100,7 +100,7 @@ async fn a_disabled_mapping_is_found() {
     let source = mapping("f", "p-source", "Disabled", REPORTED);
     let found =
         preflight_with_mappings(std::slice::from_ref(&source), &[std::slice::from_ref(&source)]).await;
-    assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (ExitCode::Found, 1));
+    assert_eq!((found.exit_code(), found.paused.as_ref().unwrap().len()), (ExitCode::ProblemsFound, 1));
     let advice = "a deployment may enable it: resume first, or pause again afterwards";
     assert_eq!(found.describe_findings(), format!("paused: f at p-source is Disabled; {advice}\n"));
 }
@@ -141,7 +141,7 @@ async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() 
             command("f-refunds")
         ),
     ];
-    assert_eq!((found.exit_code(), found.describe_findings()), (ExitCode::Found, lines.concat()));
+    assert_eq!((found.exit_code(), found.describe_findings()), (ExitCode::ProblemsFound, lines.concat()));
 }
 
 /// With two readers, half of the messages would never reach redeliver.
@@ -158,7 +158,7 @@ async fn two_active_readers_of_a_queue_are_findings_and_a_disabled_one_is_not() 
                  eu-central-1`\n"
             )
         };
-        assert_eq!(found.exit_code(), ExitCode::Found);
+        assert_eq!(found.exit_code(), ExitCode::ProblemsFound);
         assert_eq!(found.describe_findings(), line("f", other) + &line(other, "f"));
     }
     let ours = mapping("f", "p-source", "Enabled", REPORTED);
@@ -187,10 +187,10 @@ async fn a_missing_permission_is_a_problem_that_names_it() {
 fn template(concurrency: u64) -> tempfile::NamedTempFile {
     let mapping = json!({ "Type": "AWS::Lambda::EventSourceMapping", "Properties": {
         "FunctionName": { "Ref": "F" }, "ScalingConfig": { "MaximumConcurrency": concurrency } } });
-    template_with(&json!({ "m": mapping }))
+    template_with_resources(&json!({ "m": mapping }))
 }
 
-fn template_with(resources: &serde_json::Value) -> tempfile::NamedTempFile {
+fn template_with_resources(resources: &serde_json::Value) -> tempfile::NamedTempFile {
     use std::io::Write as _;
     let mut file = tempfile::NamedTempFile::new().unwrap();
     write!(file, "{}", json!({ "Resources": resources })).unwrap();
@@ -202,7 +202,7 @@ fn template_with(resources: &serde_json::Value) -> tempfile::NamedTempFile {
 async fn an_existing_queue_that_a_new_stack_would_create_is_found() {
     let queue = |name| json!({ "Type": "AWS::SQS::Queue", "Properties": { "QueueName": name } });
     let named_later = json!({ "Fn::Sub": "${Prefix}-source" });
-    let template = template_with(
+    let template = template_with_resources(
         &json!({ "a": queue("p-final-dlq".into()), "b": queue("p-source".into()), "c": queue(named_later) }),
     );
     let missing = json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" });
@@ -216,7 +216,7 @@ async fn an_existing_queue_that_a_new_stack_would_create_is_found() {
         run_preflight(&connection(&endpoint), &QueueSelection::from_stack("p"), Some(template.path()))
             .await
             .unwrap();
-    assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
+    assert_eq!((found.exit_code(), &found.problems), (ExitCode::ProblemsFound, &Vec::new()));
     let taken = "name: p-final-dlq exists, so the new stack cannot create it; another stack owns it, or a removed one retained \
                  it: change the prefix or the stage, or delete the queue if its messages are not needed\n";
     assert_eq!(found.describe_findings(), NOT_DEPLOYED.to_owned() + taken);
@@ -233,7 +233,7 @@ async fn preflight_with_quota(settings: (u16, LoopbackBody), wanted: u64) -> Pre
 async fn a_quota_below_the_need_is_a_finding_with_the_quota_to_request() {
     let ten = || (200, json!({ "AccountLimit": { "ConcurrentExecutions": 10 } }).into());
     let found = preflight_with_quota(ten(), 11).await;
-    assert_eq!((found.exit_code(), &found.problems), (ExitCode::Found, &Vec::new()));
+    assert_eq!((found.exit_code(), &found.problems), (ExitCode::ProblemsFound, &Vec::new()));
     assert_eq!(found.concurrency, Some(Concurrency::new(11, 10, "eu-central-1")));
     let lines = found.describe_findings();
     let limit = "concurrency: the Lambda limit in this account and region is 10 concurrent executions";
@@ -288,9 +288,9 @@ async fn json_that_is_not_a_template_is_refused() {
 #[tokio::test]
 async fn the_queues_of_an_existing_stack_are_not_reported_as_taken() {
     let queues = json!({ "a": { "Type": "AWS::SQS::Queue", "Properties": { "QueueName": "p-source" } } });
-    let template = template_with(&queues);
+    let template = template_with_resources(&queues);
     let mut answers = vec![(200, json!({ "AccountLimit": { "ConcurrentExecutions": 1000 } }).into())];
-    answers.extend([deployed(), deployed()]);
+    answers.extend([deployed_stack(), deployed_stack()]);
     answers.extend(["source", "annotation", "final-dlq"].map(queue));
     answers.extend([mapping_list(&[]), mapping_list(&[]), mapping_list(&[])]);
     let endpoint = Loopback::start_scripted(answers);

@@ -19,7 +19,7 @@ pub enum QueueAddress {
 
 /// The error for text that is not a queue's URL, name or ARN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-pub enum NoQueueAddress {
+pub enum QueueAddressError {
     /// An ARN that names something other than a queue, or is truncated.
     #[error("is not the ARN of a queue (arn:aws:sqs:REGION:ACCOUNT:NAME)")]
     Arn,
@@ -48,25 +48,25 @@ impl QueueAddress {
 }
 
 impl FromStr for QueueAddress {
-    type Err = NoQueueAddress;
+    type Err = QueueAddressError;
 
-    fn from_str(text: &str) -> Result<Self, NoQueueAddress> {
+    fn from_str(text: &str) -> Result<Self, QueueAddressError> {
         if text.starts_with("https://") || text.starts_with("http://") {
             return Ok(Self::Url(text.to_owned()));
         }
         if text.starts_with("arn:") {
             let ["arn", _partition, "sqs", region, account, name] = text.split(':').collect::<Vec<_>>()[..]
             else {
-                return Err(NoQueueAddress::Arn);
+                return Err(QueueAddressError::Arn);
             };
             let is_complete = !region.is_empty() && is_account(account) && is_name(name);
             return if is_complete {
                 Ok(arn_address(text, region, account, name))
             } else {
-                Err(NoQueueAddress::Arn)
+                Err(QueueAddressError::Arn)
             };
         }
-        if is_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(NoQueueAddress::Name) }
+        if is_name(text) { Ok(Self::Name(text.to_owned())) } else { Err(QueueAddressError::Name) }
     }
 }
 
@@ -126,13 +126,13 @@ mod tests {
         assert_eq!(parse(text), Ok(arn_address(text, "cn-north-1", "123456789012", "orders")));
         assert!(parse("orders.fifo").unwrap().is_fifo() && !parse("orders").unwrap().is_fifo());
         for (wrong, why) in [
-            ("", NoQueueAddress::Name),
-            ("sqs.eu-central-1.amazonaws.com/123456789012/orders", NoQueueAddress::Name),
-            ("two words", NoQueueAddress::Name),
-            (&"x".repeat(81), NoQueueAddress::Name),
-            ("arn:aws:lambda:eu-central-1:123456789012:function:orders", NoQueueAddress::Arn),
-            ("arn:aws:sqs:eu-central-1:1234:orders", NoQueueAddress::Arn),
-            ("arn:aws:sqs::123456789012:orders", NoQueueAddress::Arn),
+            ("", QueueAddressError::Name),
+            ("sqs.eu-central-1.amazonaws.com/123456789012/orders", QueueAddressError::Name),
+            ("two words", QueueAddressError::Name),
+            (&"x".repeat(81), QueueAddressError::Name),
+            ("arn:aws:lambda:eu-central-1:123456789012:function:orders", QueueAddressError::Arn),
+            ("arn:aws:sqs:eu-central-1:1234:orders", QueueAddressError::Arn),
+            ("arn:aws:sqs::123456789012:orders", QueueAddressError::Arn),
         ] {
             assert_eq!(parse(wrong), Err(why), "{wrong}");
         }

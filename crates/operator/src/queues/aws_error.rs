@@ -4,7 +4,7 @@ use aws_config::SdkConfig;
 use aws_runtime::env_config::file::EnvConfigFiles;
 use aws_sdk_sqs::config::http::HttpResponse;
 use aws_sdk_sqs::error::{ProvideErrorMetadata, SdkError};
-use redeliver_aws::{Unreached, unreached_reason};
+use redeliver_aws::{UnreachedReason, unreached_reason};
 use redeliver_dead_letters::archive_bucket::CREDENTIALS_ADVICE;
 
 use super::credential_error::explain_credentials;
@@ -29,8 +29,8 @@ impl AwsConnection {
                 format!("the AWS credentials have expired ({}): {CREDENTIALS_ADVICE}", describe_error(error))
             }
             None => otherwise(&describe_error(error)),
-            Some(Unreached::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS_ADVICE}"),
-            Some(Unreached::UnusableCredentials(why)) => {
+            Some(UnreachedReason::NoCredentials) => format!("no AWS credentials found: {CREDENTIALS_ADVICE}"),
+            Some(UnreachedReason::UnusableCredentials(why)) => {
                 let profiles = profile::read_profiles(&EnvConfigFiles::default(), self.profile()).await.ok();
                 let explained = profiles.and_then(|profiles| explain_credentials(&profiles, error, &why));
                 explained.unwrap_or_else(|| {
@@ -40,7 +40,7 @@ impl AwsConnection {
                     )
                 })
             }
-            Some(Unreached::NoConnection(why)) => {
+            Some(UnreachedReason::NoConnection(why)) => {
                 let config = self.sdk_config(Some("us-east-1")).await;
                 match config.ok().as_ref().and_then(SdkConfig::endpoint_url) {
                     Some(endpoint) => {

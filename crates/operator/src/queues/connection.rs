@@ -101,12 +101,13 @@ impl DeadLetterQueue {
     /// if a queue is named.
     pub fn deployment_arguments(&self) -> Option<Vec<String>> {
         let arguments = self.selection.to_arguments();
-        self.is_of_deployment().then(|| arguments.into_iter().chain(self.connection.to_arguments()).collect())
+        self.belongs_to_deployment()
+            .then(|| arguments.into_iter().chain(self.connection.to_arguments()).collect())
     }
 
     /// Returns true if the DLQ is selected by its deployment, so that its messages come from the deployment's own
     /// queues.
-    pub fn is_of_deployment(&self) -> bool {
+    pub fn belongs_to_deployment(&self) -> bool {
         self.selection.deployment_name().is_some()
     }
 

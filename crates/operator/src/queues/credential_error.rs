@@ -26,8 +26,8 @@ pub(super) fn explain_credentials(
     why: &str,
 ) -> Option<String> {
     let selected = profiles.selected_profile();
-    let origin = CredentialsOrigin::for_selected(profiles)?;
-    if let Some(refused) = caused_by::<SdkError<AssumeRoleError, HttpResponse>>(error) {
+    let origin = CredentialsOrigin::for_selected_profile(profiles)?;
+    if let Some(refused) = find_cause::<SdkError<AssumeRoleError, HttpResponse>>(error) {
         return Some(match origin.mfa_profile {
             Some(mfa_profile) => explain_missing_code(mfa_profile, selected),
             None => {
@@ -53,7 +53,7 @@ fn explain_single_sign_on(name: &str, error: &(dyn Error + 'static), why: &str) 
     if let Some(wrong) = why.strip_prefix("ProfileFile provider could not be built: ") {
         return format!("profile {name} cannot be used: {}", escape_line(wrong));
     }
-    match caused_by::<SdkError<GetRoleCredentialsError, HttpResponse>>(error) {
+    match find_cause::<SdkError<GetRoleCredentialsError, HttpResponse>>(error) {
         Some(refused @ SdkError::ServiceError(answer))
             if !matches!(answer.err(), GetRoleCredentialsError::UnauthorizedException(_)) =>
         {
@@ -158,8 +158,8 @@ fn suggests_secret(name: &str) -> bool {
         || name.trim_end_matches([':', '=']).ends_with("pin")
 }
 
-fn caused_by<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
-    error.downcast_ref().or_else(|| caused_by(error.source()?))
+fn find_cause<'a, E: Error + 'static>(error: &'a (dyn Error + 'static)) -> Option<&'a E> {
+    error.downcast_ref().or_else(|| find_cause(error.source()?))
 }
 
 fn root_cause(error: &dyn Error) -> String {

@@ -22,8 +22,8 @@ use tokio::sync::{Mutex, OnceCell};
 
 use super::profile::{self, CredentialsOrigin};
 
-/// The time limit for loading. A `credential_process` may wait for a person to touch a key, enter a password or use a
-/// browser, and the AWS CLI has no limit.
+/// The time limit for loading credentials. A `credential_process` may wait for a person to touch a key, enter a
+/// password or use a browser, and the AWS CLI has no limit.
 const LOAD_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// Keys in the files do not expire, but a login tool may replace them at any time, so they are reread at this interval.
@@ -90,7 +90,8 @@ impl ProfileCredentials {
     async fn load(&self) -> Result<Credentials, CredentialsError> {
         let files = profile::read_profiles(&self.files, self.name.as_deref()).await;
         let files = files.map_err(CredentialsError::invalid_configuration)?;
-        let has_keys = CredentialsOrigin::for_selected(&files).is_some_and(CredentialsOrigin::is_keys_alone);
+        let has_keys =
+            CredentialsOrigin::for_selected_profile(&files).is_some_and(CredentialsOrigin::has_only_keys);
         let provider = self.current_provider(files).await;
         let loaded = provider.provide_credentials().await;
         match &loaded {

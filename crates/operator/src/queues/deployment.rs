@@ -65,8 +65,8 @@ impl DeploymentSelector {
         connection: &AwsConnection,
     ) -> Result<Option<DeployedQueues>, CommandFailure> {
         Ok(match (&self.stack, self.name_prefix()) {
-            (Some(stack), _) => Some(DeployedQueues::by_stack(connection, stack).await?),
-            (None, Some(name)) => Some(DeployedQueues::by_names(connection, &name).await?),
+            (Some(stack), _) => Some(DeployedQueues::find_by_stack(connection, stack).await?),
+            (None, Some(name)) => Some(DeployedQueues::find_by_names(connection, &name).await?),
             (None, None) => None,
         })
     }
@@ -97,7 +97,7 @@ impl DeployedQueues {
         Ok(self.urls.get(&role).ok_or_else(missing)?)
     }
 
-    async fn by_stack(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
+    async fn find_by_stack(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
         let missing = || describe_refusal(name, "the stack does not exist");
         let stack = find_stack(connection, name).await?.ok_or_else(missing)?;
         let urls = stack.outputs.unwrap_or_default().into_iter().filter_map(|found| {
@@ -111,7 +111,7 @@ impl DeployedQueues {
     }
 
     /// Finds the queues whose names begin with `name`, which is `PREFIX-STAGE`.
-    async fn by_names(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
+    async fn find_by_names(connection: &AwsConnection, name: &str) -> Result<Self, CommandFailure> {
         let client = connection.sqs_client(None).await?;
         let find =
             async |suffix: &str| connection.fetch_url(&client, &format!("{name}-{suffix}"), None).await;
@@ -212,7 +212,7 @@ mod tests {
         (200, json!({ "QueueUrl": format!("http://127.0.0.1:1/0/{name}") }))
     }
 
-    fn missing() -> (u16, serde_json::Value) {
+    fn missing_queue_response() -> (u16, serde_json::Value) {
         (400, json!({ "__type": "com.amazonaws.sqs#QueueDoesNotExist", "message": "no" }))
     }
 
@@ -220,7 +220,7 @@ mod tests {
         answers: impl IntoIterator<Item = (u16, serde_json::Value)>,
     ) -> Result<DeployedQueues, CommandFailure> {
         let endpoint = Loopback::start_scripted(answers);
-        DeployedQueues::by_names(
+        DeployedQueues::find_by_names(
             &AwsConnection::from_parts(
                 None,
                 Some("eu-central-1".to_owned()),
@@ -242,7 +242,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_fifo_source_queue_is_found_with_its_dlq_and_its_blocked_queue() {
-        let names = ["annotation", "final-dlq"].map(url).into_iter().chain([missing(), missing(), missing()]);
+        let names = ["annotation", "final-dlq"].map(url).into_iter().chain([
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
+        ]);
         let names = names.chain(["source.fifo", "source-dlq.fifo", "blocked"].map(url));
         let stack = deployment(names).await.unwrap();
         assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/source.fifo");
@@ -253,13 +257,18 @@ mod tests {
     #[tokio::test]
     async fn an_existing_fifo_source_queue_is_found_by_its_fifo_dlq() {
         let names = ["annotation", "final-dlq"].map(url).into_iter();
-        let names = names.chain([missing(), missing(), missing(), missing()]);
+        let names = names.chain([
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
+        ]);
         let names = names.chain(["source-dlq.fifo", "blocked"].map(url));
         let sources = (200, json!({ "queueUrls": ["http://127.0.0.1:1/0/orders.fifo"] }));
         let endpoint = Loopback::start_scripted(names.chain([sources]));
         let connection =
             AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(endpoint.url().to_owned()));
-        let stack = DeployedQueues::by_names(&connection, "orders-test").await.unwrap();
+        let stack = DeployedQueues::find_by_names(&connection, "orders-test").await.unwrap();
         assert_eq!(stack.queue_url(Role::Source).unwrap(), "http://127.0.0.1:1/0/orders.fifo");
         let last_request = format!("{:?}", endpoint.requests().last().unwrap());
         assert!(last_request.contains("source-dlq.fifo"), "{last_request}");
@@ -279,11 +288,11 @@ mod tests {
         let answers = [
             url("annotation"),
             url("final-dlq"),
-            missing(),
-            missing(),
-            missing(),
-            missing(),
-            missing(),
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
             sources,
         ];
         let stack = deployment(answers).await.unwrap();
@@ -298,10 +307,10 @@ mod tests {
             url("annotation"),
             url("final-dlq"),
             url("intermediate-dlq"),
-            missing(),
-            missing(),
-            missing(),
-            missing(),
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
+            missing_queue_response(),
             refused,
         ];
         let stack = deployment(answers).await.unwrap();
@@ -312,9 +321,12 @@ mod tests {
     async fn a_missing_deployment_is_reported_with_its_expected_queue_names() {
         let advice = "check --prefix, --stage, the region and the account, or name the queues with --queue";
         for (answers, names) in [
-            ([missing(), missing()], "orders-test-annotation and no queue orders-test-final-dlq"),
-            ([url("annotation"), missing()], "orders-test-final-dlq"),
-            ([missing(), url("final-dlq")], "orders-test-annotation"),
+            (
+                [missing_queue_response(), missing_queue_response()],
+                "orders-test-annotation and no queue orders-test-final-dlq",
+            ),
+            ([url("annotation"), missing_queue_response()], "orders-test-final-dlq"),
+            ([missing_queue_response(), url("final-dlq")], "orders-test-annotation"),
         ] {
             let error = deployment(answers).await.unwrap_err().to_string();
             assert_eq!(error, format!("there is no queue {names}; {advice}"));

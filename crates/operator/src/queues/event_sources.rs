@@ -50,7 +50,7 @@ impl LambdaMapping {
     }
 
     /// Returns true if the mapping reads an SQS queue, false for a stream or a broker.
-    pub fn is_of_queue(&self) -> bool {
+    pub fn reads_queue(&self) -> bool {
         self.source.split(':').nth(2) == Some("sqs")
     }
 }
@@ -113,7 +113,10 @@ impl LambdaError {
 
 impl EventSources {
     /// Creates a client for the mappings in a queue's region.
-    pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
+    pub async fn for_queue_region(
+        connection: &AwsConnection,
+        queue_arn: &str,
+    ) -> Result<Self, CommandFailure> {
         Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 

@@ -1,6 +1,6 @@
 //! Profiles of the AWS configuration files, selected by `--profile` or `AWS_PROFILE`, and the source of their
-//! credentials. As in the AWS CLI, the profile of `--profile` must exist and takes precedence over credentials in the
-//! environment.
+//! credentials. As in the AWS CLI, the profile given with `--profile` must exist and takes precedence over credentials
+//! in the environment.
 
 use aws_config::profile::{Profile, ProfileFileLoadError, ProfileSet, load};
 use aws_runtime::env_config::file::EnvConfigFiles;
@@ -44,7 +44,8 @@ pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<
     let profiles = read_profiles(files, Some(name)).await;
     let profiles = profiles.map_err(|error| format!("--profile {name}: {error}"))?;
     if profiles.get_profile(name).is_some() {
-        let mfa_profile = CredentialsOrigin::for_selected(&profiles).and_then(|origin| origin.mfa_profile);
+        let mfa_profile =
+            CredentialsOrigin::for_selected_profile(&profiles).and_then(|origin| origin.mfa_profile);
         return mfa_profile.map_or(Ok(()), |mfa_profile| {
             Err(format!("--profile {name}: {}", explain_missing_code(mfa_profile, name)))
         });
@@ -71,7 +72,7 @@ pub(super) fn explain_missing_code(mfa_profile: &str, selected: &str) -> String 
 impl<'a> CredentialsOrigin<'a> {
     /// Determines the origin of the selected profile's credentials; `None` if a profile is missing or refers to itself
     /// through others.
-    pub(super) fn for_selected(profiles: &'a ProfileSet) -> Option<Self> {
+    pub(super) fn for_selected_profile(profiles: &'a ProfileSet) -> Option<Self> {
         let (mut mfa_profile, mut visited) = (None, Vec::new());
         let mut profile = profiles.get_profile(profiles.selected_profile())?;
         loop {
@@ -100,7 +101,7 @@ impl<'a> CredentialsOrigin<'a> {
     }
 
     /// Returns true if the credentials are used exactly as stored in the files.
-    pub(super) fn is_keys_alone(self) -> bool {
+    pub(super) fn has_only_keys(self) -> bool {
         self.source == CredentialsSource::Keys && !self.assumes_role
     }
 }
@@ -163,7 +164,7 @@ mod tests {
     /// Returns the profile with the source, the source, the profile that requires MFA, and true if a role is assumed.
     async fn origin(config: &str, name: &str) -> Option<(String, CredentialsSource, Option<String>, bool)> {
         let profiles = read_profiles(&files(config, ""), Some(name)).await.unwrap();
-        let origin = CredentialsOrigin::for_selected(&profiles)?;
+        let origin = CredentialsOrigin::for_selected_profile(&profiles)?;
         let name = origin.profile.name().to_owned();
         Some((name, origin.source, origin.mfa_profile.map(str::to_owned), origin.assumes_role))
     }

@@ -2,7 +2,7 @@
 
 use redeliver_dead_letters::redrive::{RedriveEnding, RedriveReport};
 
-use crate::sentences::{NotDeletedReason, why_not_deleted};
+use crate::sentences::{NotDeletedReason, not_deleted_reason};
 use crate::terminal::units::{format_count, group_digits};
 
 /// The wording of advice on continuing a run.
@@ -18,11 +18,11 @@ pub struct Continuation {
 /// advice.
 pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuation) -> Option<String> {
     let Continuation { again, anyway } = with;
-    let [back, sent] = [report.came_back_count(), report.sent].map(|count| format_count(count, "message"));
+    let [back, sent] = [report.returned_count(), report.sent].map(|count| format_count(count, "message"));
     match ending {
         RedriveEnding::Done => None,
         RedriveEnding::Left => {
-            (report.came_back_count() > 0).then(|| format!("{back} came straight back and stay"))
+            (report.returned_count() > 0).then(|| format!("{back} came straight back and stay"))
         }
         // The report already contains advice on full groups.
         RedriveEnding::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
@@ -33,7 +33,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
         RedriveEnding::Failed => Some(format!("{again}: it continues where this run ended")),
         RedriveEnding::Interrupted => Some(format!("interrupted: {again} to finish")),
         RedriveEnding::Stopped => {
-            let back = group_digits(report.came_back_count());
+            let back = group_digits(report.returned_count());
             let waiting = group_digits(report.pilot_result.and_then(|watched| watched.waiting).unwrap_or(0));
             Some(format!(
                 "stopped: of {sent} that this run sent, {back} came straight back, and about {waiting} wait for a retry: \
@@ -42,7 +42,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
         }
         RedriveEnding::NotDeleted => {
             let count = format_count(report.not_deleted, "message");
-            let NotDeletedReason { why, remedy } = why_not_deleted(report);
+            let NotDeletedReason { why, remedy } = not_deleted_reason(report);
             Some(format!(
                 "sent, NOT deleted: {count} of the DLQ are also in the source queue. {why} Do not send them back in any \
                  other way, or from another machine: that creates copies. {remedy}, then {again}: it deletes them \
@@ -53,7 +53,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
 }
 
 /// Describes why messages remain, one line per reason. `from_queue` is false for a file.
-pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
+pub fn describe_staying_messages(report: &RedriveReport, from_queue: bool) -> impl Iterator<Item = String> {
     let left = if from_queue { "left in the DLQ" } else { "left out" };
     report.staying.iter().map(move |(reason, (count, examples))| {
         format!("{} {left}: {reason} (e.g. {})", group_digits(*count), examples.join(", "))
@@ -61,7 +61,7 @@ pub fn describe_staying(report: &RedriveReport, from_queue: bool) -> impl Iterat
 }
 
 /// Describes the consequence of sending to a queue without a consumer. `why` is the evidence that it has none.
-pub fn not_consumed(why: &str) -> String {
+pub fn describe_missing_consumer(why: &str) -> String {
     format!(
         "{why}: messages that are sent back wait there, at most for the queue's retention, and cannot be watched"
     )

@@ -4,7 +4,7 @@ use redeliver_core::message::Timestamp;
 use redeliver_dead_letters::redrive::RedriveProgress;
 
 use super::describe_wait;
-use crate::terminal::remaining::Remaining;
+use crate::terminal::remaining::RemainingTime;
 use crate::terminal::units::group_digits;
 
 /// The progress of a run, and the estimated remaining time.
@@ -17,13 +17,13 @@ pub struct RunEstimate {
     seen: u64,
     /// The approximate number of messages in the queue.
     approximate: u64,
-    remaining: Remaining,
+    remaining: RemainingTime,
 }
 
 impl RunEstimate {
     #[must_use]
     pub const fn new(max: u64, now: Timestamp) -> Self {
-        Self { max, sent: 0, seen: 0, approximate: 0, remaining: Remaining::new(now) }
+        Self { max, sent: 0, seen: 0, approximate: 0, remaining: RemainingTime::new(now) }
     }
 
     /// Records an event, and describes the progress as a line suffix: `, 300 of about 2,000 read, about 3m left`, or

@@ -4,13 +4,13 @@ use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use redeliver_aws::SystemClock;
-use redeliver_dead_letters::files::sync_directory_of;
+use redeliver_dead_letters::files::sync_parent_directory;
 use redeliver_dead_letters::redrive::{JournalError, RedriveJob, RedriveJournal, RedriveReport};
 
 use super::{RedriveRequest, RedriveResult, job_without_queue};
 use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
-use crate::sentences::picked_without_members;
+use crate::sentences::describe_missing_members;
 use crate::terminal::output::create_file;
 use crate::terminal::units::format_count;
 
@@ -64,13 +64,13 @@ impl<'a> RedriveToFile<'a> {
         let report = if self.request.applied {
             write_file(&redrive, self.journal.as_ref(), path).await?
         } else {
-            redrive.dry_run_after(self.journal.as_ref()).await?
+            redrive.dry_run_with_journal(self.journal.as_ref()).await?
         };
         let missing = if report.early_end.is_none() { plan.pick.describe_missing() } else { Vec::new() };
         let is_empty = self.request.applied && report.early_end.is_none() && report.sent == 0;
         let not_created =
             is_empty.then(|| format!("there is nothing to write, so {} was not created", path.display()));
-        let remarks = picked_without_members(&plan.pick).into_iter().chain(not_created).collect();
+        let remarks = describe_missing_members(&plan.pick).into_iter().chain(not_created).collect();
         Ok(RedriveResult { report, missing, remarks })
     }
 }
@@ -87,7 +87,7 @@ async fn write_file(
         // The user might delete the dead letters next. A pipe cannot be synced.
         if path.is_file() {
             output.get_ref().sync_all()?;
-            sync_directory_of(path)?;
+            sync_parent_directory(path)?;
         }
         Ok(report)
     });

@@ -7,12 +7,12 @@ use redeliver_core::ports::{Queue as _, is_fifo};
 use redeliver_dead_letters::redrive::RedriveProgress;
 
 use super::{
-    AppliedRedrive, OMIT_TO_ADVICE, RedriveRequest, RedriveResult, RedriveTask, check_destination, dry_run,
-    from_elsewhere,
+    AppliedRedrive, OMIT_TO_ADVICE, RedriveRequest, RedriveResult, RedriveTask, check_destination,
+    describe_other_sources, dry_run,
 };
 use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
-use crate::sentences::picked_without_members;
+use crate::sentences::describe_missing_members;
 use crate::status::consumer::Consumer;
 
 /// A redrive with its source and destination open.
@@ -37,7 +37,7 @@ impl<'a> RedriveToQueue<'a> {
         };
         check_destination(&from, to.arn())?;
         request.plan.to_fifo = is_fifo(to.arn());
-        request.plan.from_deployment = queue.is_of_deployment();
+        request.plan.from_deployment = queue.belongs_to_deployment();
         let id = request.id(from.name_in_journal(), to.arn());
         Ok(Self { request, from, to, id })
     }
@@ -52,12 +52,12 @@ impl<'a> RedriveToQueue<'a> {
     }
 
     /// Returns the ARN of the DLQ, or the file name.
-    pub fn from_arn(&self) -> &str {
+    pub fn source_arn(&self) -> &str {
         self.from.arn()
     }
 
     /// Returns the ARN of the destination queue.
-    pub fn to_arn(&self) -> &str {
+    pub fn destination_arn(&self) -> &str {
         self.to.arn()
     }
 
@@ -82,7 +82,7 @@ impl<'a> RedriveToQueue<'a> {
     ///
     /// # Errors
     /// If the dead letters or a filter cannot be used.
-    pub async fn from_elsewhere(
+    pub async fn describe_other_sources(
         &self,
         interrupted: &dyn Fn() -> bool,
     ) -> Result<Option<String>, CommandFailure> {
@@ -91,7 +91,7 @@ impl<'a> RedriveToQueue<'a> {
         }
         // Counts all dead letters, regardless of `--max`: the run might read the messages in a different order.
         let report = dry_run(&self.from, &self.request.plan, u64::MAX, None, interrupted).await?;
-        Ok(from_elsewhere(&report, self.to.arn()))
+        Ok(describe_other_sources(&report, self.to.arn()))
     }
 
     /// Sends the dead letters back, or reports what would be sent.
@@ -118,9 +118,9 @@ impl<'a> RedriveToQueue<'a> {
             return Ok(RedriveResult { report, missing, remarks: Vec::new() });
         }
         let report = task.dry_run(&path, &self.id).await?;
-        let elsewhere = from_elsewhere(&report, to.arn()).filter(|_| self.may_be_shared());
+        let elsewhere = describe_other_sources(&report, to.arn()).filter(|_| self.may_be_shared());
         let elsewhere = elsewhere.map(|sentence| format!("{sentence}: {OMIT_TO_ADVICE}"));
-        let remarks = elsewhere.into_iter().chain(picked_without_members(&plan.pick)).collect();
+        let remarks = elsewhere.into_iter().chain(describe_missing_members(&plan.pick)).collect();
         Ok(RedriveResult { missing: missing(report.is_covered()), report, remarks })
     }
 }

@@ -11,7 +11,7 @@ use super::{AppliedRedrive, RedriveRequest, RedriveResult, RedriveTask, check_de
 use crate::CommandFailure;
 use crate::dead_letter_source::DeadLetters;
 use crate::queues::{QueueAddress, name_in};
-use crate::sentences::picked_without_members;
+use crate::sentences::describe_missing_members;
 use crate::status::consumer::Consumer;
 
 /// A redrive whose DLQ has been read once to find the queues its messages come from.
@@ -58,7 +58,7 @@ impl<'a> RedriveToSources<'a> {
     }
 
     /// Returns the ARN of the DLQ.
-    pub fn from_arn(&self) -> &str {
+    pub fn dlq_arn(&self) -> &str {
         self.from.arn()
     }
 
@@ -91,7 +91,7 @@ impl<'a> RedriveToSources<'a> {
 
     /// Returns the plan.
     pub fn into_plan(self) -> RedriveResult {
-        let remarks = picked_without_members(&self.request.plan.pick).into_iter().collect();
+        let remarks = describe_missing_members(&self.request.plan.pick).into_iter().collect();
         RedriveResult { report: self.planned, missing: self.missing, remarks }
     }
 

@@ -126,7 +126,7 @@ mod tests {
 
     use super::*;
 
-    fn confirmed(content: &[u8], numbers: &[usize]) -> ConfirmedLines {
+    fn confirm_lines(content: &[u8], numbers: &[usize]) -> ConfirmedLines {
         let mut confirmed = ConfirmedLines::default();
         for line in InputLines::for_messages(content).map(|line| line.unwrap()) {
             if numbers.contains(&line.number) {
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn only_lines_that_were_sent_must_be_unchanged() {
-        let confirmed = confirmed(b"a\nb\nc\nd\n", &[3, 1]);
+        let confirmed = confirm_lines(b"a\nb\nc\nd\n", &[3, 1]);
         let matches = |content: &[u8]| confirmed.matches_input(InputLines::for_messages(content)).unwrap();
         for same in ["a\nb\nc\nd\n", "a\nB\nc", "a\r\nb\nc\nd\ne\n"] {
             assert!(matches(same.as_bytes()), "{same:?}");

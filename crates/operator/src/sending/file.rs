@@ -145,7 +145,7 @@ fn read_ahead(steps: impl Iterator<Item = InputStep> + Send + 'static) -> impl S
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sending::Stopped;
+    use crate::sending::StopReason;
 
     #[test]
     fn a_journal_is_removed_only_if_no_line_was_attempted() {
@@ -161,6 +161,6 @@ mod tests {
         assert!(left(Summary { sent: 1, ..nothing.clone() }));
         assert!(left(Summary { sent_before: 1, ..nothing.clone() }));
         assert!(left(Summary { unconfirmed: 1, ..nothing.clone() }), "it may be in the queue");
-        assert!(left(Summary { stopped: Some(Stopped::Interrupted), ..nothing }));
+        assert!(left(Summary { stopped: Some(StopReason::Interrupted), ..nothing }));
     }
 }

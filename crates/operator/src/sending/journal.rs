@@ -32,7 +32,7 @@ struct BatchRecord {
 
 /// The state read from a journal.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Replayed {
+pub(super) struct ReplayedJournal {
     /// The queue's ARN; `None` if the journal is empty.
     pub queue: Option<String>,
     /// The confirmed lines.
@@ -42,8 +42,8 @@ pub(super) struct Replayed {
 }
 
 /// Reads a journal up to its last complete record.
-pub(super) fn read_journal(mut reader: impl BufRead) -> Result<Replayed, String> {
-    let mut replayed = Replayed::default();
+pub(super) fn read_journal(mut reader: impl BufRead) -> Result<ReplayedJournal, String> {
+    let mut replayed = ReplayedJournal::default();
     for record in 1.. {
         let mut bytes = Vec::new();
         let length =

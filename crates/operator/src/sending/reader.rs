@@ -82,7 +82,7 @@ impl LineRules {
                 Some(Err(error)) => LineCheck::Unreadable(error.to_string()),
                 None => {
                     warnings.extend(seen.ids.describe_rest().into_iter().map(|warning| (None, warning)));
-                    LineCheck::End(lines.describe_recognized())
+                    LineCheck::End(lines.describe_recognized_formats())
                 }
             };
             is_finished = matches!(checked, LineCheck::Unreadable(_) | LineCheck::End(_));

@@ -10,14 +10,14 @@ use futures_util::stream::abortable;
 use futures_util::{Stream, StreamExt as _};
 use redeliver_core::deliver::deliver;
 use redeliver_core::ports::{Clock, EntryOutcome, QueueSender};
-use redeliver_dead_letters::{SEND_KEY_RIGHTS, explain_error};
+use redeliver_dead_letters::{SEND_KEY_PERMISSIONS, explain_error};
 
 use super::batches::{LineBatch, batch_lines};
 use super::confirmed::{Digest, group_into_ranges};
 use super::journal::SendJournal;
 use super::pace::SendPace;
 use super::reader::{InputStep, LineCheck, NumberedMessage};
-use super::summary::{Stopped, Summary};
+use super::summary::{StopReason, Summary};
 
 /// Maximum number of batches in flight.
 const CONCURRENT_BATCHES: usize = 8;
@@ -65,7 +65,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
         let (batches, handle) = abortable(batch_lines(valid.fuse(), self.clock, SendPace::new(self.rate)));
         let stop = async {
             stop.await;
-            summary.borrow_mut().record_stop(Stopped::Interrupted);
+            summary.borrow_mut().record_stop(StopReason::Interrupted);
         };
         // A stop ends the stream of batches, but does not cancel batches in flight: they are awaited, and their
         // confirmed messages are recorded in the journal.
@@ -83,7 +83,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
                 handle.abort();
             }
             if unconfirmed_batches >= UNCONFIRMED_BATCHES_MAX {
-                summary.borrow_mut().record_stop(Stopped::Refused(last_error.unwrap_or_default()));
+                summary.borrow_mut().record_stop(StopReason::Refused(last_error.unwrap_or_default()));
                 handle.abort();
             }
         }
@@ -92,7 +92,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
         // A panic in the reader thread also ends the stream of lines, which must not be mistaken for the end of the
         // input.
         if summary.stopped.is_none() && !*reached_end.borrow() {
-            summary.stopped = Some(Stopped::Unreadable("the reader thread panicked".to_owned()));
+            summary.stopped = Some(StopReason::Unreadable("the reader thread panicked".to_owned()));
         }
         summary
     }
@@ -113,7 +113,7 @@ impl<Q: QueueSender, C: Clock, T: Watcher> FileSender<'_, Q, C, T> {
             match outcome {
                 Ok(_) => confirmed.push(*line),
                 Err(error) => {
-                    let error = explain_error(&error, "sqs:SendMessage", SEND_KEY_RIGHTS);
+                    let error = explain_error(&error, "sqs:SendMessage", SEND_KEY_PERMISSIONS);
                     self.watcher.report_problem(line.0, &format!("not confirmed by SQS: {error}"));
                     last_error = Some(error);
                 }
@@ -152,7 +152,7 @@ pub fn count_step(step: InputStep, summary: &mut Summary, watcher: &impl Watcher
         }
         LineCheck::Confirmed => summary.sent_before += 1,
         LineCheck::Repeated => summary.repeated += 1,
-        LineCheck::Unreadable(reason) => summary.record_stop(Stopped::Unreadable(reason)),
+        LineCheck::Unreadable(reason) => summary.record_stop(StopReason::Unreadable(reason)),
         LineCheck::End(recognized) => summary.recognized = recognized,
     }
     watcher.report_progress(step.bytes, summary);
@@ -183,14 +183,14 @@ impl<W: Write> JournalRecorder<'_, W> {
         self.failed.is_none()
     }
 
-    fn into_stopped(mut self) -> Option<Stopped> {
+    fn into_stopped(mut self) -> Option<StopReason> {
         let error = self.failed?;
         self.unrecorded.sort_unstable();
         let lines: Vec<_> = group_into_ranges(self.unrecorded)
             .iter()
             .map(|(first, last)| format!("{first}-{last}"))
             .collect();
-        Some(Stopped::Journal(format!(
+        Some(StopReason::Journal(format!(
             "{error}; lines {} were sent and will be sent again",
             lines.join(", ")
         )))

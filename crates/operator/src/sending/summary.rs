@@ -22,7 +22,7 @@ pub struct Summary {
     /// Lines that were sent but not confirmed.
     pub unconfirmed: u64,
     /// The reason for stopping before all lines were attempted.
-    pub stopped: Option<Stopped>,
+    pub stopped: Option<StopReason>,
     /// A description of the recognized formats other than plain lines, if any.
     #[serde(skip)]
     pub recognized: Option<String>,
@@ -31,7 +31,7 @@ pub struct Summary {
 /// Reasons for stopping before the end of the input.
 #[derive(Clone, Debug, PartialEq, Eq, Error, Serialize)]
 #[serde(rename_all = "snake_case", tag = "reason", content = "details")]
-pub enum Stopped {
+pub enum StopReason {
     #[error("interrupted")]
     Interrupted,
     /// The last SQS error.
@@ -51,7 +51,7 @@ impl Summary {
     }
 
     /// Records a reason for stopping. Only the first one is kept.
-    pub(crate) fn record_stop(&mut self, why: Stopped) {
+    pub(crate) fn record_stop(&mut self, why: StopReason) {
         self.stopped.get_or_insert(why);
     }
 
@@ -59,9 +59,9 @@ impl Summary {
     /// confirmed, and 0 otherwise.
     pub fn exit_code(&self) -> ExitCode {
         match self.stopped {
-            Some(Stopped::Interrupted) => ExitCode::Interrupted,
+            Some(StopReason::Interrupted) => ExitCode::Interrupted,
             Some(_) => ExitCode::Failed,
-            None if self.invalid + self.unconfirmed > 0 => ExitCode::NotAllDone,
+            None if self.invalid + self.unconfirmed > 0 => ExitCode::PartlyDone,
             None => ExitCode::Done,
         }
     }

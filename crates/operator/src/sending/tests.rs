@@ -20,11 +20,11 @@ use super::confirmed::ConfirmedLines;
 use super::journal::SendJournal;
 use super::reader::LineRules;
 use super::sender::FileSender;
-use super::summary::Stopped;
+use super::summary::StopReason;
 use super::*;
 use world::{World, journal, message, messages};
 
-fn confirmed(journal: SendJournal<Vec<u8>>) -> ConfirmedLines {
+fn read_confirmed_lines(journal: SendJournal<Vec<u8>>) -> ConfirmedLines {
     journal::read_journal(&*journal.into_output()).unwrap().confirmed
 }
 
@@ -35,13 +35,13 @@ fn valid_lines_fill_batches_and_invalid_ones_are_reported_by_number() {
     let mut journal = journal();
     let summary = world.send(&input, &mut journal);
     assert_eq!(summary, Summary { sent: 21, invalid: 3, ..Summary::default() });
-    assert_eq!(summary.exit_code(), ExitCode::NotAllDone);
+    assert_eq!(summary.exit_code(), ExitCode::PartlyDone);
     assert_eq!(world.sqs.request_counts()["SendMessageBatch"], 3);
     let problems = world.problems();
     assert!(problems[0].starts_with("21: INVALID_MESSAGE_FORMAT "), "{problems:?}");
     assert!(problems[1].starts_with("22: INVALID_MESSAGE_SCHEMA "), "{problems:?}");
     assert_eq!(problems[2], "23: the body is empty; SQS requires at least one character");
-    let confirmed = confirmed(journal);
+    let confirmed = read_confirmed_lines(journal);
     assert!((1..=20).all(|number| confirmed.contains(number)) && confirmed.contains(24));
     assert!(!(21..=23).any(|number| confirmed.contains(number)));
     assert_eq!(world.bodies().len(), 21);
@@ -55,7 +55,7 @@ fn batches_keep_to_1_mib_and_messages_to_the_queues_limit() {
     assert_eq!(world.send(&input, &mut journal()).sent, 5);
     assert_eq!(world.sqs.request_counts()["SendMessageBatch"], 3);
     let rules = LineRules { largest: 262_144, ..LineRules::default() };
-    let summary = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
+    let summary = world.send_with_rules(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 5));
     assert_eq!(world.problems()[0], "1: 400082 bytes; the queue's limit is 262144");
 }
@@ -82,11 +82,11 @@ fn a_refused_entry_is_reported_and_sent_by_the_next_run() {
     world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![3, 15]), Injection::Sender);
     let mut journal = journal();
     let summary = world.send(&messages(30), &mut journal);
-    assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, ExitCode::NotAllDone));
+    assert_eq!((summary.sent, summary.unconfirmed, summary.exit_code()), (28, 2, ExitCode::PartlyDone));
     let refused = "not confirmed by SQS: refused (InvalidParameterValue)";
     assert_eq!(world.problems(), [format!("3: {refused}"), format!("15: {refused}")]);
-    let rules = LineRules { confirmed: confirmed(journal), ..LineRules::default() };
-    let summary = world.send_with(&messages(30), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
+    let rules = LineRules { confirmed: read_confirmed_lines(journal), ..LineRules::default() };
+    let summary = world.send_with_rules(&messages(30), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.sent_before, summary.exit_code()), (2, 28, ExitCode::Done));
     assert!(world.bodies().values().all(|count| *count == 1));
 }
@@ -96,7 +96,7 @@ fn a_queue_that_confirms_nothing_stops_the_send() {
     let world = World::new();
     world.fail(FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let summary = world.send(&messages(10_000), &mut journal());
-    assert_eq!(summary.stopped, Some(Stopped::Refused("refused (InvalidParameterValue)".to_owned())));
+    assert_eq!(summary.stopped, Some(StopReason::Refused("refused (InvalidParameterValue)".to_owned())));
     assert_eq!((summary.sent, summary.exit_code()), (0, ExitCode::Failed));
     assert!(summary.unconfirmed < 200, "{summary:?}");
 }
@@ -114,17 +114,17 @@ fn an_interrupt_finishes_the_batches_in_flight() {
     let world = World { rate: NonZeroU32::new(10), ..World::new() };
     let mut journal = journal();
     let stop = world.clock.sleep(Duration::from_millis(2500));
-    let summary = world.send_with(&messages(1000), LineRules::default(), Some(&mut journal), stop);
+    let summary = world.send_with_rules(&messages(1000), LineRules::default(), Some(&mut journal), stop);
     assert_eq!((summary.sent, summary.exit_code()), (30, ExitCode::Interrupted));
-    let confirmed = confirmed(journal);
+    let confirmed = read_confirmed_lines(journal);
     assert!(confirmed.contains(30) && !confirmed.contains(31));
     assert_eq!(world.bodies().len(), 30);
 }
 
 #[test]
 fn an_input_that_becomes_unreadable_stops_the_send() {
-    struct Broken;
-    impl io::Read for Broken {
+    struct BrokenReader;
+    impl io::Read for BrokenReader {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
             Err(io::ErrorKind::ConnectionReset.into())
         }
@@ -133,12 +133,12 @@ fn an_input_that_becomes_unreadable_stops_the_send() {
     let sender =
         FileSender { queue: &world.queue, clock: &world.clock, rate: None, watcher: &world.reported };
     let three = messages(3);
-    let input = io::Read::chain(three.as_bytes(), Broken);
+    let input = io::Read::chain(three.as_bytes(), BrokenReader);
     let steps: Vec<_> = LineRules::default().read_steps(io::BufReader::new(input)).collect();
     let none = None::<&mut SendJournal<Vec<u8>>>;
     let summary = world.clock.block_on(sender.send(stream::iter(steps), none, pending()));
     assert_eq!((summary.sent, summary.exit_code()), (3, ExitCode::Failed));
-    assert!(matches!(summary.stopped, Some(Stopped::Unreadable(_))), "{summary:?}");
+    assert!(matches!(summary.stopped, Some(StopReason::Unreadable(_))), "{summary:?}");
     // A reader thread that dies does not report the end of the input.
     let steps: Vec<_> = LineRules::default().read_steps(messages(3).as_bytes()).take(3).collect();
     let none = None::<&mut SendJournal<Vec<u8>>>;

@@ -31,7 +31,7 @@ impl Consumer {
         is_stack: bool,
     ) -> Result<Self, CommandFailure> {
         let mappings =
-            EventSources::for_region_of(connection, source_arn).await?.list_for_queue(source_arn).await;
+            EventSources::for_queue_region(connection, source_arn).await?.list_for_queue(source_arn).await;
         let readers = match &mappings {
             Ok(mappings) if is_stack || !mappings.is_empty() => Some(
                 Readers::query_readers(connection, source_arn, Some(mappings), None, SystemClock.now()).await,
@@ -79,7 +79,7 @@ mod tests {
 
     const ORDERS: &str = "arn:aws:sqs:eu-central-1:000000000000:orders";
 
-    fn listed(mappings: &Value) -> (u16, LoopbackBody) {
+    fn mapping_list(mappings: &Value) -> (u16, LoopbackBody) {
         (200, json!({ "EventSourceMappings": mappings }).into())
     }
 
@@ -89,7 +89,7 @@ mod tests {
         let function = "arn:aws:lambda:eu-central-1:000000000000:function:reader";
         let off = json!([{ "UUID": "u", "State": "Disabled", "FunctionArn": function }]);
         for is_stack in [true, false] {
-            let endpoint = Loopback::start_scripted([listed(&off), denied()]);
+            let endpoint = Loopback::start_scripted([mapping_list(&off), denied()]);
             let consumer = Consumer::query_consumer(
                 &AwsConnection::from_parts(
                     None,
@@ -103,7 +103,7 @@ mod tests {
             let why = "the source queue's event source mapping is off: the mapping of reader is Disabled";
             assert_eq!(consumer.unwrap(), Consumer::Absent(why.to_owned()), "{is_stack}");
         }
-        let endpoint = Loopback::start_scripted([listed(&json!([]))]);
+        let endpoint = Loopback::start_scripted([mapping_list(&json!([]))]);
         let consumer = Consumer::query_consumer(
             &AwsConnection::from_parts(
                 None,

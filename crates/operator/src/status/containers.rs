@@ -79,7 +79,7 @@ impl Containers {
     pub async fn read_counters(&self) -> Vec<Result<CounterValues, Problem>> {
         let reads = self.urls.iter().map(async |MetricsUrl(url)| {
             self.fetch_counters(url).await.map_err(|why| {
-                let about = vec![without_password(url)];
+                let about = vec![hide_password(url)];
                 Problem { service: QueriedService::Container, missing: "metrics", about, why }
             })
         });
@@ -122,7 +122,7 @@ fn last_cause(error: &reqwest::Error) -> String {
     why.map_or_else(|| "the request failed".to_owned(), ToString::to_string)
 }
 
-fn without_password(url: &Url) -> String {
+fn hide_password(url: &Url) -> String {
     let mut shown = url.clone();
     // Fails only for a URL without a host, which has no credentials.
     let _ = shown.set_password(None);

@@ -105,7 +105,7 @@ impl Day {
             }
         }
         let Range { start: from, end } = day_range(now);
-        let metrics = MetricsClient::for_region_of(connection, &first.arn).await?;
+        let metrics = MetricsClient::for_queue_region(connection, &first.arn).await?;
         let points = metrics.query_points(&queries, PERIOD, from, end).await?;
         let mut all = [const { Vec::new() }; 8];
         for (place, points) in places.into_iter().zip(points) {
@@ -221,7 +221,7 @@ mod tests {
         (Timestamp::from_timestamp(FROM + period * 1800, 0).unwrap(), value)
     }
 
-    fn from() -> Timestamp {
+    fn day_start() -> Timestamp {
         at(0, 0).0
     }
 
@@ -237,11 +237,15 @@ mod tests {
             vec![],
             vec![],
         ];
-        let day = Day::from_points(from(), &points, true);
+        let day = Day::from_points(day_start(), &points, true);
         let arrived = day.arrived.unwrap();
         assert_eq!((arrived[0], arrived[1], arrived[47]), (65, 0, 30));
         assert_eq!((day.done.counts[0], day.held, day.dead.unwrap().counts[1]), (50, None, 2));
-        assert_eq!(Day::from_points(from(), &points, false).dead, None, "SQS does not count its own moves");
+        assert_eq!(
+            Day::from_points(day_start(), &points, false).dead,
+            None,
+            "SQS does not count its own moves"
+        );
     }
 
     #[test]
@@ -251,11 +255,11 @@ mod tests {
         points[5] = vec![at(3, 50), at(3, 1)];
         points[6] = vec![at(4, 7)];
         points[7] = vec![at(4, 2), at(5, 1), at(9, 1), at(10, 0)];
-        let day = Day::from_points(from(), &points, true);
+        let day = Day::from_points(day_start(), &points, true);
         assert_eq!((day.done.counts[3], day.held.as_ref().unwrap().counts[4]), (51, 7));
         assert_eq!(day.outage_bands(), [(4, 6), (9, 10)]);
-        assert_eq!(day.period_start(9), from() + TimeDelta::minutes(270));
-        let end = from() + TimeDelta::days(1);
+        assert_eq!(day.period_start(9), day_start() + TimeDelta::minutes(270));
+        let end = day_start() + TimeDelta::days(1);
         assert!(day.is_over(end) && !day.is_over(end - TimeDelta::seconds(1)));
     }
 
@@ -283,9 +287,9 @@ mod tests {
         };
         let source = QueueStatus { mappings: Some(vec![mapping]), ..queue(Role::Source, "in") };
         let queues = [source, queue(Role::IntermediateDlq, "again"), queue(Role::FinalDlq, "dead")];
-        let now = from() + TimeDelta::days(1) - TimeDelta::minutes(1);
+        let now = day_start() + TimeDelta::days(1) - TimeDelta::minutes(1);
         let day = Day::query_day(&connection, &queues, "", now).await.unwrap();
-        assert_eq!((day.from, day.arrived.unwrap()[0], day.done.counts[0]), (from(), 12, 10));
+        assert_eq!((day.from, day.arrived.unwrap()[0], day.done.counts[0]), (day_start(), 12, 10));
         let (_, body) = &server.requests()[0];
         for word in ["again", "dead", "Processed", "Held", "CircuitOpen", "caller"] {
             assert!(body.contains(word), "{word}: {body}");

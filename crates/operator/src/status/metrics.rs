@@ -9,7 +9,7 @@ use redeliver_core::message::Timestamp;
 
 use super::target::{self, PERIOD};
 use crate::CommandFailure;
-use crate::queues::cloudwatch::{MetricQuery, NO_STATE, NoPoints, OLDEST_MESSAGE, Point, fetch_points};
+use crate::queues::cloudwatch::{MetricQuery, NO_STATE, OLDEST_MESSAGE, Point, PointsError, fetch_points};
 use crate::queues::{AwsConnection, RequestLog, describe_error, name_in, region_in};
 
 /// Receives within this time indicate a reader. They appear in CloudWatch a few minutes late.
@@ -50,7 +50,10 @@ pub struct QueueFlow {
 
 impl MetricsClient {
     /// Creates a client for the metrics of a queue's region.
-    pub async fn for_region_of(connection: &AwsConnection, queue_arn: &str) -> Result<Self, CommandFailure> {
+    pub async fn for_queue_region(
+        connection: &AwsConnection,
+        queue_arn: &str,
+    ) -> Result<Self, CommandFailure> {
         let config = connection.sdk_config(region_in(queue_arn)).await?;
         let config =
             aws_sdk_cloudwatch::config::Builder::from(&config).interceptor(RequestLog::default()).build();
@@ -132,8 +135,8 @@ impl MetricsClient {
         let period_seconds = period.num_seconds().try_into()?;
         fetch_points(&self.client, metrics, period_seconds, start, end).await.map_err(|error| {
             let why = match error {
-                NoPoints::Request(error) => describe_error(&*error),
-                NoPoints::Metric(why) => why,
+                PointsError::Request(error) => describe_error(&*error),
+                PointsError::Metric(why) => why,
             };
             format!("cloudwatch:GetMetricData: {why}").into()
         })

@@ -37,27 +37,27 @@ pub enum Readers {
     InFlight {
         mappings_known: bool,
         messages: u64,
-        why: NotCounted,
+        why: UncountedReason,
     },
     /// CloudWatch counted no receives.
     NobodySeen {
         minutes: u64,
     },
     NotKnown {
-        why: NotCounted,
+        why: UncountedReason,
     },
 }
 
 /// The reason CloudWatch returned no receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NotCounted {
+pub enum UncountedReason {
     /// There is no data yet, as for an unused queue.
     NoFigures { minutes: u64 },
     /// The request failed, for this reason.
     Failed(String),
 }
 
-impl Display for NotCounted {
+impl Display for UncountedReason {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoFigures { minutes } => {
@@ -68,7 +68,7 @@ impl Display for NotCounted {
     }
 }
 
-impl Serialize for NotCounted {
+impl Serialize for UncountedReason {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -87,7 +87,7 @@ impl Readers {
             return Self::EventSourceMapping;
         }
         let receives = async {
-            MetricsClient::for_region_of(connection, queue_arn).await?.query_receives(queue_arn, now).await
+            MetricsClient::for_queue_region(connection, queue_arn).await?.query_receives(queue_arn, now).await
         };
         let receives = receives.await.map_err(|error: crate::CommandFailure| error.to_string());
         Self::from_receives(mappings, in_flight, receives, now)
@@ -118,7 +118,7 @@ impl Readers {
         // Rounded up, so that a mapping disabled just now counts as one minute.
         let minutes = u64::try_from((now - since).num_seconds()).unwrap_or(0).div_ceil(60).max(1);
         let why = match receives.map(|receives| RecentReceives::new(receives, since)) {
-            Ok(RecentReceives { has_points: false, .. }) => NotCounted::NoFigures { minutes },
+            Ok(RecentReceives { has_points: false, .. }) => UncountedReason::NoFigures { minutes },
             Ok(RecentReceives { minutes_with_receives: 0, .. }) => return Self::NobodySeen { minutes },
             Ok(RecentReceives { messages_received, empty_receives, minutes_with_receives, .. }) => {
                 return Self::SomethingElse {
@@ -129,7 +129,7 @@ impl Readers {
                     minutes_with_receives,
                 };
             }
-            Err(why) => NotCounted::Failed(why),
+            Err(why) => UncountedReason::Failed(why),
         };
         match in_flight {
             None | Some(0) => Self::NotKnown { why },
@@ -151,7 +151,8 @@ impl Readers {
     pub fn is_unread(&self) -> bool {
         matches!(
             self,
-            Self::InFlight { why: NotCounted::Failed(_), .. } | Self::NotKnown { why: NotCounted::Failed(_) }
+            Self::InFlight { why: UncountedReason::Failed(_), .. }
+                | Self::NotKnown { why: UncountedReason::Failed(_) }
         )
     }
 

@@ -113,7 +113,7 @@ impl Status {
         let blocked = (!self.blocked.is_empty()).then(|| {
             format!("\n{}\n{}\n", blocked_table(&self.blocked, layout), layout.wrap_paragraph(UNBLOCK, 0))
         });
-        let unseen = self.dead_letters().map(|_| format!("\n{}\n", layout.wrap_paragraph(UNSEEN, 0)));
+        let unseen = self.dead_letter_queue().map(|_| format!("\n{}\n", layout.wrap_paragraph(UNSEEN, 0)));
         [target, Some(self.queue_table(layout)), blocked, mappings, others, unseen]
             .into_iter()
             .flatten()
@@ -129,7 +129,7 @@ impl Status {
 
     /// Returns the DLQ whose messages need attention: the final DLQ or, among queues given by name, a queue to which
     /// another one moves messages.
-    pub fn dead_letters(&self) -> Option<&QueueStatus> {
+    pub fn dead_letter_queue(&self) -> Option<&QueueStatus> {
         let targets: Vec<_> =
             self.queues.iter().filter_map(|queue| Some(&queue.redrive.as_ref()?.target)).collect();
         let is_dlq = |queue: &&QueueStatus| match queue.role {
@@ -145,10 +145,10 @@ impl Status {
             vec![
                 queue.role.to_owned(),
                 queue.name.clone(),
-                or_unknown(visible.map(group_digits)),
-                or_unknown(in_flight.map(group_digits)),
-                or_unknown(delayed.map(group_digits)),
-                or_unknown(retention_seconds.map(format_span)),
+                format_or_unknown(visible.map(group_digits)),
+                format_or_unknown(in_flight.map(group_digits)),
+                format_or_unknown(delayed.map(group_digits)),
+                format_or_unknown(retention_seconds.map(format_span)),
                 match &queue.redrive {
                     Some(QueueRedrive { max_receive_count, target }) => {
                         format!("{} → {target}", format_count(*max_receive_count, "receive"))
@@ -193,7 +193,7 @@ impl Status {
 /// Renders the blocked groups, with the reason and the time of the block.
 pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, layout: &TextLayout) -> String {
     let row = |group: &BlockedGroup| {
-        let attempts = or_unknown(group.attempts);
+        let attempts = format_or_unknown(group.attempts);
         let why = format!("{}: {}", group.error_type, group.error_details);
         let since =
             parse_rfc3339(&group.since).map_or_else(|| group.since.clone(), |at| layout.format_moment(at));
@@ -206,10 +206,10 @@ pub fn blocked_table<'a>(groups: impl IntoIterator<Item = &'a BlockedGroup>, lay
 fn mapping_row(role: &str, mapping: &LambdaMapping) -> Vec<String> {
     let LambdaMapping { uuid, function, state, batch_size, maximum_concurrency, .. } = mapping.clone();
     let concurrency = maximum_concurrency.map_or_else(|| "no limit".to_owned(), |n| n.to_string());
-    vec![role.to_owned(), function, state, or_unknown(batch_size), concurrency, uuid]
+    vec![role.to_owned(), function, state, format_or_unknown(batch_size), concurrency, uuid]
 }
 
-fn or_unknown(number: Option<impl ToString>) -> String {
+fn format_or_unknown(number: Option<impl ToString>) -> String {
     number.map_or_else(|| "?".to_owned(), |number| number.to_string())
 }
 

@@ -20,7 +20,7 @@ pub(super) const PERIOD: TimeDelta = TimeDelta::minutes(5);
 pub(super) const QUIET: TimeDelta = TimeDelta::minutes(15);
 
 /// Maximum delay between a period's end and the arrival of its point from the log.
-const LATE: TimeDelta = TimeDelta::minutes(2);
+const ARRIVAL_DELAY_MAX: TimeDelta = TimeDelta::minutes(2);
 
 const LOOK_BACK: TimeDelta = TimeDelta::days(14);
 
@@ -63,12 +63,13 @@ pub(super) fn longest_hold_seconds(points: &[Point], now: Timestamp) -> Option<i
 
 /// Returns true if the next sign is not overdue yet.
 fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
-    period_start(now - LATE) - sign <= quiet
+    period_start(now - ARRIVAL_DELAY_MAX) - sign <= quiet
 }
 
 impl OngoingOutage {
-    /// Returns the ongoing outage in the points of one function, in any order; `None` if the last point above 0 began
-    /// at least 22 minutes ago: more than 15 minutes in whole periods, plus 2 minutes for its arrival in CloudWatch.
+    /// Returns the ongoing outage in the points of one function, in any order. `None` if no point is above 0, or if the
+    /// period of the last one began at least 22 minutes ago: more than 15 minutes in whole periods, plus 2 minutes for
+    /// its arrival in CloudWatch.
     pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }

@@ -32,7 +32,7 @@ fn queue(name: &str) -> [(u16, LoopbackBody); 2] {
     ]
 }
 
-fn read_by(functions: &[&str]) -> (u16, LoopbackBody) {
+fn reader_list(functions: &[&str]) -> (u16, LoopbackBody) {
     let mapping = |name: &&str| {
         let arn = format!("arn:aws:lambda:eu-central-1:000000000000:function:{name}");
         json!({ "UUID": "u", "State": "Enabled", "FunctionArn": arn })
@@ -77,7 +77,7 @@ fn a_shared_problem_of_several_queues_is_one_line() {
 
 #[tokio::test]
 async fn a_down_target_is_the_first_line_with_its_start_time() {
-    let functions = read_by(&["orders-prod-message-processor:live"]);
+    let functions = reader_list(&["orders-prod-message-processor:live"]);
     let points =
         page("q0", "Complete", &[(MIDNIGHT + 900, 2.0), (MIDNIGHT, 1.0), (MIDNIGHT - 3000, 1.0)], None);
     let (status, _) = query_orders([functions, points]).await;
@@ -107,7 +107,7 @@ async fn a_down_target_is_the_first_line_with_its_start_time() {
 #[tokio::test]
 async fn the_longest_recent_hold_is_shown_below_the_target() {
     let holds = [(MIDNIGHT - 300, 9000.0), (MIDNIGHT + 300, 4320.0), (MIDNIGHT + 900, 60.0)];
-    let (status, _) = query_orders([read_by(&["orders"]), page("q1", "Complete", &holds, None)]).await;
+    let (status, _) = query_orders([reader_list(&["orders"]), page("q1", "Complete", &holds, None)]).await;
     assert!(
         status
             .render_table(&TextLayout::Whole)
@@ -118,13 +118,13 @@ async fn the_longest_recent_hold_is_shown_below_the_target() {
     let json: Value = serde_json::from_str(&json_document("status", &status)).unwrap();
     assert_eq!(json["longest_hold_seconds"], 4320);
     let first = [(MIDNIGHT + 900, 0.0)];
-    let (status, _) = query_orders([read_by(&["orders"]), page("q1", "Complete", &first, None)]).await;
+    let (status, _) = query_orders([reader_list(&["orders"]), page("q1", "Complete", &first, None)]).await;
     assert_eq!(status.longest_hold_seconds, None, "no message was held");
 }
 
 #[tokio::test]
 async fn the_first_outage_of_several_functions_is_shown() {
-    let functions = read_by(&["b:1", "a", "b:2"]);
+    let functions = reader_list(&["b:1", "a", "b:2"]);
     let points = page("q1", "Complete", &[(MIDNIGHT + 900, 1.0)], None);
     let (status, requests) = query_orders([functions, points]).await;
     assert!(
@@ -137,7 +137,7 @@ async fn the_first_outage_of_several_functions_is_shown() {
 
 #[tokio::test]
 async fn a_target_without_an_outage_is_shown() {
-    let (status, _) = query_orders([read_by(&["orders"]), page("q0", "Complete", &[], None)]).await;
+    let (status, _) = query_orders([reader_list(&["orders"]), page("q0", "Complete", &[], None)]).await;
     assert!(
         status
             .render_table(&TextLayout::Whole)
@@ -152,7 +152,7 @@ async fn a_target_without_an_outage_is_shown() {
 
 #[tokio::test]
 async fn a_metric_that_cannot_be_read_is_a_problem_and_the_rest_is_shown() {
-    let (status, _) = query_orders([read_by(&["orders"]), denied()]).await;
+    let (status, _) = query_orders([reader_list(&["orders"]), denied()]).await;
     assert_eq!(status.target, Some(TargetStatus::Unknown));
     assert_eq!(
         problems(&status),
@@ -183,7 +183,7 @@ async fn functions_without_a_circuit_breaker_are_not_queried() {
     for functions in
         [&["a-async-retry-handler"][..], &["a-failed-message-processor"], &["a-final-dlq-annotator:live"]]
     {
-        let (status, requests) = query_orders([read_by(functions)]).await;
+        let (status, requests) = query_orders([reader_list(functions)]).await;
         assert_eq!((status.target, requests, status.problems.len()), (None, 3, 0), "{functions:?}");
         assert!(
             !status.render_table(&TextLayout::Whole).contains("Target"),
@@ -196,7 +196,7 @@ async fn functions_without_a_circuit_breaker_are_not_queried() {
 #[tokio::test]
 async fn status_shows_a_container_by_its_receives() {
     let polls: Vec<_> = (8..=17).map(|minute| (MIDNIGHT + minute * 60, 3.0)).collect();
-    let (status, _) = query_orders([read_by(&[]), page("q1", "Complete", &polls, None)]).await;
+    let (status, _) = query_orders([reader_list(&[]), page("q1", "Complete", &polls, None)]).await;
     assert_eq!((status.target, status.problems.as_slice()), (None, &[][..]));
     let table = status.render_table(&TextLayout::Whole);
     let (_, readers) = table.split_once("\n\n").unwrap();
@@ -209,7 +209,7 @@ async fn status_shows_a_container_by_its_receives() {
 
 #[tokio::test]
 async fn without_cloudwatch_the_readers_of_an_unmapped_queue_are_unknown() {
-    let (status, _) = query_orders([read_by(&[]), denied()]).await;
+    let (status, _) = query_orders([reader_list(&[]), denied()]).await;
     let expected =
         "orders: its readers are unknown: cloudwatch:GetMetricData: AccessDenied: not authorized\n";
     assert!(

@@ -44,7 +44,7 @@ pub type Exit = (ExitCode, &'static str, &'static str);
 impl Closing {
     /// Returns the text of `--help`.
     #[must_use]
-    pub fn short(&self) -> String {
+    pub fn short_text(&self) -> String {
         let examples = &self.examples[..self.examples.len().min(EXAMPLES_MAX)];
         let codes: String = self.exit_codes.iter().map(|exit| exit_code_line(exit) + "\n").collect();
         let page = docs_url(self.page).unwrap_or_else(|| format!("docs/{}.md", self.page));
@@ -54,7 +54,7 @@ impl Closing {
 
     /// Returns the text of the manual page, in the same form.
     #[must_use]
-    pub fn long(&self) -> String {
+    pub fn long_text(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n\n")).collect();
         let codes: Vec<_> = self
             .exit_codes
@@ -108,13 +108,13 @@ mod tests {
             "Exit codes:\n  0    done, and nothing needs attention: no dead letters\n  130  interrupted";
         let examples =
             "Examples:\n  redeliver audit\n  redeliver audit \\\n    --max 1\n  redeliver audit -q";
-        let short = CLOSING.short();
+        let short = CLOSING.short_text();
         let (text, more) = short.rsplit_once("\n\n").unwrap();
         assert_eq!(text, format!("{examples}\n\n{exit_codes}"));
         assert!(more.starts_with("More: ") && more.ends_with(", man redeliver-audit"), "{more}");
         let long = format!(
             "{examples}\n  redeliver audit -v\n\nA note.\n\nAnother.\n\n{exit_codes}. The report has the rest."
         );
-        assert_eq!(CLOSING.long(), long);
+        assert_eq!(CLOSING.long_text(), long);
     }
 }

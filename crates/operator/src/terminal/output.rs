@@ -35,7 +35,7 @@ pub enum ReportFormat {
 
 /// The format and the destination of a report.
 #[derive(Clone, Debug, Args)]
-pub struct Printing {
+pub struct PrintArgs {
     /// The format
     #[arg(long, help_heading = SHOW, value_enum, default_value_t = ReportFormat::Table)]
     format: ReportFormat,
@@ -43,14 +43,15 @@ pub struct Printing {
     output: OutputArgs,
 }
 
-impl Printing {
+impl PrintArgs {
     /// Returns the output file, if one is named.
     pub fn file(&self) -> Option<&Path> {
         self.output.file()
     }
 
-    /// Returns the same format with standard output as the destination, in case the file is used for something else.
-    pub fn on_stdout(&self) -> Self {
+    /// Returns the same format with standard output as the destination, for a command that uses the file for something
+    /// else.
+    pub fn with_stdout(&self) -> Self {
         Self { format: self.format, output: OutputArgs::default() }
     }
 

@@ -10,14 +10,14 @@ const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
 
 /// An estimate of the remaining time. Work that restarts, such as another pass through a queue, starts a new estimate.
 #[derive(Clone, Copy, Debug)]
-pub struct Remaining {
+pub struct RemainingTime {
     since: Timestamp,
     /// The work completed at that time.
     done_before: u64,
     done: u64,
 }
 
-impl Remaining {
+impl RemainingTime {
     #[must_use]
     pub const fn new(now: Timestamp) -> Self {
         Self { since: now, done_before: 0, done: 0 }
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn the_remaining_time_is_proportional_to_the_work_done() {
-        let mut remaining = Remaining::new(at_seconds(100));
+        let mut remaining = RemainingTime::new(at_seconds(100));
         for (seconds, done, total, left) in [
             (103, 0, 1000, None),
             (102, 50, 1000, None),
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn a_second_pass_starts_a_new_estimate() {
-        let mut remaining = Remaining::new(at_seconds(0));
+        let mut remaining = RemainingTime::new(at_seconds(0));
         assert_eq!(remaining.estimate_seconds(100, 200, at_seconds(100)), Some(100));
         assert_eq!(remaining.estimate_seconds(10, 110, at_seconds(200)), None, "it has just begun");
         assert_eq!(remaining.estimate_seconds(60, 110, at_seconds(205)), Some(5));
@@ -89,7 +89,7 @@ mod tests {
 
     #[test]
     fn the_remaining_time_is_described_once_it_is_known() {
-        let mut remaining = Remaining::new(at_seconds(0));
+        let mut remaining = RemainingTime::new(at_seconds(0));
         assert_eq!(remaining.describe(1, 1000, at_seconds(1)), "");
         assert_eq!(remaining.describe(10, 2010, at_seconds(10)), ", about 33m 20s left");
         assert_eq!(remaining.describe(10, 40_010, at_seconds(10)), ", about 11h 6m left");

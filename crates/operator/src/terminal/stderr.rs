@@ -1,6 +1,6 @@
 //! Messages on standard error, with the verbosity and colors requested by `-v`, `-q` and `--color`; and the output of
-//! a user's own function. All of it passes through `above_progress`, so that no line shares its row with the progress
-//! bar.
+//! a user's own function. All of it passes through `write_above_progress`, so that no line shares its row with the
+//! progress bar.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Read, Write as _};
@@ -80,11 +80,11 @@ pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -
 
 /// Prints a line, whose text must be safe to print.
 pub fn line(text: impl Display) {
-    above_progress(|| stderr::write_line(text));
+    write_above_progress(|| stderr::write_line(text));
 }
 
 /// Clears the progress bar, writes, and redraws it.
-fn above_progress(write: impl FnOnce()) {
+fn write_above_progress(write: impl FnOnce()) {
     let bar = lock(&PROGRESS).as_ref().and_then(WeakProgressBar::upgrade);
     match bar {
         Some(bar) => bar.suspend(write),
@@ -170,9 +170,9 @@ const LINE_BYTES_MAX: usize = 64 * 1024;
 /// otherwise byte for byte.
 pub fn copy_output(output: impl Read + Send) {
     if io::stderr().is_terminal() {
-        return copy_lines(output, PAUSE, |lines| above_progress(|| write_all(lines)));
+        return copy_lines(output, PAUSE, |lines| write_above_progress(|| write_all(lines)));
     }
-    each_chunk(output, write_all);
+    for_each_chunk(output, write_all);
 }
 
 /// Writes bytes, or drops them if they cannot be written.
@@ -185,7 +185,7 @@ fn copy_lines(output: impl Read + Send, pause: Duration, mut write: impl FnMut(&
     let (chunks, received) = mpsc::sync_channel(CHUNKS_MAX);
     thread::scope(|scope| {
         // Sending cannot fail, since the receiver outlives the scope.
-        scope.spawn(move || each_chunk(output, |bytes| drop(chunks.send(bytes.to_vec()))));
+        scope.spawn(move || for_each_chunk(output, |bytes| drop(chunks.send(bytes.to_vec()))));
         let mut line = Vec::new();
         loop {
             let chunk = received.recv_timeout(pause);
@@ -204,7 +204,7 @@ fn copy_lines(output: impl Read + Send, pause: Duration, mut write: impl FnMut(&
     });
 }
 
-fn each_chunk(mut output: impl Read, mut take: impl FnMut(&[u8])) {
+fn for_each_chunk(mut output: impl Read, mut take: impl FnMut(&[u8])) {
     let mut buffer = [0; 8192];
     loop {
         match output.read(&mut buffer) {

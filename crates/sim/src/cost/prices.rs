@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use thiserror::Error;
 
-const SHIPPED: &str = include_str!("prices.json");
-const OURS: &str = "a test reads the shipped file";
+const SHIPPED_PRICES: &str = include_str!("prices.json");
+const SHIPPED_IS_VALID: &str = "a test reads the shipped file";
 
 /// The list prices for one region, in the first tier, without free tiers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -66,7 +66,7 @@ pub enum PricesError {
 impl Prices {
     /// Returns the shipped prices, for us-east-1 as of [`read_on`](Self::read_on).
     pub fn shipped_list() -> Self {
-        serde_json::from_str(SHIPPED).expect(OURS)
+        serde_json::from_str(SHIPPED_PRICES).expect(SHIPPED_IS_VALID)
     }
 
     /// Returns the shipped list with some prices replaced. `overrides` is a JSON object that maps names to dollars,
@@ -81,8 +81,8 @@ impl Prices {
             let rule = "is not an object of prices by name";
             return Err(PricesError::Refused(vec![Violation::new("", rule)]));
         };
-        let mut list: Value = serde_json::from_str(SHIPPED).expect(OURS);
-        let prices = list["prices"].as_object_mut().expect(OURS);
+        let mut list: Value = serde_json::from_str(SHIPPED_PRICES).expect(SHIPPED_IS_VALID);
+        let prices = list["prices"].as_object_mut().expect(SHIPPED_IS_VALID);
         let names = prices.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
         let has_overrides = !overrides.is_empty();
         let mut violations = Vec::new();
@@ -100,7 +100,7 @@ impl Prices {
         if !violations.is_empty() {
             return Err(PricesError::Refused(violations));
         }
-        let mut prices: Self = serde_json::from_value(list).expect(OURS);
+        let mut prices: Self = serde_json::from_value(list).expect(SHIPPED_IS_VALID);
         if has_overrides {
             prices.region.push_str(" (some replaced)");
         }
@@ -112,7 +112,7 @@ impl Prices {
 mod tests {
     use super::*;
 
-    fn refused(overrides: &str) -> String {
+    fn overrides_error(overrides: &str) -> String {
         Prices::with_overrides(overrides).unwrap_err().to_string()
     }
 
@@ -121,7 +121,7 @@ mod tests {
         let Prices { region, read_on, .. } = Prices::shipped_list();
         assert_eq!(region, "us-east-1");
         assert_eq!(read_on.len(), "2026-01-01".len());
-        let shipped: Value = serde_json::from_str(SHIPPED).unwrap();
+        let shipped: Value = serde_json::from_str(SHIPPED_PRICES).unwrap();
         let prices = shipped["prices"].as_object().unwrap();
         assert_eq!(prices.len(), 16);
         for (name, price) in prices {
@@ -140,7 +140,8 @@ mod tests {
 
     #[test]
     fn an_invalid_or_unknown_member_is_rejected_with_its_pointer() {
-        let error = refused(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
+        let error =
+            overrides_error(r#"{"a/b~": 1, "logs_gb": -1, "alarm_month": "0.1", "metric_month": 1e999}"#);
         for pointer in [
             "/a~1b~0 is not a price; the prices are alarm_month, dashboard_month, ",
             "/logs_gb is not",
@@ -150,9 +151,9 @@ mod tests {
             assert!(error.contains(pointer), "{pointer} in {error}");
         }
         assert_eq!(
-            refused("[]"),
+            overrides_error("[]"),
             "the prices are refused: (whole document) is not an object of prices by name"
         );
-        assert!(refused("{").starts_with("the prices are not JSON: "));
+        assert!(overrides_error("{").starts_with("the prices are not JSON: "));
     }
 }

@@ -36,8 +36,8 @@ fn invocations(calling: f64, deciding: f64) -> Invocations {
     Invocations { count: calling + deciding, seconds }
 }
 
-const CALLS: &str = "orders-prod-message-processor";
-const DECIDES: &str = "orders-prod-failed-message-processor";
+const CALLING_FUNCTION: &str = "orders-prod-message-processor";
+const DECIDING_FUNCTION: &str = "orders-prod-failed-message-processor";
 
 fn bytes(function: &str, events: &[Event]) -> f64 {
     let clock = VirtualClock::new(Timestamp::from_timestamp(1_785_000_000, 0).unwrap());
@@ -49,7 +49,7 @@ fn message_id() -> String {
 }
 
 /// Returns an event with values of typical lengths.
-fn processed() -> Event {
+fn processed_event() -> Event {
     Event::Processed {
         message_id: message_id(),
         retry_attempt: 0,
@@ -58,7 +58,7 @@ fn processed() -> Event {
     }
 }
 
-fn handed_off() -> Event {
+fn handed_off_event() -> Event {
     Event::HandedOff {
         message_id: message_id(),
         retry_attempt: 1,
@@ -69,7 +69,7 @@ fn handed_off() -> Event {
     }
 }
 
-fn scheduled(error_type: Option<&str>) -> Event {
+fn scheduled_event(error_type: Option<&str>) -> Event {
     Event::RetryScheduled {
         message_id: message_id(),
         retry_attempt: 1,
@@ -81,28 +81,28 @@ fn scheduled(error_type: Option<&str>) -> Event {
     }
 }
 
-fn log_bytes_of_ten() -> LogBytes {
+fn log_bytes_for_ten() -> LogBytes {
     LogBytes {
-        processed: bytes(CALLS, &vec![processed(); 10]),
-        handed_off: bytes(CALLS, &vec![handed_off(); 10]),
-        scheduled: bytes(DECIDES, &vec![scheduled(None); 10]),
-        sent_again: bytes(CALLS, &vec![scheduled(Some("HttpStatus.503")); 10]),
-        hopped: bytes(DECIDES, &[Event::Hopped { messages: 10 }]),
+        processed: bytes(CALLING_FUNCTION, &vec![processed_event(); 10]),
+        handed_off: bytes(CALLING_FUNCTION, &vec![handed_off_event(); 10]),
+        scheduled: bytes(DECIDING_FUNCTION, &vec![scheduled_event(None); 10]),
+        sent_again: bytes(CALLING_FUNCTION, &vec![scheduled_event(Some("HttpStatus.503")); 10]),
+        hopped: bytes(DECIDING_FUNCTION, &[Event::Hopped { messages: 10 }]),
     }
 }
 
 /// Returns the size of the message-processor's log line for this many successes and at most one failure.
-fn log_bytes_of(done: u16, failing: Option<Strategy>) -> f64 {
+fn processor_log_bytes(done: u16, failing: Option<Strategy>) -> f64 {
     let failing = failing.map(|strategy| match strategy {
-        Strategy::DirectResend => scheduled(Some("HttpStatus.503")),
-        _ => handed_off(),
+        Strategy::DirectResend => scheduled_event(Some("HttpStatus.503")),
+        _ => handed_off_event(),
     });
-    let events: Vec<_> = std::iter::repeat_n(processed(), done.into()).chain(failing).collect();
-    bytes(CALLS, &events)
+    let events: Vec<_> = std::iter::repeat_n(processed_event(), done.into()).chain(failing).collect();
+    bytes(CALLING_FUNCTION, &events)
 }
 
-fn log_bytes_of_one_scheduled() -> f64 {
-    bytes(DECIDES, &[scheduled(None)])
+fn scheduled_log_bytes() -> f64 {
+    bytes(DECIDING_FUNCTION, &[scheduled_event(None)])
 }
 
 const MONTH_SECONDS: f64 = 30.0 * 86_400.0;
@@ -125,11 +125,11 @@ fn dollars(amount: f64) -> String {
 }
 
 /// Formats 1.2 as `1.2` and 2 as `2`.
-fn short(number: f64) -> String {
+fn format_short(number: f64) -> String {
     format!("{}", (number * 10.0).round() / 10.0)
 }
 
-fn whole(number: f64) -> String {
+fn format_whole(number: f64) -> String {
     HumanCount(format!("{number:.0}").parse().unwrap()).to_string()
 }
 
@@ -138,7 +138,7 @@ fn row(kind: &str, usage: Usage) -> String {
     let bill = usage.compute_bill(&Prices::shipped_list().prices, Architecture::Arm64);
     let amounts = [bill.sqs_requests, bill.lambda_requests, bill.lambda_duration, bill.logs];
     let cents: f64 = amounts.iter().map(|amount| (amount * 100.0).round()).sum();
-    let requests = short((usage.sqs_requests + usage.sqs_fifo_requests) / 1e6);
+    let requests = format_short((usage.sqs_requests + usage.sqs_fifo_requests) / 1e6);
     let [requests_cost, invocations, duration, logs] = amounts.map(dollars);
     let total = dollars(cents / 100.0);
     format!(
@@ -146,11 +146,11 @@ fn row(kind: &str, usage: Usage) -> String {
     )
 }
 
-fn at_once() -> Usage {
+fn immediate_usage() -> Usage {
     Usage {
         sqs_requests: 1_000_000.0 + 100_000.0 + 100_000.0,
         invocations: invocations(100_000.0, 0.0),
-        log_bytes: 1e5 * log_bytes_of_ten().processed,
+        log_bytes: 1e5 * log_bytes_for_ten().processed,
         ..Usage::default()
     }
 }
@@ -159,7 +159,7 @@ fn retries() -> Usage {
     Usage {
         sqs_requests: 6.0 * 100_000.0,
         invocations: invocations(100_000.0, 100_000.0),
-        log_bytes: 1e5 * (log_bytes_of_ten().handed_off + log_bytes_of_ten().scheduled),
+        log_bytes: 1e5 * (log_bytes_for_ten().handed_off + log_bytes_for_ten().scheduled),
         ..Usage::default()
     }
 }
@@ -168,7 +168,7 @@ fn direct_retries() -> Usage {
     Usage {
         sqs_requests: 3.0 * 100_000.0,
         invocations: invocations(100_000.0, 0.0),
-        log_bytes: 1e5 * log_bytes_of_ten().sent_again,
+        log_bytes: 1e5 * log_bytes_for_ten().sent_again,
         ..Usage::default()
     }
 }
@@ -176,10 +176,10 @@ fn direct_retries() -> Usage {
 #[test]
 fn the_costs_of_a_million_messages_match_the_docs() {
     for (kind, usage) in [
-        ("messages that succeed immediately", at_once()),
+        ("messages that succeed immediately", immediate_usage()),
         ("retries", retries()),
         ("retries with `direct-resend`", direct_retries()),
-        ("messages with `ordered`", in_order(1e6, &processed())),
+        ("messages with `ordered`", ordered_usage(1e6, &processed_event())),
         ("retries with `ordered`", ordered_retries()),
     ] {
         assert_page_contains("deploy/cost.md", &row(kind, usage));
@@ -188,25 +188,25 @@ fn the_costs_of_a_million_messages_match_the_docs() {
 
 /// Returns the usage for a million messages that succeed immediately, or for a million retries, which are hidden and
 /// not sent. Each batch has one message.
-fn in_order(sends: f64, event: &Event) -> Usage {
+fn ordered_usage(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
         invocations: invocations(1e6, 0.0),
-        log_bytes: 1e6 * bytes(CALLS, std::slice::from_ref(event)),
+        log_bytes: 1e6 * bytes(CALLING_FUNCTION, std::slice::from_ref(event)),
         ..Usage::default()
     }
 }
 
 fn ordered_retries() -> Usage {
-    in_order(0.0, &scheduled(Some("HttpStatus.503")))
+    ordered_usage(0.0, &scheduled_event(Some("HttpStatus.503")))
 }
 
 #[test]
 fn ordered_messages_and_retries_cost_fifo_requests_and_an_invocation_each() {
     let prices = Prices::shipped_list().prices;
-    let (at_once, retries) = (in_order(1e6, &processed()), ordered_retries());
+    let (usage, retries) = (ordered_usage(1e6, &processed_event()), ordered_retries());
     let bill = |usage: Usage| usage.compute_bill(&prices, Architecture::Arm64);
-    assert_eq!((bill(at_once).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
+    assert_eq!((bill(usage).sqs_requests, bill(retries).sqs_requests), (1.5, 1.0));
     let measured = million_retries(Strategy::Ordered);
     assert_eq!((measured.sqs_requests, measured.sqs_fifo_requests), (0.0, retries.sqs_fifo_requests));
     assert_eq!(measured.invocations, retries.invocations);
@@ -266,7 +266,7 @@ fn the_cost_of_a_retry_matches_the_docs() {
 
 /// The settings of a deployment.
 #[derive(Clone, Copy)]
-struct Deployed {
+struct Deployment {
     strategy: Strategy,
     /// Messages per receive on the source queue.
     received: u32,
@@ -276,26 +276,26 @@ struct Deployed {
 }
 
 /// The share of messages that fail, once each.
-const FAILING: f64 = 0.02;
+const FAILING_SHARE: f64 = 0.02;
 /// Concurrent long polls of an event source mapping, of 20 s each.
 const POLLERS: f64 = 5.0;
 /// The default of the construct's `maxBatchingWindow`.
 const WINDOW_SECONDS: f64 = 1.0;
 /// X-Ray's sampling rate above one invocation per second.
-const SAMPLED: f64 = 0.05;
+const SAMPLING_RATE: f64 = 0.05;
 
 /// Returns a month's bill: SQS, Lambda, logs, traces. Assumes that a failing message is the only failure in its batch,
 /// and is alone in its batch on an inner queue.
-fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
-    let Deployed { strategy, received, batch, traced } = deployed;
+fn month(messages_a_day: f64, deployed: Deployment) -> [f64; 4] {
+    let Deployment { strategy, received, batch, traced } = deployed;
     let prices = Prices::shipped_list().prices;
     let sent = 30.0 * messages_a_day;
-    let deliveries = sent * (1.0 + FAILING);
+    let deliveries = sent * (1.0 + FAILING_SHARE);
     let batches = deliveries / f64::from(batch);
-    let failing_batches = batches * (1.0 - (1.0 - FAILING).powi(i32::try_from(batch).unwrap()));
+    let failing_batches = batches * (1.0 - (1.0 - FAILING_SHARE).powi(i32::try_from(batch).unwrap()));
     let deciding = if strategy == Strategy::DirectResend { 0.0 } else { failing_batches };
-    let success_log_bytes = log_bytes_of(u16::try_from(batch).unwrap(), None);
-    let failing = log_bytes_of(u16::try_from(batch - 1).unwrap(), Some(strategy));
+    let success_log_bytes = processor_log_bytes(u16::try_from(batch).unwrap(), None);
+    let failing = processor_log_bytes(u16::try_from(batch - 1).unwrap(), Some(strategy));
     let usage = Usage {
         // Sends, receives, one delete per batch, hand-offs or re-sends, and three requests per batch of the
         // failed-message-processor.
@@ -303,13 +303,13 @@ fn month(messages_a_day: f64, deployed: Deployed) -> [f64; 4] {
         invocations: invocations(batches, deciding),
         log_bytes: (batches - failing_batches) * success_log_bytes
             + failing_batches * failing
-            + deciding * log_bytes_of_one_scheduled(),
+            + deciding * scheduled_log_bytes(),
         ..Usage::default()
     };
     let bill = usage.compute_bill(&prices, Architecture::Arm64);
     let invocations = usage.invocations.count;
     let at_once = invocations.min(MONTH_SECONDS);
-    let traces = at_once + (invocations - at_once) * SAMPLED;
+    let traces = at_once + (invocations - at_once) * SAMPLING_RATE;
     let traces = if traced { traces / 1e6 * prices.traces_million.dollars } else { 0.0 };
     [bill.sqs_requests, bill.lambda_requests + bill.lambda_duration, bill.logs, traces]
 }
@@ -326,14 +326,14 @@ fn the_monthly_costs_of_three_loads_match_the_docs() {
     let rows = loads.map(|(name, load)| {
         // Above a thousand messages per second, batches are full without a window.
         let received = if load > 5e7 { 10 } else { 1 };
-        let cheapest = Deployed {
+        let cheapest = Deployment {
             strategy: Strategy::DirectResend,
             received,
             batch: received.max(batch_size(load, 20.0)),
             traced: false,
         };
         let batch = received.max(batch_size(load, WINDOW_SECONDS));
-        let default = Deployed { strategy: Strategy::DelayedResend, received, batch, traced: true };
+        let default = Deployment { strategy: Strategy::DelayedResend, received, batch, traced: true };
         let [default, cheapest] = [default, cheapest].map(|deployed| month(load, deployed));
         // The sum of the displayed amounts.
         let cents = |bill: [f64; 4]| bill.map(|amount| (amount * 100.0).round()).into_iter().sum::<f64>();
@@ -355,10 +355,10 @@ fn the_sizing_of_four_loads_matches_the_docs() {
         let batch = batch_size(86_400.0 * per_second, WINDOW_SECONDS);
         let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);
         let columns = |strategy, inner_concurrency: f64| {
-            let deployed = Deployed { strategy, received, batch, traced: true };
+            let deployed = Deployment { strategy, received, batch, traced: true };
             let bill: f64 = month(86_400.0 * per_second, deployed).iter().sum();
             let concurrency = max_concurrency + 2.0 * inner_concurrency;
-            format!("{inner_concurrency} | {concurrency} | ${}", whole(bill))
+            format!("{inner_concurrency} | {concurrency} | ${}", format_whole(bill))
         };
         let delayed = columns(Strategy::DelayedResend, (per_second / 25.0).ceil().max(2.0));
         let direct = columns(Strategy::DirectResend, 2.0);
@@ -384,12 +384,12 @@ fn the_costs_of_low_traffic_and_large_messages_match_the_docs() {
         ),
     );
     // A send carries one message of 64 KB, a receive carries ten, and a delete carries none.
-    let billed = short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
+    let billed = format_short((1_000_000.0 + 10.0 * 100_000.0 + 100_000.0) / 1e6);
     assert_page_contains(
         "deploy/cost.md",
         &format!("with messages of 64 KB the first row's requests are {billed} million"),
     );
-    let [messages, again] = [at_once(), retries()]
+    let [messages, again] = [immediate_usage(), retries()]
         .map(|usage| dollars(usage.sqs_requests / 1e6 * prices.sqs_fair_million_requests.dollars));
     assert_page_contains(
         "deploy/cost.md",
@@ -398,7 +398,7 @@ fn the_costs_of_low_traffic_and_large_messages_match_the_docs() {
             prices.sqs_fair_million_requests.dollars
         ),
     );
-    let [first, second] = [at_once(), retries()]
+    let [first, second] = [immediate_usage(), retries()]
         .map(|usage| dollars(usage.compute_bill(&prices, Architecture::X86_64).lambda_duration));
     assert_page_contains(
         "deploy/cost.md",
@@ -491,11 +491,11 @@ fn the_costs_of_hops_match_the_docs() {
     let usage = Usage {
         sqs_requests: 0.3 * hops,
         invocations: invocations(0.0, hops / 10.0),
-        log_bytes: hops / 10.0 * log_bytes_of_ten().hopped,
+        log_bytes: hops / 10.0 * log_bytes_for_ten().hopped,
         ..Usage::default()
     };
     let bill = usage.compute_bill(&prices, Architecture::Arm64);
-    let lines = hops / 10.0 * log_bytes_of_ten().hopped / 1e9;
+    let lines = hops / 10.0 * log_bytes_for_ten().hopped / 1e9;
     let logs = lines * prices.logs_gb.dollars;
     assert_page_contains(
         "strategies/delayed-resend.md",
@@ -505,12 +505,12 @@ fn the_costs_of_hops_match_the_docs() {
          and {} million invocations of the failed-message-processor, {} plus their duration. \
          A log line of {} bytes covers the ten messages that hop together: {:.2} GB, {} at {} per GB. \
          The total is about {} per million messages and hour.",
-            short(usage.sqs_requests / 1e6),
+            format_short(usage.sqs_requests / 1e6),
             dollars(bill.sqs_requests),
             dollars(prices.sqs_million_requests.dollars),
-            short(usage.invocations.count / 1e6),
+            format_short(usage.invocations.count / 1e6),
             dollars(bill.lambda_requests),
-            log_bytes_of_ten().hopped,
+            log_bytes_for_ten().hopped,
             lines,
             dollars(logs),
             dollars(prices.logs_gb.dollars),

@@ -14,7 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use redeliver_core::deliver::time_until;
 use redeliver_core::message::ReceivedMessage;
 use redeliver_core::polling::{invoke_function, receive_records};
-use redeliver_core::ports::{Clock, Function, Queue, Receive};
+use redeliver_core::ports::{Clock, Function, Queue, ReceiveOptions};
 
 use super::Engine;
 use crate::batching::Batching;
@@ -23,7 +23,7 @@ use crate::topology::INVOCATION_TIMEOUT;
 
 /// "Lambda starts processing five batches at a time" ("Configuring scaling behavior for SQS event source mappings", AWS
 /// Lambda Developer Guide).
-const AT_FIRST: u16 = 5;
+const INITIAL_POLLERS: u16 = 5;
 /// "If messages are still available", Lambda adds "up to 300 more concurrent invokes per minute" (same page).
 const GROWTH_INTERVAL: Duration = Duration::from_millis(60_000 / 300);
 /// "When traffic is low, Lambda scales back" to five. The page does not say when; one empty long poll is an assumption.
@@ -49,7 +49,7 @@ impl Pollers {
     /// Creates pollers as in Lambda, with this `MaximumConcurrency`.
     #[must_use]
     pub fn for_lambda(most: u16, receive: Duration) -> Self {
-        Self { at_first: AT_FIRST.min(most), most, receive }
+        Self { at_first: INITIAL_POLLERS.min(most), most, receive }
     }
 }
 
@@ -149,7 +149,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         while records.len() < size && self.clock.now() < end {
             let wait = time_until(self.clock.now(), end).min(self.wait);
             let max_messages = u8::try_from(size - records.len()).unwrap_or(1);
-            match queue.receive(Receive { max_messages, wait, visibility: None }).await {
+            match queue.receive(ReceiveOptions { max_messages, wait, visibility: None }).await {
                 Ok(more) => records.extend(more),
                 Err(_) => return,
             }
@@ -166,7 +166,7 @@ mod tests {
     use redeliver_core::ports::QueueSender as _;
     use redeliver_embedded::VirtualClock;
 
-    use super::super::tests::{message, on_queues};
+    use super::super::tests::{message, run_on_queues};
     use super::*;
 
     /// A function that runs for a minute per batch and records the start of each invocation in milliseconds.
@@ -184,7 +184,7 @@ mod tests {
     /// team would size its target for it.
     #[test]
     fn five_pollers_grow_by_five_per_second_up_to_the_maximum() {
-        let (invoked, _) = on_queues(async |engine| {
+        let (invoked, _) = run_on_queues(async |engine| {
             let engine = Engine { wait: Duration::from_secs(20), ..engine };
             let (clock, queue, done) = (engine.clock, &engine.topology.source, Cell::new(false));
             let (batching, slow) =

@@ -40,7 +40,9 @@ fn engine<'a>(
 }
 
 /// Runs `work` with an engine on new queues. Also returns the number of messages left in the queues.
-pub(super) fn on_queues<T>(work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T) -> (T, u64) {
+pub(super) fn run_on_queues<T>(
+    work: impl AsyncFnOnce(Engine<'_, EmbeddedQueue, VirtualClock>) -> T,
+) -> (T, u64) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 1);
     clock.block_on(async {
@@ -74,7 +76,7 @@ impl Write for FullDisk {
 
 #[test]
 fn a_final_record_that_is_not_written_out_stays_in_its_queue() {
-    let (outcome, left) = on_queues(async |engine| {
+    let (outcome, left) = run_on_queues(async |engine| {
         engine.lock_tracker().record_sent("{}");
         engine.topology.final_dlq.send_batch(pack_batches(&[message("{}")])[0]).await;
         engine.read_final_dlq(&mut BufWriter::new(FullDisk), &Cell::new(false)).await
@@ -86,17 +88,17 @@ fn a_final_record_that_is_not_written_out_stays_in_its_queue() {
 #[test]
 fn a_stop_interrupts_sending() {
     let messages = || vec![message("{}"), message("{}")];
-    let (outcome, sent) = on_queues(async |engine| engine.send_messages(messages(), ready(())).await);
+    let (outcome, sent) = run_on_queues(async |engine| engine.send_messages(messages(), ready(())).await);
     let error = outcome.unwrap_err().to_string();
     assert_eq!(error, "interrupted while sending the messages: at least 0 of 2 were sent");
     assert_eq!(sent, 0);
-    let (outcome, sent) = on_queues(async |engine| engine.send_messages(messages(), pending()).await);
+    let (outcome, sent) = run_on_queues(async |engine| engine.send_messages(messages(), pending()).await);
     assert!(outcome.is_ok(), "{outcome:?}");
     assert_eq!(sent, 2);
 }
 
 /// Sends thirty messages, one every ten seconds. Returns the number of messages received and the batch sizes.
-fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
+fn send_thirty_messages(window: u64, size: u8) -> (usize, Vec<usize>) {
     struct BatchSizes(Mutex<Vec<usize>>);
     impl Function for BatchSizes {
         async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
@@ -131,18 +133,18 @@ fn batches_of_thirty(window: u64, size: u8) -> (usize, Vec<usize>) {
 
 #[test]
 fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
-    assert_eq!(batches_of_thirty(0, 10), (30, vec![1; 30]));
+    assert_eq!(send_thirty_messages(0, 10), (30, vec![1; 30]));
     // The first batch has the messages of seconds 0, 10, 20 and 30, which are all sent within the window.
-    assert_eq!(batches_of_thirty(35, 10).0, 30);
-    assert_eq!(batches_of_thirty(35, 10).1[0], 4);
-    assert_eq!(batches_of_thirty(300, 10), (30, vec![10; 3]));
-    assert_eq!(batches_of_thirty(300, 3), (30, vec![3; 10]));
+    assert_eq!(send_thirty_messages(35, 10).0, 30);
+    assert_eq!(send_thirty_messages(35, 10).1[0], 4);
+    assert_eq!(send_thirty_messages(300, 10), (30, vec![10; 3]));
+    assert_eq!(send_thirty_messages(300, 3), (30, vec![3; 10]));
 }
 
 #[test]
 fn messages_count_as_lost_after_several_empty_counts_in_a_row() {
     let seconds = |clock: &VirtualClock| clock.now().timestamp();
-    let (lost_after, _) = on_queues(async |engine| {
+    let (lost_after, _) = run_on_queues(async |engine| {
         let (clock, queue) = (engine.clock, &engine.topology.final_dlq);
         let passing_message = async {
             // The message becomes visible between the first and the second count.

@@ -97,7 +97,7 @@ impl DelayLog {
         DelayPercentiles::from_milliseconds([&self.up.milliseconds[..], &self.down.milliseconds].concat())
     }
 
-    pub(super) fn by_group(&self) -> DelaysByGroup {
+    pub(super) fn delays_by_group(&self) -> DelaysByGroup {
         let unprocessed = |side: &DelaySide| side.sent.saturating_sub(side.milliseconds.len() as u64);
         DelaysByGroup {
             up: DelayPercentiles::from_milliseconds(self.up.milliseconds.clone()),
@@ -113,7 +113,7 @@ impl DelayLog {
 
 impl LongestDelays {
     /// Returns the longest delay, in milliseconds, of messages sent in a range of seconds.
-    pub fn longest_within(&self, seconds: Range<u64>) -> u64 {
+    pub fn longest_delay_within(&self, seconds: Range<u64>) -> u64 {
         self.0.range(seconds).map(|(_, milliseconds)| *milliseconds).max().unwrap_or(0)
     }
 
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_by_the_nearest_rank() {
+    fn percentiles_use_the_nearest_rank() {
         let hundred = (1..=100).rev().map(|second| second * 1000).collect();
         assert_eq!(
             DelayPercentiles::from_milliseconds(hundred),
@@ -176,9 +176,9 @@ mod tests {
             up_longest: LongestDelays(BTreeMap::from([(0, 1000), (1, 1000), (2, 1000)])),
             down_longest: LongestDelays(BTreeMap::from([(0, 7000), (1, 7000)])),
         };
-        assert_eq!(log.by_group(), by_group);
+        assert_eq!(log.delays_by_group(), by_group);
         assert_eq!(by_group.up_longest.last_second(), 2);
-        let ranges = [0..1, 1..9, 2..9].map(|seconds| by_group.down_longest.longest_within(seconds));
+        let ranges = [0..1, 1..9, 2..9].map(|seconds| by_group.down_longest.longest_delay_within(seconds));
         assert_eq!(ranges, [7000, 7000, 0]);
         assert_eq!(log.all_delays(), Some(DelayPercentiles { p50: 1.0, ..all(7.0) }));
     }
@@ -196,6 +196,6 @@ mod tests {
         // Messages without a group have no order.
         processed(None, 9);
         processed(None, 8);
-        assert_eq!(log.by_group().overtaken, 3, "2 and 3 of a, and 1 of b");
+        assert_eq!(log.delays_by_group().overtaken, 3, "2 and 3 of a, and 1 of b");
     }
 }

@@ -83,7 +83,7 @@ impl InnerLoad {
         *most = backlog.max(*most);
     }
 
-    fn busiest_per_second(&self) -> u64 {
+    fn peak_per_second(&self) -> u64 {
         self.received.values().max().map_or(0, |messages| messages.div_ceil(BURST_SECONDS))
     }
 }
@@ -115,7 +115,7 @@ impl InnerLoads {
         let bottlenecks =
             self.named_loads().zip(kept_up.named_loads()).map(|((function, load), (_, kept_up))| {
                 let load = lock(load).clone();
-                let wanted_per_second = lock(kept_up).busiest_per_second();
+                let wanted_per_second = lock(kept_up).peak_per_second();
                 let inner_concurrency_needed =
                     wanted_per_second.div_ceil(self::possible_per_second(1, times));
                 let backlog_max = load.max_backlog(0..u64::MAX);

@@ -47,7 +47,7 @@ pub(super) enum FailureCause {
 
 /// The load from the target's recovery until the last call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct AfterReturn {
+pub struct RecoveryLoad {
     /// Calls in the busiest second.
     pub peak_per_second: u64,
     /// The 99th percentile of calls per second, including seconds without calls.
@@ -73,7 +73,7 @@ impl LoadBySecond {
     }
 
     /// Returns the calls in one second.
-    pub fn at_second(&self, second: u64) -> SecondCalls {
+    pub fn calls_at_second(&self, second: u64) -> SecondCalls {
         self.seconds.get(&second).copied().unwrap_or_default()
     }
 
@@ -101,22 +101,22 @@ impl LoadBySecond {
     }
 
     /// Returns the number of successful calls before a given second.
-    pub fn succeeded_before(&self, second: u64) -> u64 {
+    pub fn successes_before(&self, second: u64) -> u64 {
         self.seconds.range(..second).map(|(_, second)| second.succeeded).sum()
     }
 
     /// Returns the load from a given second on.
-    pub fn load_after(&self, second: u64) -> AfterReturn {
+    pub fn load_after(&self, second: u64) -> RecoveryLoad {
         let mut calls: Vec<_> = self.seconds.range(second..).map(|(_, second)| second.calls).collect();
         calls.sort_unstable_by(|one, other| other.cmp(one));
         let Some(peak) = calls.first().copied() else {
-            return AfterReturn::default();
+            return RecoveryLoad::default();
         };
         let seconds = self.last_second() + 1 - second;
         // The number of busier seconds, according to the nearest-rank method.
         let above = seconds - (seconds * 99).div_ceil(100);
         let p99 = usize::try_from(above).ok().and_then(|above| calls.get(above)).copied().unwrap_or(0);
-        AfterReturn { peak_per_second: peak, p99_per_second: p99 }
+        RecoveryLoad { peak_per_second: peak, p99_per_second: p99 }
     }
 }
 
@@ -136,9 +136,9 @@ mod tests {
     fn the_99th_percentile_counts_seconds_without_calls() {
         // Of the 200 seconds from 100 on, the busiest two are above the 99th percentile.
         let load = load(&[(50, 99), (100, 7), (120, 5), (200, 3), (299, 1)]);
-        assert_eq!(load.load_after(100), AfterReturn { peak_per_second: 7, p99_per_second: 3 });
-        assert_eq!(load.load_after(121), AfterReturn { peak_per_second: 3, p99_per_second: 1 });
-        assert_eq!(load.load_after(300), AfterReturn::default());
+        assert_eq!(load.load_after(100), RecoveryLoad { peak_per_second: 7, p99_per_second: 3 });
+        assert_eq!(load.load_after(121), RecoveryLoad { peak_per_second: 3, p99_per_second: 1 });
+        assert_eq!(load.load_after(300), RecoveryLoad::default());
         assert_eq!((load.total_calls(), load.last_second()), (115, 299));
         assert_eq!(load.busiest_second(0..100).calls, 99);
     }
@@ -150,8 +150,8 @@ mod tests {
         load.record_call(1, Err(FailureCause::OverCapacity));
         load.record_call(1, Err(FailureCause::ByChance));
         load.record_call(1, Ok(()));
-        assert_eq!(load.at_second(1), SecondCalls { calls: 4, succeeded: 1 });
-        assert_eq!((load.succeeded_before(1), load.succeeded_before(2)), (0, 1));
+        assert_eq!(load.calls_at_second(1), SecondCalls { calls: 4, succeeded: 1 });
+        assert_eq!((load.successes_before(1), load.successes_before(2)), (0, 1));
         assert_eq!(load.wasted, WastedCalls { while_down: 1, over_capacity: 1, by_chance: 1 });
     }
 }

@@ -99,14 +99,14 @@ mod tests {
         }
     }
 
-    fn plain(receives: u16, scenario: &Scenario) -> Measurements {
+    fn measure_plain(receives: u16, scenario: &Scenario) -> Measurements {
         let visibility = VisibilitySeconds::new(180).unwrap();
         run_plain(PlainSqs { visibility, receives }, scenario, &|_| {}).unwrap()
     }
 
     #[test]
     fn a_failed_message_comes_back_after_the_visibility_timeout() {
-        let measured = plain(5, &sixty_messages_and_an_outage(30));
+        let measured = measure_plain(5, &sixty_messages_and_an_outage(30));
         // Each message of the first half minute fails once.
         assert_eq!((measured.processed, measured.wasted.while_down, measured.calls), (60, 30, 90));
         assert_eq!(measured.delay_seconds.map(|delays| (delays.p50, delays.max)), Some((0.0, 180.0)));
@@ -117,16 +117,17 @@ mod tests {
 
     #[test]
     fn the_receive_beyond_the_limit_moves_a_message_to_the_dead_letter_queue() {
-        let measured = plain(2, &sixty_messages_and_an_outage(3600));
-        assert_eq!((measured.processed, measured.unprocessed(), measured.calls), (0, 60, 120));
+        let measured = measure_plain(2, &sixty_messages_and_an_outage(3600));
+        assert_eq!((measured.processed, measured.unprocessed_count(), measured.calls), (0, 60, 120));
         assert_eq!(measured.dead_lettered.values().sum::<u64>(), 60);
     }
 
     #[test]
     fn without_an_outage_plain_sqs_and_redeliver_have_the_same_delays() {
         let scenario = Scenario { times: ModelTimes::default(), ..sixty_messages_and_an_outage(0) };
-        let delays = [run_policy(&Policy::default(), &scenario, &|_| {}).unwrap(), plain(5, &scenario)]
-            .map(|measured| measured.delay_seconds);
+        let delays =
+            [run_policy(&Policy::default(), &scenario, &|_| {}).unwrap(), measure_plain(5, &scenario)]
+                .map(|measured| measured.delay_seconds);
         assert_eq!(delays[0], delays[1]);
     }
 }

@@ -21,7 +21,7 @@ use super::delays::{DelayLog, DelayPercentiles, DelaysByGroup};
 use super::environments::Environments;
 use super::inner_function::{Bottleneck, INNER_CONCURRENCY_MAX, InnerFunction, InnerLoads};
 use super::invocation_counter::{CountedFunction, Counter, HeldMessageIds, InvocationCounter};
-use super::load::{AfterReturn, LoadBySecond, WastedCalls};
+use super::load::{LoadBySecond, RecoveryLoad, WastedCalls};
 use super::plain_sqs::{PlainFunction, PlainSqs};
 use super::scenario::{Scenario, ScenarioGroups};
 use super::target::SimulatedTarget;
@@ -59,7 +59,7 @@ pub struct Measurements {
     pub wasted: WastedCalls,
     /// `None` if the policy has no circuit breaker.
     pub circuit_breaker: Option<BreakerCounts>,
-    pub after_return: AfterReturn,
+    pub after_return: RecoveryLoad,
     /// The inner function that could not keep up, if any.
     pub bottleneck: Option<Bottleneck>,
     /// Seconds from the target's last recovery or the last send, whichever is later, until the last message was
@@ -79,7 +79,7 @@ pub struct Measurements {
 
 impl Measurements {
     /// Returns the number of messages that the target has not processed: dead letters and unsettled messages.
-    pub fn unprocessed(&self) -> u64 {
+    pub fn unprocessed_count(&self) -> u64 {
         self.sent.saturating_sub(self.processed)
     }
 }
@@ -249,7 +249,7 @@ impl<'a> Simulation<'a> {
                 PlainFunction(target)
             });
         LoopFunctions {
-            on_source: self.count_invocations(environments),
+            source_function: self.count_invocations(environments),
             failed_message_processor: None,
             final_dlq_annotator: PlainFunction(target),
         }
@@ -291,7 +291,7 @@ impl<'a> Simulation<'a> {
             message_processor(queues, target, clock, observer(), schema(), policy.clone())
         });
         LoopFunctions {
-            on_source: self.count_invocations(message_processors),
+            source_function: self.count_invocations(message_processors),
             failed_message_processor: failed_message_processor
                 .map(|function| self.count_invocations(function)),
             final_dlq_annotator: self.count_invocations(final_dlq_annotator),
@@ -359,7 +359,7 @@ impl<'a> Simulation<'a> {
             bottleneck: None,
             drain_seconds: last_settled.saturating_sub(drain_start),
             delay_seconds: delays.all_delays(),
-            by_group: scenario.groups.map(|_| delays.by_group()),
+            by_group: scenario.groups.map(|_| delays.delays_by_group()),
             load,
             usage,
         }

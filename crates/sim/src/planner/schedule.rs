@@ -74,7 +74,7 @@ impl Schedule {
             // Messages that are too old for this attempt made their last attempt before it. A message without any
             // attempt survives no outage and is not included in `last`.
             if attempt > 1 {
-                last.add_distribution(&now.ended_by_limit(low / step, high / step, age / step));
+                last.add_distribution(&now.part_beyond_limit(low / step, high / step, age / step));
             }
             now = next;
             let made = now.chances.iter().sum::<f64>().min(1.0);
@@ -135,7 +135,7 @@ impl TimeDistribution {
     }
 
     /// Returns the part of the distribution for which a delay of `low..=high` steps exceeds `limit`.
-    fn ended_by_limit(&self, low: u64, high: u64, limit: u64) -> Self {
+    fn part_beyond_limit(&self, low: u64, high: u64, limit: u64) -> Self {
         let width = to_float(high - low + 1);
         let chance_of_end = |at: u64| match limit.checked_sub(at) {
             Some(room) if room >= high => 0.0,

@@ -105,7 +105,7 @@ mod tests {
     const NOT_NOW: FailedCall = FailedCall::Status(503);
     const FAULTS: [FailedCall; 2] = [FailedCall::Status(500), FailedCall::Hang];
 
-    fn held(failed_call: FailedCall, policy: &str, outages: [u64; 3]) -> [f64; 3] {
+    fn hold_survival_chances(failed_call: FailedCall, policy: &str, outages: [u64; 3]) -> [f64; 3] {
         let hold = HoldPlan::new(&Policy::from_json(policy).unwrap(), failed_call).unwrap();
         outages.map(|outage_seconds| hold.survival_chance(outage_seconds))
     }
@@ -114,8 +114,8 @@ mod tests {
     fn a_held_message_survives_its_hold_and_then_its_schedule() {
         let fixed = r#"{"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
         for fault in FAULTS {
-            assert_eq!(held(fault, "{}", [60, 3600, 86_400]), [1.0; 3]);
-            assert_eq!(held(fault, fixed, [3600, 3780, 3781]), [1.0, 1.0, 0.0]);
+            assert_eq!(hold_survival_chances(fault, "{}", [60, 3600, 86_400]), [1.0; 3]);
+            assert_eq!(hold_survival_chances(fault, fixed, [3600, 3780, 3781]), [1.0, 1.0, 0.0]);
         }
         let off = Policy::from_json(r#"{"circuit_breaker":false}"#).unwrap();
         assert_eq!(HoldPlan::new(&off, NOT_NOW), None);
@@ -124,13 +124,13 @@ mod tests {
     /// After the holds, the target is called once more and the message is then given up.
     #[test]
     fn a_message_refused_as_not_now_survives_only_its_holds() {
-        assert_eq!(held(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
+        assert_eq!(hold_survival_chances(NOT_NOW, "{}", [86_400, 86_401, 90_000]), [1.0, 0.0, 0.0]);
         let hour = r#"{"circuit_breaker":{"hold_seconds_max":3600}}"#;
         for not_now in [NOT_NOW, FailedCall::Status(429)] {
-            assert_eq!(held(not_now, hour, [60, 3600, 3601]), [1.0, 1.0, 0.0]);
+            assert_eq!(hold_survival_chances(not_now, hour, [60, 3600, 3601]), [1.0, 1.0, 0.0]);
         }
         let named = r#"{"circuit_breaker":{"hold_seconds_max":3600,"opens_on":["HttpStatus.500"]}}"#;
-        assert_eq!(held(FailedCall::Status(500), named, [60, 3600, 3601]), [1.0, 1.0, 0.0]);
+        assert_eq!(hold_survival_chances(FailedCall::Status(500), named, [60, 3600, 3601]), [1.0, 1.0, 0.0]);
     }
 
     #[test]
@@ -139,10 +139,10 @@ mod tests {
         // messages are in time.
         let policy = r#"{"max_age_seconds":7200}"#;
         for failed_call in [NOT_NOW, FAULTS[0]] {
-            assert_eq!(held(failed_call, policy, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);
+            assert_eq!(hold_survival_chances(failed_call, policy, [6450, 7200 - 375, 7201]), [1.0, 0.5, 0.0]);
         }
         let both = r#"{"max_age_seconds":3700,"max_attempts":3,"circuit_breaker":{"hold_seconds_max":3600},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-        let early_enough = held(FAULTS[0], both, [3601, 3660, 3661]);
+        let early_enough = hold_survival_chances(FAULTS[0], both, [3601, 3660, 3661]);
         assert_eq!(early_enough, [1.0, 1.0, 0.0], "one attempt of three");
     }
 }

@@ -95,7 +95,7 @@ impl SimulatedTarget<'_> {
         let second = time_until(self.start, self.clock.now()).as_secs();
         let mut load = lock(self.load);
         let is_full =
-            self.scenario.capacity.is_some_and(|most| load.at_second(second).succeeded >= most.into());
+            self.scenario.capacity.is_some_and(|most| load.calls_at_second(second).succeeded >= most.into());
         let answer = if meets_fault && self.scenario.is_down(second) {
             Err(FailureCause::WhileDown)
         } else if is_full {

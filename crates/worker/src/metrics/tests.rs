@@ -6,12 +6,12 @@ use crate::health::FunctionHealth;
 
 const CANARY: &str = "6ba7b810-9dad-11d1-80b4-00c04fd430c8";
 
-fn processed(target_seconds: f64) -> Event {
+fn processed_event(target_seconds: f64) -> Event {
     let message_id = CANARY.to_owned();
     Event::Processed { message_id, retry_attempt: 2, age_seconds: 61.5, target_seconds }
 }
 
-fn handed_off(kind: &'static str) -> Event {
+fn handed_off_event(kind: &'static str) -> Event {
     Event::HandedOff {
         message_id: CANARY.to_owned(),
         retry_attempt: 2,
@@ -25,15 +25,15 @@ fn handed_off(kind: &'static str) -> Event {
 /// Returns the metrics after these events from `orders-message-processor`, alongside a function without events.
 fn text(events: &[Event]) -> String {
     #[derive(Default)]
-    struct Seen(Mutex<Vec<Event>>);
-    impl Observer for Seen {
+    struct EventRecorder(Mutex<Vec<Event>>);
+    impl Observer for EventRecorder {
         fn observe(&self, event: &Event) {
             self.0.lock().unwrap().push(event.clone());
         }
     }
     let functions = ["orders-message-processor", "final-dlq-annotator"].map(ToOwned::to_owned);
     let metrics = Arc::new(WorkerMetrics::new(functions.clone()));
-    let metered = MeteredObserver::new(Seen::default(), functions[0].clone(), Arc::clone(&metrics));
+    let metered = MeteredObserver::new(EventRecorder::default(), functions[0].clone(), Arc::clone(&metrics));
     let (first, others) = events.split_first().unwrap();
     metered.observe(first);
     metered.observe_all(others);
@@ -54,7 +54,13 @@ fn value<'a>(text: &'a str, series: &str) -> Option<&'a str> {
 #[test]
 fn events_are_counted_by_function_and_dimension() {
     let hopped = Event::Hopped { messages: 7 };
-    let text = text(&[processed(0.2), processed(0.3), handed_off("permanent"), hopped.clone(), hopped]);
+    let text = text(&[
+        processed_event(0.2),
+        processed_event(0.3),
+        handed_off_event("permanent"),
+        hopped.clone(),
+        hopped,
+    ]);
     let value_of = |name: &str, more: &str| {
         let series = format!("redeliver_{name}{{function=\"orders-message-processor\"{more}}}");
         value(&text, &series).unwrap_or_else(|| panic!("{series} in\n{text}")).to_owned()
@@ -111,7 +117,7 @@ fn messages_add_no_time_series_and_their_ids_never_appear() {
         let lines = text.lines().filter(|line| line.starts_with("redeliver_"));
         lines.map(|line| line.rsplit_once(' ').unwrap().0.to_owned()).collect::<BTreeSet<_>>()
     };
-    let (one, many) = (text(&[processed(0.1)]), text(&vec![processed(0.1); 1000]));
+    let (one, many) = (text(&[processed_event(0.1)]), text(&vec![processed_event(0.1); 1000]));
     assert_eq!(series(&one), series(&many));
     assert!(!many.contains(CANARY), "{many}");
 }
@@ -120,7 +126,7 @@ fn messages_add_no_time_series_and_their_ids_never_appear() {
 /// one.
 #[test]
 fn every_counter_starts_at_zero_with_a_help_text() {
-    let text = text(&[processed(0.1)]);
+    let text = text(&[processed_event(0.1)]);
     for metric in Metric::ALL.iter().filter(|metric| metric.measure() == Measure::Count) {
         let name = format!("redeliver_{}", format!("{metric:?}").to_snake_case());
         for kind in ["HELP", "TYPE"] {

@@ -37,7 +37,7 @@ impl<T: Fn(Vec<String>) -> A + Send + Sync, A: Future<Output = Vec<String>> + Se
 
 /// The observed events and bodies, with their time in whole seconds.
 #[derive(Clone)]
-struct Seen {
+struct Observations {
     clock: VirtualClock,
     events: Arc<Mutex<Vec<(i64, Event)>>>,
     bodies: Arc<Mutex<Vec<(i64, String)>>>,
@@ -45,13 +45,13 @@ struct Seen {
     successes: Arc<Mutex<Vec<(String, u32, u32)>>>,
 }
 
-impl Observer for Seen {
+impl Observer for Observations {
     fn observe(&self, event: &Event) {
         self.events.lock().unwrap().push((self.now(), event.clone()));
     }
 }
 
-impl Seen {
+impl Observations {
     fn now(&self) -> i64 {
         self.clock.now().timestamp()
     }
@@ -73,7 +73,7 @@ struct World {
     clock: VirtualClock,
     sqs: EmbeddedSqs,
     queue: EmbeddedQueue,
-    seen: Seen,
+    seen: Observations,
     stop: Stop,
     health: Health,
 }
@@ -85,7 +85,7 @@ impl World {
         let visibility = VisibilitySeconds::new(VISIBILITY_SECONDS).unwrap();
         let settings = QueueSettings { visibility, ..QueueSettings::default() };
         let queue = clock.block_on(sqs.create_queue("polled", &settings)).unwrap();
-        let seen = Seen {
+        let seen = Observations {
             clock: clock.clone(),
             events: Arc::default(),
             bodies: Arc::default(),
@@ -101,7 +101,7 @@ impl World {
         self.send_contents(bodies, &Content::default()).await;
     }
 
-    async fn send_in(&self, group: &str, bodies: &[&str]) {
+    async fn send_to_group(&self, group: &str, bodies: &[&str]) {
         let content = Content { message_group_id: Some(group.to_owned()), ..Content::default() };
         self.send_contents(bodies, &content).await;
     }
@@ -126,16 +126,16 @@ impl World {
         &self,
         concurrency: u16,
         function: F,
-    ) -> Poller<EmbeddedQueue, F, VirtualClock, Seen> {
-        self.poller_on(self.queue.clone(), concurrency, function)
+    ) -> Poller<EmbeddedQueue, F, VirtualClock, Observations> {
+        self.poller_for_queue(self.queue.clone(), concurrency, function)
     }
 
-    fn poller_on<Q: Queue, F: Function>(
+    fn poller_for_queue<Q: Queue, F: Function>(
         &self,
         queue: Q,
         concurrency: u16,
         function: F,
-    ) -> Poller<Q, F, VirtualClock, Seen> {
+    ) -> Poller<Q, F, VirtualClock, Observations> {
         Poller {
             queue,
             function,
@@ -175,7 +175,7 @@ impl World {
     }
 
     /// Returns a function that records every body, and completes it after this many seconds.
-    fn record_for(&self, seconds: u64) -> impl Function + '_ {
+    fn recording_function(&self, seconds: u64) -> impl Function + '_ {
         BatchFunction(move |bodies: Vec<String>| async move {
             bodies.iter().for_each(|body| self.seen.body(body));
             self.seconds(seconds).await;
@@ -184,18 +184,18 @@ impl World {
     }
 }
 
-fn at(moments: &[(i64, &str)]) -> Vec<(i64, String)> {
+fn timed_bodies(moments: &[(i64, &str)]) -> Vec<(i64, String)> {
     moments.iter().map(|(moment, body)| (*moment, (*body).to_owned())).collect()
 }
 
 #[test]
 fn a_stop_during_a_batch_lets_it_finish_and_deletes_its_messages() {
     let world = World::new();
-    let ended = world.run(world.record_for(7), async {
+    let ended = world.run(world.recording_function(7), async {
         world.send(&["a", "b"]).await;
         world.seconds(2).await;
     });
-    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
+    assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b")]));
     assert_eq!((ended, world.left()), (7, 0));
     assert_eq!(world.requests(SqsAction::ReceiveMessage), 1, "nothing is received after the stop");
 }
@@ -209,35 +209,36 @@ fn messages_of_a_receive_pending_at_the_stop_are_handled() {
     };
     let stopped = async { world.seconds(1).await };
     world.clock.block_on(async {
-        let poller = world.poller(1, world.record_for(2));
+        let poller = world.poller(1, world.recording_function(2));
         let stopped = async {
             stopped.await;
             world.stop.request();
         };
         join(poller.run_until_stop(&world.stop), join(late, stopped)).await;
     });
-    assert_eq!(world.seen.bodies(), at(&[(3, "late")]));
+    assert_eq!(world.seen.bodies(), timed_bodies(&[(3, "late")]));
     assert_eq!((world.seen.now(), world.left()), (5, 0));
 }
 
 #[test]
 fn an_idle_poller_stops_when_its_long_poll_ends() {
     let world = World::new();
-    assert_eq!(world.run(world.record_for(0), world.seconds(25)), 40);
+    assert_eq!(world.run(world.recording_function(0), world.seconds(25)), 40);
     assert_eq!(world.requests(SqsAction::ReceiveMessage), 2);
 }
 
 #[test]
 fn an_unreadable_message_is_reported_and_the_others_are_handled() {
     let world = World::new();
-    let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, world.record_for(1));
+    let poller =
+        world.poller_for_queue(GarbledBodies::wrap_queue(&world.queue), 1, world.recording_function(1));
     let sent_and_stopped = async {
         world.send(&["a", GARBLED, "b"]).await;
         world.seconds(1).await;
         world.stop.request();
     };
     world.clock.block_on(join(poller.run_until_stop(&world.stop), sent_and_stopped));
-    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b")]));
+    assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b")]));
     let events = world.seen.events();
     assert!(
         matches!(&events[..], [(0, Event::UnreadableRecord { sqs_message_id })] if !sqs_message_id.is_empty()),
@@ -247,9 +248,9 @@ fn an_unreadable_message_is_reported_and_the_others_are_handled() {
 }
 
 /// A function that preserves the order of each group, and succeeds.
-struct InOrder<'a>(&'a Seen);
+struct OrderedFunction<'a>(&'a Observations);
 
-impl Function for InOrder<'_> {
+impl Function for OrderedFunction<'_> {
     async fn process_batch(&self, records: Vec<ReceivedMessage>, _: Timestamp) -> Vec<Confirmed> {
         records.iter().for_each(|record| self.0.body(&record.body));
         records.into_iter().map(|record| record.into_receipt().confirm()).collect()
@@ -261,20 +262,21 @@ impl Function for InOrder<'_> {
 }
 
 #[test]
-fn messages_behind_an_unreadable_one_of_their_group_stay() {
+fn messages_behind_an_unreadable_message_of_their_group_stay_on_the_queue() {
     let world = World::new();
     world.clock.block_on(async {
-        world.send_in("a", &["1", GARBLED, "3"]).await;
-        world.send_in("b", &["4"]).await;
-        world.send_in("a", &["5"]).await;
+        world.send_to_group("a", &["1", GARBLED, "3"]).await;
+        world.send_to_group("b", &["4"]).await;
+        world.send_to_group("a", &["5"]).await;
     });
-    let poller = world.poller_on(GarbledBodies::wrap_queue(&world.queue), 1, InOrder(&world.seen));
+    let poller =
+        world.poller_for_queue(GarbledBodies::wrap_queue(&world.queue), 1, OrderedFunction(&world.seen));
     let stopped = async {
         world.seconds(1).await;
         world.stop.request();
     };
     world.clock.block_on(join(poller.run_until_stop(&world.stop), stopped));
-    assert_eq!(world.seen.bodies(), at(&[(0, "1"), (0, "4")]));
+    assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "1"), (0, "4")]));
     assert_eq!(world.left(), 3, "nothing behind it was deleted");
 }
 
@@ -291,7 +293,7 @@ fn a_failed_record_is_received_again_after_its_visibility_timeout() {
         world.send(&["a", "b", "c"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });
-    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b"), (0, "c"), (40, "b")]));
+    assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b"), (0, "c"), (40, "b")]));
     assert_eq!(world.left(), 0);
     assert_eq!(world.requests(SqsAction::ChangeMessageVisibilityBatch), 0);
 }
@@ -312,7 +314,7 @@ fn a_panic_is_reported_and_deletes_nothing() {
     });
     let broken_off = Event::BatchBrokenOff { records: 2, reason: "panic" };
     assert_eq!(world.seen.events(), [(0, broken_off)]);
-    assert_eq!(world.seen.bodies(), at(&[(0, "a"), (0, "b"), (40, "a"), (40, "b")]));
+    assert_eq!(world.seen.bodies(), timed_bodies(&[(0, "a"), (0, "b"), (40, "a"), (40, "b")]));
     assert_eq!(world.left(), 0);
 }
 

@@ -15,14 +15,14 @@ fn arn(name: &str) -> String {
 const HANDED_OFF: Option<RetrySetup> = Some(ASSUMED_RETRIES);
 const ELSEWHERE: Option<RetrySetup> = None;
 
-fn named(retrying: Option<RetrySetup>) -> NamedQueues {
+fn named_queues(retrying: Option<RetrySetup>) -> NamedQueues {
     let names = ["source", "intermediate", "annotation", "final"];
     let roles = [Role::Source, Role::IntermediateDlq, Role::Annotation, Role::FinalDlq];
     let urls = roles.into_iter().zip(names.map(url)).collect();
     NamedQueues { urls, retrying, invocation: 30 }
 }
 
-fn hidden(max_attempts: u32) -> Option<RetrySetup> {
+fn hidden_messages(max_attempts: u32) -> Option<RetrySetup> {
     let queue_times = QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),
         retention: Duration::from_secs(604_800),
@@ -31,26 +31,26 @@ fn hidden(max_attempts: u32) -> Option<RetrySetup> {
 }
 
 /// Returns the attributes of a queue with this DLQ and `maxReceiveCount`.
-fn moved_to(arn: &str, receives: u64) -> BTreeMap<String, String> {
+fn redrive_attributes(arn: &str, receives: u64) -> BTreeMap<String, String> {
     let policy = serde_json::json!({ "deadLetterTargetArn": arn, "maxReceiveCount": receives });
-    with(&[
+    queue_attributes(&[
         ("VisibilityTimeout", "180"),
         ("MessageRetentionPeriod", "604800"),
         ("RedrivePolicy", &policy.to_string()),
     ])
 }
 
-fn with(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
+fn queue_attributes(attributes: &[(&str, &str)]) -> BTreeMap<String, String> {
     attributes.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
 
 /// Returns the error or the warnings for a queue with these attributes.
-fn check_attributes_of(
+fn check_queue(
     failed: Option<RetrySetup>,
     role: Role,
     attributes: BTreeMap<String, String>,
 ) -> Result<Vec<String>, String> {
-    named(failed).check_attributes(&[(role, attributes)].into()).map_err(|error| error.to_string())
+    named_queues(failed).check_attributes(&[(role, attributes)].into()).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -62,14 +62,14 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
         (Role::Annotation, "final", 110),
     ] {
         assert_eq!(
-            check_attributes_of(HANDED_OFF, role, moved_to(&arn(next), receives)),
+            check_queue(HANDED_OFF, role, redrive_attributes(&arn(next), receives)),
             Ok(vec![]),
             "{role:?}"
         );
     }
     for (role, next, receives) in [(Role::Source, "annotation", 15), (Role::Annotation, "final", 25)] {
         assert_eq!(
-            check_attributes_of(hidden(5), role, moved_to(&arn(next), receives)),
+            check_queue(hidden_messages(5), role, redrive_attributes(&arn(next), receives)),
             Ok(vec![]),
             "{role:?}"
         );
@@ -78,11 +78,11 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
     let urls = [(Role::Source, url("source.fifo")), (Role::SourceDlq, url("source-dlq.fifo"))].into();
     let ordered = NamedQueues { urls, retrying: Some(ordered), invocation: 30 };
     let attributes = [
-        (Role::Source, moved_to(&arn("source-dlq.fifo"), 1000)),
-        (Role::SourceDlq, with(&[("VisibilityTimeout", "180")])),
+        (Role::Source, redrive_attributes(&arn("source-dlq.fifo"), 1000)),
+        (Role::SourceDlq, queue_attributes(&[("VisibilityTimeout", "180")])),
     ];
     assert_eq!(ordered.check_attributes(&attributes.into()), Ok(vec![]), "the source DLQ has no DLQ");
-    let fewer = [(Role::Source, moved_to(&arn("source-dlq.fifo"), 5))];
+    let fewer = [(Role::Source, redrive_attributes(&arn("source-dlq.fifo"), 5))];
     assert_eq!(
         ordered.check_attributes(&fewer.into()).unwrap_err().to_string(),
         format!(
@@ -93,7 +93,7 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
     );
     for (role, next, receives) in [(Role::Source, "annotation", 990), (Role::Annotation, "final", 1000)] {
         assert_eq!(
-            check_attributes_of(hidden(1000), role, moved_to(&arn(next), receives)),
+            check_queue(hidden_messages(1000), role, redrive_attributes(&arn(next), receives)),
             Ok(vec![]),
             "the SQS limit is 1000"
         );
@@ -102,11 +102,11 @@ fn queues_wired_as_in_the_stack_pass_without_warnings() {
 
 #[test]
 fn a_queue_named_twice_is_refused() {
-    assert_eq!(named(HANDED_OFF).check_distinct(), Ok(()));
+    assert_eq!(named_queues(HANDED_OFF).check_distinct(), Ok(()));
     for again in
         [url("source"), "https://vpce-1.sqs.eu-central-1.vpce.amazonaws.com/123456789012/source".to_owned()]
     {
-        let mut queues = named(HANDED_OFF);
+        let mut queues = named_queues(HANDED_OFF);
         queues.urls.insert(Role::FinalDlq, again.clone());
         assert_eq!(
             queues.check_distinct().unwrap_err().to_string(),
@@ -115,7 +115,7 @@ fn a_queue_named_twice_is_refused() {
             )
         );
     }
-    let mut queues = named(HANDED_OFF);
+    let mut queues = named_queues(HANDED_OFF);
     queues
         .urls
         .insert(Role::FinalDlq, "https://sqs.eu-central-1.amazonaws.com/210987654321/source".to_owned());
@@ -125,7 +125,7 @@ fn a_queue_named_twice_is_refused() {
 #[test]
 fn a_redrive_that_bypasses_the_annotator_is_refused() {
     assert_eq!(
-        check_attributes_of(HANDED_OFF, Role::Source, moved_to(&arn("final"), 1)).unwrap_err(),
+        check_queue(HANDED_OFF, Role::Source, redrive_attributes(&arn("final"), 1)).unwrap_err(),
         format!(
             "- {}: SQS moves messages out of it to {}, which is not the queue of INTERMEDIATE_DLQ_URL ({}); name that queue in its \
              redrive policy, or set INTERMEDIATE_DLQ_URL to the queue that the policy names",
@@ -135,25 +135,26 @@ fn a_redrive_that_bypasses_the_annotator_is_refused() {
         )
     );
     for (failed, role, right) in [
-        (hidden(5), Role::Source, "ANNOTATION_QUEUE_URL"),
+        (hidden_messages(5), Role::Source, "ANNOTATION_QUEUE_URL"),
         (HANDED_OFF, Role::IntermediateDlq, "ANNOTATION_QUEUE_URL"),
         (ELSEWHERE, Role::Annotation, "FINAL_DLQ_URL"),
     ] {
-        let error = check_attributes_of(failed, role, moved_to(&arn("another"), 1000)).unwrap_err();
+        let error = check_queue(failed, role, redrive_attributes(&arn("another"), 1000)).unwrap_err();
         assert!(error.contains(&format!("is not the queue of {right} (")), "{error}");
     }
     let elsewhere = "arn:aws:sqs:eu-central-1:210987654321:intermediate";
     assert!(
-        check_attributes_of(HANDED_OFF, Role::Source, moved_to(elsewhere, 1)).is_err(),
+        check_queue(HANDED_OFF, Role::Source, redrive_attributes(elsewhere, 1)).is_err(),
         "in another account"
     );
 }
 
 #[test]
 fn an_emulator_url_without_an_account_is_accepted() {
-    let mut queues = named(HANDED_OFF);
+    let mut queues = named_queues(HANDED_OFF);
     queues.urls.insert(Role::IntermediateDlq, "http://127.0.0.1:9324/queue/intermediate".to_owned());
-    let polled = [(Role::Source, moved_to("arn:aws:sqs:elasticmq:000000000000:intermediate", 1))].into();
+    let polled =
+        [(Role::Source, redrive_attributes("arn:aws:sqs:elasticmq:000000000000:intermediate", 1))].into();
     assert_eq!(queues.check_attributes(&polled), Ok(vec![]));
 }
 
@@ -177,7 +178,7 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
              set the maxReceiveCount of its redrive policy to 110",
         ),
         (
-            hidden(5),
+            hidden_messages(5),
             Role::Source,
             "annotation",
             1,
@@ -185,7 +186,7 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
              maxReceiveCount of its redrive policy to 15",
         ),
         (
-            hidden(5),
+            hidden_messages(5),
             Role::Annotation,
             "final",
             24,
@@ -193,7 +194,7 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
              the maxReceiveCount of its redrive policy to 25",
         ),
     ] {
-        let error = check_attributes_of(failed, role, moved_to(&arn(next), count)).unwrap_err();
+        let error = check_queue(failed, role, redrive_attributes(&arn(next), count)).unwrap_err();
         assert!(error.ends_with(&format!("SQS moves a message out of it {said_of_it}")), "{error}");
     }
 }
@@ -201,28 +202,27 @@ fn a_low_max_receive_count_is_refused_with_the_needed_one() {
 #[test]
 fn a_costly_or_unknown_redrive_is_a_warning() {
     let warning = |failed, role, attributes| {
-        let [warning] =
-            <[String; 1]>::try_from(check_attributes_of(failed, role, attributes).unwrap()).unwrap();
+        let [warning] = <[String; 1]>::try_from(check_queue(failed, role, attributes).unwrap()).unwrap();
         warning
     };
-    let several = warning(HANDED_OFF, Role::Source, moved_to(&arn("intermediate"), 5));
+    let several = warning(HANDED_OFF, Role::Source, redrive_attributes(&arn("intermediate"), 5));
     assert!(several.contains("delivers a message 5 times before it moves it"), "{several}");
     assert!(several.ends_with("set the maxReceiveCount of its redrive policy to 1"), "{several}");
-    let alone = warning(ELSEWHERE, Role::Annotation, moved_to(&arn("final"), 25));
+    let alone = warning(ELSEWHERE, Role::Annotation, redrive_attributes(&arn("final"), 25));
     assert!(
         alone.ends_with("or with STRATEGY=visibility to twenty more than the policy's max_attempts"),
         "{alone}"
     );
-    let none = warning(HANDED_OFF, Role::Source, with(&[("VisibilityTimeout", "180")]));
+    let none = warning(HANDED_OFF, Role::Source, queue_attributes(&[("VisibilityTimeout", "180")]));
     assert!(none.contains("has no redrive policy"), "{none}");
 }
 
 #[test]
 fn a_queue_that_differs_from_its_settings_is_refused() {
     let refused = |changed: (&str, &str)| {
-        let mut attributes = moved_to(&arn("annotation"), 15);
+        let mut attributes = redrive_attributes(&arn("annotation"), 15);
         attributes.insert(changed.0.to_owned(), changed.1.to_owned());
-        check_attributes_of(hidden(5), Role::Source, attributes).unwrap_err()
+        check_queue(hidden_messages(5), Role::Source, attributes).unwrap_err()
     };
     assert_eq!(
         refused(("VisibilityTimeout", "60")),
@@ -240,11 +240,11 @@ fn a_queue_that_differs_from_its_settings_is_refused() {
 #[test]
 fn all_queue_errors_are_reported_together() {
     let polled = [
-        (Role::Source, moved_to(&arn("final"), 1)),
-        (Role::IntermediateDlq, with(&[("VisibilityTimeout", "29")])),
-        (Role::Annotation, moved_to(&arn("final"), 5)),
+        (Role::Source, redrive_attributes(&arn("final"), 1)),
+        (Role::IntermediateDlq, queue_attributes(&[("VisibilityTimeout", "29")])),
+        (Role::Annotation, redrive_attributes(&arn("final"), 5)),
     ];
-    let error = named(HANDED_OFF).check_attributes(&polled.into()).unwrap_err().to_string();
+    let error = named_queues(HANDED_OFF).check_attributes(&polled.into()).unwrap_err().to_string();
     let lines: Vec<_> = error.lines().collect();
     assert_eq!(lines.len(), 3, "{error}");
     assert!(lines[1].contains("its visibility timeout is 29 s, and a batch may take 30 s"), "{error}");

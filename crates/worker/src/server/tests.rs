@@ -10,14 +10,14 @@ use redeliver_aws::Stop;
 
 use crate::health::Heartbeat;
 
-struct Running {
+struct RunningServer {
     address: SocketAddr,
     clock: VirtualClock,
     stop: Stop,
 }
 
 /// Runs `client` against the endpoint of one poller.
-fn with_server<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
+fn with_server<T>(client: impl AsyncFnOnce(&RunningServer) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let (clock, stop) = (VirtualClock::new(Timestamp::UNIX_EPOCH), Stop::default());
@@ -29,13 +29,13 @@ fn with_server<T>(client: impl AsyncFnOnce(&Running) -> T) -> T {
             ServedState { health: Health { pollers, stop: stop.clone() }, metrics },
             clock.clone(),
         ));
-        let outcome = client(&Running { address, clock, stop }).await;
+        let outcome = client(&RunningServer { address, clock, stop }).await;
         serving.abort();
         outcome
     })
 }
 
-impl Running {
+impl RunningServer {
     /// Returns the status line and the body of a response; the server closes the connection.
     async fn ask(&self, request: &str) -> (String, String) {
         let (head, body) = self.ask_for_head(request).await;
@@ -59,7 +59,7 @@ impl Running {
     }
 }
 
-fn is(status: &str, body: &str) -> (String, String) {
+fn expected_response(status: &str, body: &str) -> (String, String) {
     (format!("HTTP/1.1 {status}"), body.to_owned())
 }
 
@@ -71,15 +71,18 @@ fn healthz_lists_each_function_and_fails_without_polls() {
             r#""seconds_since_poll":0}],"healthy":true}"#,
             "\n"
         );
-        assert_eq!(server.get("/healthz").await, is("200 OK", well));
-        assert_eq!(server.get("/healthz?verbose=1").await, is("200 OK", well));
+        assert_eq!(server.get("/healthz").await, expected_response("200 OK", well));
+        assert_eq!(server.get("/healthz?verbose=1").await, expected_response("200 OK", well));
         server.clock.run(server.clock.sleep(Duration::from_secs(61))).await.unwrap();
         let ill = well.replace("true", "false").replace(r#"poll":0"#, r#"poll":61"#);
-        assert_eq!(server.get("/healthz").await, is("503 Service Unavailable", &ill));
-        assert_eq!(server.get("/readyz").await, is("200 OK", "{\"ready\":true}\n"));
+        assert_eq!(server.get("/healthz").await, expected_response("503 Service Unavailable", &ill));
+        assert_eq!(server.get("/readyz").await, expected_response("200 OK", "{\"ready\":true}\n"));
         server.stop.request();
         assert_eq!(server.get("/healthz").await.0, "HTTP/1.1 200 OK");
-        assert_eq!(server.get("/readyz").await, is("503 Service Unavailable", "{\"ready\":false}\n"));
+        assert_eq!(
+            server.get("/readyz").await,
+            expected_response("503 Service Unavailable", "{\"ready\":false}\n")
+        );
     });
 }
 
@@ -100,7 +103,10 @@ fn metrics_are_openmetrics_with_batches_and_poll_ages() {
             assert!(body.lines().any(|one| one == line), "{line} in\n{body}");
         }
         assert!(body.ends_with("# EOF\n"), "{body}");
-        assert_eq!(server.ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await, is("200 OK", ""));
+        assert_eq!(
+            server.ask("HEAD /metrics HTTP/1.1\r\nHost: x\r\n\r\n").await,
+            expected_response("200 OK", "")
+        );
     });
 }
 
@@ -111,7 +117,10 @@ fn other_paths_and_methods_are_refused_and_head_has_no_body() {
         assert_eq!(server.get("/healthz/").await.0, "HTTP/1.1 404 Not Found");
         let post = "POST /healthz HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n";
         assert_eq!(server.ask(post).await.0, "HTTP/1.1 405 Method Not Allowed");
-        assert_eq!(server.ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await, is("200 OK", ""));
+        assert_eq!(
+            server.ask("HEAD /healthz HTTP/1.1\r\nHost: x\r\n\r\n").await,
+            expected_response("200 OK", "")
+        );
         assert_eq!(server.ask("GET /healthz HTTP/1.0\r\n\r\n").await.0, "HTTP/1.0 200 OK");
         assert_eq!(server.ask("nonsense\r\n\r\n").await.0, "HTTP/1.1 400 Bad Request");
     });

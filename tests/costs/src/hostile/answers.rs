@@ -8,7 +8,7 @@ use redeliver_core::policy::Policy;
 
 use super::messages::fixed_now;
 use super::shapes::{SHAPES, fill_document};
-use super::{HostileCase, HostileReading, filled_up_to};
+use super::{HostileCase, HostileReading, fill_up_to};
 use crate::aws::{FunctionResponse, lambda, retry_after, send_outcomes};
 
 /// The maximum size of a function's response and of an event ("Lambda quotas").
@@ -56,14 +56,14 @@ pub(super) fn answer_cases() -> Vec<HostileCase> {
 fn list_cases() -> Vec<HostileCase> {
     let list = |name: &str, template: &'static str, answer: MakeAnswer, item: &'static str| {
         HostileCase::new(name, move || {
-            let items = filled_up_to(ANSWER_BYTES - template.len(), |_| item.to_owned());
+            let items = fill_up_to(ANSWER_BYTES - template.len(), |_| item.to_owned());
             read_response(answer(template.replacen('$', &items, 1).into()))
         })
     };
     let batch_item_failures = r#"{"batchItemFailures":[$]}"#;
-    let nearly_a_report = |name: &str, template: &'static str, item: &'static str| {
+    let near_report_case = |name: &str, template: &'static str, item: &'static str| {
         HostileCase::new(name, move || {
-            let items = filled_up_to(SEARCHED_BYTES_MAX - template.len(), |_| item.to_owned());
+            let items = fill_up_to(SEARCHED_BYTES_MAX - template.len(), |_| item.to_owned());
             read_response(success_response(template.replacen('$', &items, 1).into()))
         })
     };
@@ -98,8 +98,8 @@ fn list_cases() -> Vec<HostileCase> {
             success_response,
             r#"{"itemIdentifier":"x"}"#,
         ),
-        nearly_a_report("response, almost a report: a list of strings", "[$]", r#""""#),
-        nearly_a_report("response, almost a report: an object in a string", r#""{$}""#, r#"\"\":0"#),
+        near_report_case("response, almost a report: a list of strings", "[$]", r#""""#),
+        near_report_case("response, almost a report: an object in a string", r#""{$}""#, r#"\"\":0"#),
         list("exception, frames", r#"{"errorType":"E","stackTrace":[$]}"#, error_response, r#""""#),
         list(
             "exception, Go stack frames",
@@ -140,7 +140,7 @@ fn list_cases() -> Vec<HostileCase> {
         HostileCase::new("event, records that cannot be read", || {
             let body = "x".repeat(ANSWER_BYTES / RECORDS_MAX - 50);
             let record = format!(r#"{{"messageId":"0","body":"{body}"}}"#);
-            let records = filled_up_to(ANSWER_BYTES - 20, |_| record.clone());
+            let records = fill_up_to(ANSWER_BYTES - 20, |_| record.clone());
             HostileReading::new(format!(r#"{{"Records":[{records}]}}"#), |event| lambda::parse_records(event))
         }),
     ]

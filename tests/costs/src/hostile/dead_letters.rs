@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::messages::received_message;
 use super::shapes::{MakeMembers, SHAPES, fill_document};
-use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value};
+use super::{HostileCase, HostileReading, MESSAGE_BYTES, fill_value};
 
 /// The maximum size of a hostile document. It leaves space for the names and types of attributes.
 const BYTES: usize = MESSAGE_BYTES - 1000;
@@ -41,14 +41,16 @@ const BODIES: [(&str, &str); 8] = [
 
 pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
     let body_cases = BODIES.iter().flat_map(|(writer, template)| {
-        in_shapes(writer, |members| read_record(&fill_document(template, members, BYTES), Attributes::new()))
+        shape_cases(writer, |members| {
+            read_record(&fill_document(template, members, BYTES), Attributes::new())
+        })
     });
-    let in_attribute = in_shapes("dead letter, of NServiceBus in an attribute", |members| {
+    let in_attribute = shape_cases("dead letter, of NServiceBus in an attribute", |members| {
         let headers = fill_document(r#"{"NServiceBus.ExceptionInfo.ExceptionType":"E",$}"#, members, BYTES);
         let name = "NServiceBus.AmazonSQS.Headers".to_owned();
         read_record("{}", Attributes::from([(name, Attribute::string(headers))]))
     });
-    let edited = in_shapes("edit, a member of the innermost object", |members| {
+    let edited = shape_cases("edit, a member of the innermost object", |members| {
         let body = fill_document(r#"{"n":{$}}"#, members, BYTES);
         let before = read_lossy(&body).unwrap_or_default();
         let mut after = before.clone();
@@ -61,13 +63,13 @@ pub(super) fn dead_letter_cases() -> Vec<HostileCase> {
 fn foreign_letter_cases() -> Vec<HostileCase> {
     vec![
         HostileCase::new("dead letter, events of a subscriber", || {
-            let failed = filled_value(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
+            let failed = fill_value(|_| r#"{"eventId":"","timestamp":"2026-01-01T00:00:00Z"}"#.to_owned());
             let head = r#""busArn":"a","subscriberArn":"b","errorCode":"c""#;
             read_record(&format!(r#"{{{head},"failedMessages":[{failed}]}}"#), Attributes::new())
         }),
         HostileCase::new("dead letter, partitions of Kafka", || {
             let context = r#""requestContext":{"functionArn":"f","condition":"RetriesExhausted"}"#;
-            let partitions = filled_value(|index| format!(r#""{index:x}":{{}}"#));
+            let partitions = fill_value(|index| format!(r#""{index:x}":{{}}"#));
             let partitions = &partitions[..partitions.len().min(BYTES)];
             let partitions = partitions.rsplit_once(',').map_or("", |(whole, _)| whole);
             let info = format!(r#""KafkaBatchInfo":{{"batchSize":1,"recordsInfo":{{{partitions}}}}}"#);
@@ -88,7 +90,7 @@ fn foreign_letter_cases() -> Vec<HostileCase> {
     ]
 }
 
-fn in_shapes(
+fn shape_cases(
     reader: &str,
     reading: impl Fn(MakeMembers) -> HostileReading + Clone + 'static,
 ) -> Vec<HostileCase> {

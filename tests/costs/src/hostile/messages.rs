@@ -16,7 +16,7 @@ use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp}
 use redeliver_core::trace::{TRACEPARENT, TRACESTATE, TraceContext};
 
 use super::shapes::{SHAPES, fill_document};
-use super::{HostileCase, HostileReading, MESSAGE_BYTES, filled_value, test_annotation};
+use super::{HostileCase, HostileReading, MESSAGE_BYTES, fill_value, test_annotation};
 
 const PARENT: &str = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 /// The maximum size of a hostile document. It leaves space for the names and types of attributes.
@@ -139,7 +139,7 @@ pub(super) fn message_cases() -> Vec<HostileCase> {
 fn text_cases() -> Vec<HostileCase> {
     let state = |name: &str, part: fn(usize) -> String| {
         HostileCase::new("tracestate", move || {
-            let attributes = [(TRACEPARENT, PARENT.to_owned()), (TRACESTATE, filled_value(part))];
+            let attributes = [(TRACEPARENT, PARENT.to_owned()), (TRACESTATE, fill_value(part))];
             let attributes: Attributes = attributes
                 .into_iter()
                 .map(|(name, text)| (name.to_owned(), Attribute::string(text)))

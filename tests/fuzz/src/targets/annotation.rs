@@ -1,7 +1,7 @@
 //! A final record's attributes: SQS accepts them, and no producer attribute is lost.
 
 use arbitrary::{Result, Unstructured};
-use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
+use redeliver_core::arrival::{ProducerAttributes, split_producer_attributes};
 use redeliver_core::failure::Stage;
 use redeliver_core::failure::annotation::{
     Annotation, Cause, DEAD_LETTER, DEAD_LETTER_BYTES_MAX, DeadLetter, ERROR_DETAILS,
@@ -90,7 +90,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..record };
     let length = serde_json::to_string(&unfolded).map_or(usize::MAX, |json| json.len());
     assert!(length <= DEAD_LETTER_BYTES_MAX, "{length} bytes");
-    let ProducersAttributes { attributes: restored, came_back } = producers_attributes(attributes);
+    let ProducerAttributes { attributes: restored, came_back } = split_producer_attributes(attributes);
     assert!(came_back.is_some());
     assert_eq!(&restored, producer, "not restored exactly");
 }
@@ -106,8 +106,8 @@ fn check_later_version(attributes: &Attributes, document: &Attribute) {
     );
     later.insert(DEAD_LETTER.to_owned(), Attribute::string(more));
     assert_eq!(
-        producers_attributes(later),
-        producers_attributes(attributes.clone()),
+        split_producer_attributes(later),
+        split_producer_attributes(attributes.clone()),
         "a later version's document is not recognized"
     );
 }

@@ -11,7 +11,7 @@ use redeliver_core::failure::{FAILURE, FailureClass, HandOff, HandedOffFailure, 
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
 use redeliver_core::message::origin::Origin;
-use redeliver_core::message::schema::Rewritten;
+use redeliver_core::message::schema::RewrittenPart;
 use redeliver_core::message::{Attribute, Attributes, ReceivedMessage, Timestamp};
 use redeliver_core::policy::Policy;
 
@@ -145,6 +145,6 @@ fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, bod
 
 /// Returns the body of an envelope's re-send.
 fn resend_body(resend: Resend) -> String {
-    let Rewritten::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
+    let RewrittenPart::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
     body
 }

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use redeliver_core::arrival::{ProducersAttributes, producers_attributes};
+use redeliver_core::arrival::{ProducerAttributes, split_producer_attributes};
 use redeliver_core::failure::annotation::{DEAD_LETTER, ERROR_DETAILS, ERROR_TYPE};
 use redeliver_core::failure::{FAILURE, FailureDocument, HandOff, HandedOffFailure, Hop};
 use redeliver_core::limits::{ATTRIBUTES_MAX, is_legal};
@@ -60,20 +60,20 @@ fn check_arrival(attributes: &Attributes) {
         let restored = restore_folded(&expected, &record);
         expected = restored.expect("our documents fold only attributes that SQS accepts");
     }
-    let again = producers_attributes(found.record.attributes.clone());
-    let expected_again = ProducersAttributes { attributes: found.record.attributes.clone(), came_back: None };
+    let again = split_producer_attributes(found.record.attributes.clone());
+    let expected_again = ProducerAttributes { attributes: found.record.attributes.clone(), came_back: None };
     assert_eq!(again, expected_again, "read differently on the next queue");
     assert_eq!(found.record.attributes, expected);
     if let Some(HandedOffFailure { hand_off, .. }) =
         document.cloned().and_then(FailureDocument::into_hand_off)
     {
-        check_passed_on(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
+        check_hop_round_trip(text(FAILURE).unwrap_or_default(), hand_off, &found.record.attributes);
     }
 }
 
 /// The members that a hop reads: all in the schema except the two in a blocked group's document, which are kept as
 /// unknown members.
-static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
+static KNOWN_MEMBERS: LazyLock<Vec<String>> = LazyLock::new(|| {
     let schema: Value = serde_json::from_str(include_str!("../../../../schemas/failure.schema.json"))
         .expect("the schema is JSON, since other tests compile it");
     let properties = schema["properties"].as_object().expect("the schema describes an object");
@@ -82,7 +82,7 @@ static KNOWN: LazyLock<Vec<String>> = LazyLock::new(|| {
 });
 
 /// Checks that a document can be written as a hop and read again, and keeps members unknown to this version.
-fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
+fn check_hop_round_trip(text: &str, hand_off: HandOff, producer: &Attributes) {
     let hop = Hop { hand_off, due_at: fixed_now() };
     let attributes = hop.attach_to(producer, 1, None).attributes;
     if !attributes.contains_key(FAILURE) {
@@ -103,7 +103,7 @@ fn check_passed_on(text: &str, hand_off: HandOff, producer: &Attributes) {
     let node = json::parse_json(text).expect("the document was read");
     let unknown = node.members().unwrap_or_default().iter().filter(|member| {
         String::from_utf16(&member.name)
-            .is_ok_and(|name| !KNOWN.contains(&name) && name.chars().all(is_legal))
+            .is_ok_and(|name| !KNOWN_MEMBERS.contains(&name) && name.chars().all(is_legal))
     });
     if text.len() < 300 {
         for member in unknown {

@@ -20,7 +20,7 @@ pub(super) fn check(input: &str) {
     let (Ok(body_node), Ok(spliced_node)) = (json::parse_json(body), json::parse_json(&spliced)) else {
         return;
     };
-    check_kept((body, &body_node), (&spliced, &spliced_node), &before, &after);
+    check_kept_bytes((body, &body_node), (&spliced, &spliced_node), &before, &after);
     let space = |text: &str, node: &JsonNode| (text[..node.at.start].len(), text[node.at.end..].len());
     assert_eq!(space(body, &body_node), space(&spliced, &spliced_node), "white space around {body:?}");
 }
@@ -44,7 +44,7 @@ fn has_private_name(node: &JsonNode) -> bool {
 }
 
 /// Checks that equal values keep their bytes, and that members keep their order.
-fn check_kept(body: (&str, &JsonNode), spliced: (&str, &JsonNode), before: &Value, after: &Value) {
+fn check_kept_bytes(body: (&str, &JsonNode), spliced: (&str, &JsonNode), before: &Value, after: &Value) {
     if before == after {
         assert_eq!(&body.0[body.1.at.clone()], &spliced.0[spliced.1.at.clone()]);
         return;
@@ -60,7 +60,7 @@ fn check_kept(body: (&str, &JsonNode), spliced: (&str, &JsonNode), before: &Valu
         assert_eq!(member.name, now.name, "the order of members");
         let name = String::from_utf16_lossy(&member.name);
         if let (Some(before), Some(after)) = (before.get(&name), after.get(&name)) {
-            check_kept((body.0, &member.value), (spliced.0, &now.value), before, after);
+            check_kept_bytes((body.0, &member.value), (spliced.0, &now.value), before, after);
         }
     }
 }

@@ -3,10 +3,10 @@
 use redeliver_core::failure::DlqReturn;
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::json::pointer::Pointer;
-use redeliver_core::message::envelope::{Envelope, Malformed};
+use redeliver_core::message::envelope::{Envelope, MalformedBody};
 use redeliver_core::message::metadata::{Holds, OUR_MEMBERS, PastFailure, RetryMetadata, parse_rfc3339};
 use redeliver_core::message::plain::{IdSources, PlainMessages, REDELIVER};
-use redeliver_core::message::schema::{Invalid, MessageSchema, Parsed, Rewritten};
+use redeliver_core::message::schema::{InvalidMessage, MessageSchema, ParsedMessage, RewrittenPart};
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_core::trace::SpanContext;
 use serde_json::value::RawValue;
@@ -36,13 +36,13 @@ fn check_body(body: &str) {
             check_metadata(body, &node, &envelope);
             check_splices(body, &node, &envelope);
         }
-        (Err(Invalid::Schema(violations)), EnvelopeVerdict::Invalid | EnvelopeVerdict::Either) => {
+        (Err(InvalidMessage::Schema(violations)), EnvelopeVerdict::Invalid | EnvelopeVerdict::Either) => {
             assert!(!violations.is_empty());
             assert!(violations.iter().all(|violation| {
                 violation.pointer.starts_with("/metadata") || violation.pointer.starts_with("/data")
             }));
         }
-        (Err(invalid @ Invalid::Format(_)), EnvelopeVerdict::Malformed) => {
+        (Err(invalid @ InvalidMessage::Format(_)), EnvelopeVerdict::Malformed) => {
             assert_eq!(invalid.reason(), DeadLetterReason::InvalidMessageFormat);
             check_format(&node, &invalid);
         }
@@ -58,11 +58,11 @@ fn check_plain(body: &str) {
     let id = IdSources { attribute: None, pointer };
     let optional = schema().clone().with_plain(PlainMessages { id, body: None });
     match optional.read_message(body, &Attributes::new(), first_id) {
-        Ok(Parsed::Envelope(_)) => assert!(schema().parse_envelope(body).is_ok(), "{body:?}"),
-        Ok(Parsed::Plain(plain)) => {
+        Ok(ParsedMessage::Envelope(_)) => assert!(schema().parse_envelope(body).is_ok(), "{body:?}"),
+        Ok(ParsedMessage::Plain(plain)) => {
             assert!(schema().parse_envelope(body).is_err(), "plain and an envelope: {body:?}");
             let Some(named) = plain.with_id() else { return };
-            let Ok(Parsed::Plain(again)) = optional.read_message(body, &named, first_id) else {
+            let Ok(ParsedMessage::Plain(again)) = optional.read_message(body, &named, first_id) else {
                 panic!("not plain any more: {body:?}")
             };
             assert_eq!(again.metadata(), plain.metadata(), "{body:?}");
@@ -73,7 +73,7 @@ fn check_plain(body: &str) {
     }
     let attributes = Attributes::from([(REDELIVER.to_owned(), Attribute::string(body))]);
     if let Ok(parsed) = optional.read_message("x", &attributes, first_id) {
-        let Some(Rewritten::Attributes(next)) = parsed.with_next_generation(DlqReturn::default()) else {
+        let Some(RewrittenPart::Attributes(next)) = parsed.with_next_generation(DlqReturn::default()) else {
             return;
         };
         let again = optional
@@ -202,19 +202,19 @@ fn parse_digits(body: &str, node: &JsonNode) -> Option<u32> {
 }
 
 /// Checks that the error names the violated rule.
-fn check_format(node: &Result<JsonNode, JsonRefusal>, invalid: &Invalid) {
-    let Invalid::Format(malformed) = invalid else { return };
+fn check_format(node: &Result<JsonNode, JsonRefusal>, invalid: &InvalidMessage) {
+    let InvalidMessage::Format(malformed) = invalid else { return };
     match (node, malformed) {
-        (Ok(node), Malformed::NotAnObject) => assert!(node.members().is_none()),
-        (Ok(node), Malformed::DuplicateMember(pointer)) => {
+        (Ok(node), MalformedBody::NotAnObject) => assert!(node.members().is_none()),
+        (Ok(node), MalformedBody::DuplicateMember(pointer)) => {
             let metadata = node.member("metadata").map(|member| &member.value);
             let inside = pointer.starts_with("/metadata/") && metadata.is_some_and(JsonNode::has_duplicate);
             assert!(inside || node.has_duplicate());
         }
         // `serde_json` reports a lone surrogate in a bare string before the missing object.
-        (Ok(node), Malformed::NotJson(_)) if matches!(node.kind, NodeKind::String(_)) => {}
+        (Ok(node), MalformedBody::NotJson(_)) if matches!(node.kind, NodeKind::String(_)) => {}
         (Ok(_), _) => panic!("{malformed}, but the body is JSON"),
-        (Err(JsonRefusal::TooDeep), Malformed::TooDeep(_)) | (Err(JsonRefusal::Malformed), _) => {}
+        (Err(JsonRefusal::TooDeep), MalformedBody::TooDeep(_)) | (Err(JsonRefusal::Malformed), _) => {}
         (Err(JsonRefusal::TooDeep), _) => panic!("{malformed}, but the nesting is too deep"),
     }
 }

@@ -3,7 +3,7 @@
 use arbitrary::{Result, Unstructured};
 use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_core::failure::{
-    Attached, Classification, Delivery, DlqReturn, FAILURE, FAILURE_BYTES_MAX, Failure, FailureClass,
+    AttachedDocument, Classification, Delivery, DlqReturn, FAILURE, FAILURE_BYTES_MAX, Failure, FailureClass,
     FailureDocument, HandOff, HandedOffFailure, Hop, LastError, Stage, Verdict, VerdictDetails,
 };
 use redeliver_core::json::forward_compatible::UnknownMembers;
@@ -71,7 +71,7 @@ fn arbitrary_verdict(bytes: &mut Unstructured<'_>) -> Result<Verdict> {
 fn check_hand_off(sent: &ProducerMessage, hand_off: &HandOff) {
     let placed = hand_off.attach_to(&sent.attributes, sent.body_bytes, TRACE);
     // A hand-off with folded attributes is a hop that is never due.
-    let again = check_placed(sent, &placed)
+    let again = check_placement(sent, &placed)
         .into_hand_off()
         .map(|handed_off| handed_off.hand_off)
         .expect("a hand-off");
@@ -84,13 +84,13 @@ fn check_hand_off(sent: &ProducerMessage, hand_off: &HandOff) {
 
 fn check_hop(sent: &ProducerMessage, hop: &Hop) {
     let placed = hop.attach_to(&sent.attributes, sent.body_bytes, TRACE);
-    let FailureDocument::Hop(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
+    let FailureDocument::Hop(again) = check_placement(sent, &placed) else { panic!("{placed:?}") };
     assert_eq!((again.due_at, &again.hand_off.classification), (hop.due_at, &hop.hand_off.classification));
 }
 
 fn check_verdict(sent: &ProducerMessage, verdict: &Verdict) {
     let placed = verdict.attach_to(&sent.attributes, sent.body_bytes, TRACE);
-    let FailureDocument::Verdict(again) = check_placed(sent, &placed) else { panic!("{placed:?}") };
+    let FailureDocument::Verdict(again) = check_placement(sent, &placed) else { panic!("{placed:?}") };
     assert_eq!(again.code, verdict.code);
     let error = |verdict: &Verdict| verdict.case.as_ref().map(|case| case.failure.error.error_type.clone());
     let cut =
@@ -107,12 +107,12 @@ fn has_room(sent: &ProducerMessage) -> bool {
 }
 
 /// Checks where a document is placed, and returns it as its reader sees it.
-fn check_placed(sent: &ProducerMessage, placed: &Attached) -> FailureDocument {
-    let Attached { attributes, trace_header } = placed;
+fn check_placement(sent: &ProducerMessage, placed: &AttachedDocument) -> FailureDocument {
+    let AttachedDocument { attributes, trace_header } = placed;
     if attributes.contains_key(FAILURE) {
         assert_eq!(trace_header.as_deref(), TRACE);
-        check_restored(sent, attributes);
-        return check_written(sent, attributes);
+        check_restored_attributes(sent, attributes);
+        return check_written_document(sent, attributes);
     }
     assert!(!has_room(sent), "there was room: {attributes:?}");
     assert_eq!(*attributes, sent.attributes, "a producer's attribute is lost");
@@ -124,14 +124,14 @@ fn check_placed(sent: &ProducerMessage, placed: &Attached) -> FailureDocument {
     opened.document().cloned().expect("our own document is readable")
 }
 
-fn check_restored(sent: &ProducerMessage, attributes: &Attributes) {
+fn check_restored_attributes(sent: &ProducerMessage, attributes: &Attributes) {
     let mut beside = attributes.clone();
     let document = beside.remove(FAILURE).and_then(|attribute| attribute.text().map(str::to_owned));
     let restored = restore_folded(&beside, &document.unwrap_or_default());
     assert_eq!(restored.as_ref(), Some(&sent.attributes), "not restored exactly");
 }
 
-fn check_written(sent: &ProducerMessage, attributes: &Attributes) -> FailureDocument {
+fn check_written_document(sent: &ProducerMessage, attributes: &Attributes) -> FailureDocument {
     assert!(is_sendable(attributes), "SQS would refuse {attributes:?}");
     assert!(sent.body_bytes + attributes_size(attributes) <= MESSAGE_BYTES_MAX, "too large");
     let text = attributes.get(FAILURE).and_then(Attribute::text).expect("our own document is readable");

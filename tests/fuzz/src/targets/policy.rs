@@ -278,7 +278,7 @@ fn check_delays(policy: &Policy) {
             Backoff::Uniform { max_delay } | Backoff::Exponential { max_delay, .. } => max_delay,
             _ => policy.delay_limit(),
         };
-        let (least, most) = match jitter_of(&policy.backoff) {
+        let (least, most) = match backoff_jitter(&policy.backoff) {
             Jitter::None => (base, base),
             Jitter::Half => (base.div_ceil(2), base),
             Jitter::Full => (0, base),
@@ -316,7 +316,7 @@ fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
     policy
 }
 
-fn jitter_of(backoff: &Backoff) -> Jitter {
+fn backoff_jitter(backoff: &Backoff) -> Jitter {
     match backoff {
         Backoff::Uniform { .. } => Jitter::Full,
         Backoff::Exponential { jitter, .. } | Backoff::Fixed { jitter, .. } => *jitter,

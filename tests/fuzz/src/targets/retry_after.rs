@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::aws::retry_after;
 use crate::messages::fixed_now;
 
-const LONGEST: Duration = Duration::from_secs(14 * 24 * 3600);
+const LONGEST_DELAY: Duration = Duration::from_secs(14 * 24 * 3600);
 
 /// A year in seconds. Larger numbers are Unix times.
 const YEAR: u64 = 365 * 24 * 3600;
@@ -52,12 +52,12 @@ fn standard_delay(value: &str, now: Timestamp) -> Option<Duration> {
             milliseconds => i64::try_from(milliseconds / 1000)
                 .ok()
                 .and_then(|seconds| Timestamp::from_timestamp(seconds, 0))
-                .map_or(LONGEST, until),
+                .map_or(LONGEST_DELAY, until),
         }
     } else {
         until(httpdate::parse_http_date(value).ok()?.into())
     };
-    Some(delay.min(LONGEST))
+    Some(delay.min(LONGEST_DELAY))
 }
 
 /// Checks that a re-send's delay is never shorter than requested (except for SQS's limit of 900 s) and at most a tenth

@@ -25,7 +25,7 @@ const NOTICES_SECONDS_MAX: i64 = 5;
 pub(super) struct ArchiveLedger {
     objects: BTreeMap<String, DeathObject>,
     /// The object key of each verdict, by the SQS message id of the verdict.
-    of_verdict: BTreeMap<String, String>,
+    key_by_verdict: BTreeMap<String, String>,
     /// The time of the last notice, by process and cause.
     published_at: BTreeMap<(u64, String), DateTime<Utc>>,
 }
@@ -104,7 +104,7 @@ impl Ledger {
         if is_there == is_done {
             return Err("it was written twice, or never".to_owned());
         }
-        let before = self.archive_ledger.of_verdict.insert(verdict, key.to_owned());
+        let before = self.archive_ledger.key_by_verdict.insert(verdict, key.to_owned());
         if let Some(before) = before.filter(|before| before != key) {
             return Err(format!("the death already has another object: {before}"));
         }
@@ -163,7 +163,7 @@ impl Ledger {
     }
 
     /// Records and checks a notice that this process is about to publish.
-    pub fn notice_begins(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
+    pub fn begin_notice(&mut self, process: u64, notice: &Notice, now: DateTime<Utc>) {
         self.record_remark(now, &format!("notice: process {process}, {}", notice.fingerprint));
         if let Err(violation) = self.check_notice(process, notice, now) {
             self.report_violation(format!("the notice of {}: {violation}", notice.fingerprint));
@@ -171,7 +171,7 @@ impl Ledger {
     }
 
     /// Records that the process received the confirmation of a published notice.
-    pub fn notice_published(&mut self, process: u64, cause: &str, now: DateTime<Utc>) {
+    pub fn record_published_notice(&mut self, process: u64, cause: &str, now: DateTime<Utc>) {
         self.archive_ledger.published_at.insert((process, cause.to_owned()), now);
     }
 
@@ -198,7 +198,7 @@ impl Ledger {
     }
 
     /// Records the start of a request for a notice. Returns the request's invocation.
-    pub fn notice_work_begins(&mut self, now: DateTime<Utc>) -> Option<u64> {
+    pub fn begin_notice_work(&mut self, now: DateTime<Utc>) -> Option<u64> {
         let invocation = self.invocations.get_mut(&self.current_invocation?)?;
         invocation.notices.began_at.get_or_insert(now);
         invocation.notices.pending += 1;
@@ -207,7 +207,7 @@ impl Ledger {
 
     /// Records that a request for a notice was answered or abandoned, and checks the total time that the invocation
     /// spent on notices.
-    pub fn notice_work_ends(&mut self, invocation: u64, now: DateTime<Utc>) {
+    pub fn end_notice_work(&mut self, invocation: u64, now: DateTime<Utc>) {
         let Some(invocation) = self.invocations.get_mut(&invocation) else { return };
         invocation.notices.pending -= 1;
         let began_at = invocation.notices.began_at;
@@ -218,7 +218,7 @@ impl Ledger {
     }
 
     /// Checks that an invocation that timed out was not waiting for a notice.
-    pub fn timed_out(&mut self, invocation: u64) {
+    pub fn check_timed_out_invocation(&mut self, invocation: u64) {
         let invocation = self.invocations.get(&invocation);
         if invocation.is_some_and(|invocation| invocation.notices.pending > 0) {
             self.report_violation("a notice delayed the response of its invocation".to_owned());

@@ -108,7 +108,7 @@ impl Ledger {
     }
 
     /// Records and checks an event that Lambda accepts from the async-retry-handler.
-    pub fn invoked_again(&mut self, function_arn: &str, payload: &str, now: Timestamp) {
+    pub fn record_repeated_invocation(&mut self, function_arn: &str, payload: &str, now: Timestamp) {
         match self.check_invocation(function_arn, payload, now) {
             Ok(n) => {
                 self.record_queued_event(n);

@@ -39,13 +39,13 @@ impl Ledger {
         let mut balance = Balance::default();
         for (n, subject) in self.subjects.iter().enumerate() {
             let (processed, records) = (subject.processed, subject.final_records);
-            if subject.copies_out() == 0 {
+            if subject.outcome_count() == 0 {
                 return Err(format!("message {n} is lost: it is neither processed nor in the final DLQ"));
             }
             if subject.produced.expected != ExpectedEnd::Handled && processed > 0 {
                 return Err(format!("message {n} is invalid, but was processed"));
             }
-            if self.knobs.makes_no_copies() && subject.copies_out() != subject.sends {
+            if self.knobs.makes_no_copies() && subject.outcome_count() != subject.sends {
                 return Err(format!(
                     "message {n}: {processed} processed, {records} final records, but no fault explains it"
                 ));
@@ -55,7 +55,7 @@ impl Ledger {
             balance.final_records += u64::from(records);
             balance.moved_unannotated += u64::from(subject.moved_unannotated);
             balance.archived += u64::from(self.archived_deaths(n)?);
-            balance.copies += u64::from(subject.copies_out().saturating_sub(subject.sends));
+            balance.copies += u64::from(subject.outcome_count().saturating_sub(subject.sends));
         }
         let tracker = &self.tracker;
         let reported = Balance {
@@ -65,7 +65,8 @@ impl Ledger {
             copies: tracker.copy_count(),
             ..balance
         };
-        let settled: u32 = self.subjects.iter().map(|subject| subject.copies_out().min(subject.sends)).sum();
+        let settled: u32 =
+            self.subjects.iter().map(|subject| subject.outcome_count().min(subject.sends)).sum();
         let same =
             tracker.settled_count() == u64::from(settled) && *tracker.dead_letters() == self.by_error_type;
         if reported != balance || !same {

@@ -199,8 +199,8 @@ struct RawMembers<'a>(Vec<(String, &'a RawValue)>);
 
 impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read<'a>(std::marker::PhantomData<&'a ()>);
-        impl<'de: 'a, 'a> Visitor<'de> for Read<'a> {
+        struct RawMembersVisitor<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for RawMembersVisitor<'a> {
             type Value = RawMembers<'a>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -215,7 +215,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for RawMembers<'a> {
                 Ok(RawMembers(members))
             }
         }
-        deserializer.deserialize_map(Read(std::marker::PhantomData))
+        deserializer.deserialize_map(RawMembersVisitor(std::marker::PhantomData))
     }
 }
 

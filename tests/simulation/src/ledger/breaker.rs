@@ -15,7 +15,7 @@ use super::calls::CallAnswer;
 use super::copies::StatedOutage;
 use super::{BrokenInvariant, DeliverySender, Ledger, QueuePlace, time_delta};
 use crate::messages::{ExpectedEnd, message_number};
-use crate::policy::{BreakerModel, CircuitPartition, DELAY_SECONDS_MAX, Met};
+use crate::policy::{BreakerModel, CallOutcome, CircuitPartition, DELAY_SECONDS_MAX};
 
 /// The message number and the index of the call among the message's calls.
 pub type CallId = (usize, usize);
@@ -26,29 +26,29 @@ type LedgerKey = Option<String>;
 /// The minimum number of consecutive outages of a key before its messages are held.
 const OUTAGES_MIN: u32 = 3;
 /// The total number of outages across several keys that indicates an outage of the target.
-const OUTAGES_OF_KEYS_MIN: u32 = 3;
+const OUTAGES_ACROSS_KEYS_MIN: u32 = 3;
 /// The number of outages encountered by a key's messages that had never failed, after which a new environment's circuit
 /// opens.
-const OUTAGES_OF_NEW: u32 = 10;
+const NEW_ENVIRONMENT_OUTAGES: u32 = 10;
 /// The longest time that previously failed messages are held after the last outage encountered by a message that had
 /// not failed.
-const BELIEVED: TimeDelta = TimeDelta::seconds(2000);
+const BELIEF_MAX: TimeDelta = TimeDelta::seconds(2000);
 /// The shortest time that previously failed messages are held after such an outage.
-const BELIEVED_MIN: TimeDelta = TimeDelta::seconds(299);
+const BELIEF_MIN: TimeDelta = TimeDelta::seconds(299);
 /// The longest time until an environment probes a key's target again, with the key's first message.
-const PROBED_AGAIN: TimeDelta = TimeDelta::seconds(1800);
+const REPROBE_INTERVAL_MAX: TimeDelta = TimeDelta::seconds(1800);
 /// The time after an outage in which a first failure spends no attempt.
-const RECENT: TimeDelta = TimeDelta::seconds(60);
+const RECENT_OUTAGE_AGE: TimeDelta = TimeDelta::seconds(60);
 /// The longest hold that a circuit chooses.
 const HOLD_SECONDS_MAX: f64 = 750.0;
 /// The time after a refusal in which further refused calls say nothing new about the rate.
-const ONE_REFUSAL: TimeDelta = TimeDelta::milliseconds(1100);
+const REFUSAL_SPAN: TimeDelta = TimeDelta::milliseconds(1100);
 /// The number of refusals until the rate approaches the target's capacity.
-const REFUSALS_FIRST: i64 = 20;
+const INITIAL_REFUSALS: i64 = 20;
 /// The seconds between two refusals at the lowest rate.
 const SECONDS_PER_REFUSAL: i64 = 7;
 /// The shortest time until a probe.
-const PROBE_IN_MIN: TimeDelta = TimeDelta::milliseconds(1100);
+const PROBE_DELAY_MIN: TimeDelta = TimeDelta::milliseconds(1100);
 /// The maximum number of probes per outage at this shortest interval.
 const FIRST_PROBES: u32 = 24;
 /// Tolerance for the breaker's clock, which has a resolution of hundredths of a second.
@@ -96,7 +96,7 @@ pub(crate) struct LedgerEnvironment {
     closed_at: Option<DateTime<Utc>>,
     /// Tick of the last opening, closing or report.
     changed: u64,
-    last_ended: Option<(CallId, CallingMessage, Met, Option<u64>)>,
+    last_ended: Option<(CallId, CallingMessage, CallOutcome, Option<u64>)>,
     /// The keys whose own circuit or whose target's circuit is certainly open.
     open: BTreeMap<LedgerKey, OpenCircuit>,
 }
@@ -144,7 +144,7 @@ pub(super) struct HoldReport {
 #[derive(Clone, Debug)]
 pub(crate) struct EndedCall {
     pub(super) caller: CallingMessage,
-    pub(super) met: Met,
+    pub(super) met: CallOutcome,
     ended: u64,
 }
 
@@ -220,17 +220,17 @@ impl OpenCircuit {
     /// Returns the shortest time until the next probe, after a probe that fails now. The first probes follow quickly.
     fn least_interval(&self, now: DateTime<Utc>) -> TimeDelta {
         if self.failed_probes < FIRST_PROBES {
-            return PROBE_IN_MIN;
+            return PROBE_DELAY_MIN;
         }
-        PROBE_IN_MIN.max(((now - self.since) / 5).min(time_delta(30)))
+        PROBE_DELAY_MIN.max(((now - self.since) / 5).min(time_delta(30)))
     }
 }
 
 impl KeyHistory {
     /// Counts a refusal. Calls that started before or just after the last refusal count as part of it.
     fn record_refusal(&mut self, caller: &CallingMessage, now: DateTime<Utc>) {
-        let (first, last) = self.refused.unwrap_or((now, now - ONE_REFUSAL));
-        if caller.at >= last + ONE_REFUSAL {
+        let (first, last) = self.refused.unwrap_or((now, now - REFUSAL_SPAN));
+        if caller.at >= last + REFUSAL_SPAN {
             self.refusals += 1;
             self.refused = Some((first, now));
         }
@@ -240,7 +240,7 @@ impl KeyHistory {
     fn check_rate(&self) -> Result<(), BrokenInvariant> {
         let Self { refusals, answers, refused: Some((first, last)), .. } = *self else { return Ok(()) };
         let probes = (last - first).num_seconds() / SECONDS_PER_REFUSAL;
-        if i64::from(refusals) <= REFUSALS_FIRST + i64::from(answers) + probes {
+        if i64::from(refusals) <= INITIAL_REFUSALS + i64::from(answers) + probes {
             return Ok(());
         }
         Err(format!("{refusals} of its calls were refused since {first}, and {answers} answered"))
@@ -317,8 +317,8 @@ impl LedgerEnvironment {
             heard.since = heard.since.max(since);
             heard.first_failures = heard.first_failures.min(first_failures);
         }
-        if is_new && first_failures >= OUTAGES_OF_NEW && !self.open.contains_key(&key) {
-            let believed_until = (sent_at - self.skew).min(now) + BELIEVED_MIN;
+        if is_new && first_failures >= NEW_ENVIRONMENT_OUTAGES && !self.open.contains_key(&key) {
+            let believed_until = (sent_at - self.skew).min(now) + BELIEF_MIN;
             let open = OpenCircuit {
                 // The environment compares the report with its own clock.
                 since: since - self.skew,
@@ -351,7 +351,7 @@ impl LedgerEnvironment {
         let was_of_target = self.down.shown.is_some() || self.down.ended.is_some();
         let of_key = self.keys.get(key).and_then(|key| key.closed_at);
         let closed_at = if was_of_target { self.closed_at } else { of_key };
-        closed_at.is_some_and(|at| now + self.skew - at < RECENT + time_delta(60))
+        closed_at.is_some_and(|at| now + self.skew - at < RECENT_OUTAGE_AGE + time_delta(60))
     }
 
     /// Returns the reported outage of this key that the environment continues to count, unless the target refuses calls
@@ -375,8 +375,10 @@ impl LedgerEnvironment {
         caller.began = self.next_tick();
         self.called = self.tick;
         let first_outages = self.first_outages.as_ref().and_then(|of| of.get(&caller.key));
-        if first_outages.is_some_and(|outages| *outages >= OUTAGES_OF_NEW) && !caller.is_overdue {
-            return Err(format!("its target is down: all {OUTAGES_OF_NEW} calls failed with outages"));
+        if first_outages.is_some_and(|outages| *outages >= NEW_ENVIRONMENT_OUTAGES) && !caller.is_overdue {
+            return Err(format!(
+                "its target is down: all {NEW_ENVIRONMENT_OUTAGES} calls failed with outages"
+            ));
         }
         let asked = self.retry_after.get(&caller.key).filter(|_| !caller.is_overdue);
         if let Some(RetryAfter { until, .. }) =
@@ -408,7 +410,7 @@ impl LedgerEnvironment {
     fn record_call_end(
         &mut self,
         call: CallId,
-        met: Met,
+        met: CallOutcome,
         after: Option<u64>,
         now: DateTime<Utc>,
     ) -> Option<EndedCall> {
@@ -425,7 +427,7 @@ impl LedgerEnvironment {
             caller.is_overdue || (caller.failures > 0 && self.is_down(&caller.key, caller.began));
         let key = self.keys.entry(caller.key.clone()).or_default();
         match met {
-            Met::Answer | Met::Later(_) => {
+            CallOutcome::Answer | CallOutcome::Later(_) => {
                 if caller.began > self.changed {
                     key.answered_at = Some(now + self.skew);
                 }
@@ -443,7 +445,7 @@ impl LedgerEnvironment {
                 key.down.record_answer(caller.began, ended);
                 key.answers += u32::from(key.refused.is_some());
             }
-            Met::Fault | Met::Unavailable | Met::Refusal => {
+            CallOutcome::Fault | CallOutcome::Unavailable | CallOutcome::Refusal => {
                 self.first_outage.get_or_insert(now);
                 if let Some(asked) = after.map(|after| after.min(DELAY_SECONDS_MAX)) {
                     self.requested_max = self.requested_max.max(asked);
@@ -454,7 +456,7 @@ impl LedgerEnvironment {
                     let asked = RetryAfter { tick: ended, at: now, until: until.max(earlier), is_of_target };
                     self.retry_after.insert(caller.key.clone(), asked);
                 }
-                if met == Met::Refusal {
+                if met == CallOutcome::Refusal {
                     key.was_limited = true;
                     if !is_regardless {
                         key.record_refusal(&caller, now);
@@ -466,7 +468,8 @@ impl LedgerEnvironment {
                     self.shown_at = Some(now);
                 }
                 if caller.failures == 0 {
-                    if let Some(outages) = self.first_outages.as_mut().filter(|_| met != Met::Refusal) {
+                    if let Some(outages) = self.first_outages.as_mut().filter(|_| met != CallOutcome::Refusal)
+                    {
                         *outages.entry(caller.key.clone()).or_default() += 1;
                     }
                     self.run_max = self.run_max.saturating_add(1);
@@ -477,7 +480,7 @@ impl LedgerEnvironment {
                         key.was_limited = true;
                     }
                     *self.run.entry(caller.key.clone()).or_default() += 1;
-                    if self.run.len() > 1 && self.run.values().sum::<u32>() >= OUTAGES_OF_KEYS_MIN {
+                    if self.run.len() > 1 && self.run.values().sum::<u32>() >= OUTAGES_ACROSS_KEYS_MIN {
                         self.down.record_sign(ended);
                         self.was_limited = true;
                     }
@@ -490,7 +493,7 @@ impl LedgerEnvironment {
 
     /// Checks an event that reports that a circuit opened or that its probe failed. The circuit belongs to the key of
     /// the last call or to the target.
-    fn record_opened(
+    fn record_opening(
         &mut self,
         event: &Event,
         by: Option<u64>,
@@ -520,8 +523,9 @@ impl LedgerEnvironment {
         let is_of_key = !opened || self.run.len() <= 1;
         let floor = after.filter(|_| is_of_key).map_or(0, |after| after.min(DELAY_SECONDS_MAX));
         let before_it = before.as_ref().filter(|_| !opened);
-        let least =
-            before_it.map_or(PROBE_IN_MIN, |open| open.least_interval(now)).max(time_delta(floor) - ROUNDING);
+        let least = before_it
+            .map_or(PROBE_DELAY_MIN, |open| open.least_interval(now))
+            .max(time_delta(floor) - ROUNDING);
         if probe_in < least {
             return Err(format!("the next probe must not come before {least}"));
         }
@@ -533,7 +537,7 @@ impl LedgerEnvironment {
         let since_tick = before_it.map_or(self.tick, |open| open.since_tick);
         let failed_probes = before_it.map_or(0, |open| open.failed_probes + 1);
         let confirms = caller.failures == 0 || met.is_not_now();
-        let shown = if confirms { now + BELIEVED_MIN } else { now };
+        let shown = if confirms { now + BELIEF_MIN } else { now };
         let before_until = before.filter(|_| !opened).map_or(now, |open| open.believed_until);
         self.open.insert(
             caller.key,
@@ -550,10 +554,12 @@ impl LedgerEnvironment {
         Ok(())
     }
 
-    fn record_closed(&mut self, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
+    fn record_closing(&mut self, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         // This might be the target's circuit.
         self.open.clear();
-        let Some((_, CallingMessage { key, .. }, Met::Answer | Met::Later(_), _)) = &self.last_ended else {
+        let Some((_, CallingMessage { key, .. }, CallOutcome::Answer | CallOutcome::Later(_), _)) =
+            &self.last_ended
+        else {
             return Err("its call was not answered".to_owned());
         };
         let closed_at = Some(now + self.skew);
@@ -588,7 +594,7 @@ impl Ledger {
 
     /// Applies the outage reports of arriving messages, and returns the environment's state at the start of an
     /// invocation. Returns `None` without a breaker.
-    pub(super) fn environment_knowledge(
+    pub(super) fn apply_outage_reports(
         &mut self,
         environment: u64,
         records: &[ReceivedMessage],
@@ -635,7 +641,7 @@ impl Ledger {
 
     /// Returns the environment that is currently running, if it has a breaker.
     fn current_environment(&self) -> Option<u64> {
-        Some(self.invocations.get(&self.current_invocation?)?.breaker_knowledge()?.environment)
+        Some(self.invocations.get(&self.current_invocation?)?.environment_state()?.environment)
     }
 
     /// Checks that the breaker, if any, permits a call to the target. Returns the environment, which needs the outcome
@@ -666,7 +672,7 @@ impl Ledger {
             _ if is_cut_off => self.knobs.policy.call_outcome("transient", "Timeout", None, false),
             kind => self.knobs.policy.call_outcome(kind, answer.error_type, answer.after, answer.unavailable),
         };
-        let after = answer.after.filter(|_| !is_cut_off && met == Met::Refusal);
+        let after = answer.after.filter(|_| !is_cut_off && met == CallOutcome::Refusal);
         let id = answer.environment;
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return };
         let outcome = environment.record_call_end(call, met, after, now);
@@ -690,7 +696,7 @@ impl Ledger {
         let HeldMessage { retries, error_type, call, .. } = *held;
         let key = self.circuit_key(held.n);
         match call.map(|call| call.met) {
-            Some(Met::Answer) => return Err("its call was answered".to_owned()),
+            Some(CallOutcome::Answer) => return Err("its call was answered".to_owned()),
             // This is right in any state: at its hold limit, the message is given up for that reason.
             Some(met) if met.is_not_now() => return Ok(()),
             _ => {}
@@ -716,12 +722,12 @@ impl Ledger {
         if !environment.is_down(&key, begun.tick) {
             return Err(format!("no calls of its environment show that {key:?} is down"));
         }
-        if failures > 0 && environment.shown_at.is_none_or(|at| begun.at - at > BELIEVED) {
+        if failures > 0 && environment.shown_at.is_none_or(|at| begun.at - at > BELIEF_MAX) {
             let at = environment.shown_at;
             return Err(format!("it failed before, and the last outage of a new message was at {at:?}"));
         }
         match self.healed_at {
-            Some(at) if now > at + PROBED_AGAIN && self.knobs.target.always_transient <= 0.0 => {
+            Some(at) if now > at + REPROBE_INTERVAL_MAX && self.knobs.target.always_transient <= 0.0 => {
                 Err(format!("the target has been back since {at} at the latest"))
             }
             _ => Ok(()),
@@ -816,7 +822,7 @@ impl Ledger {
         let requested_max = (environment.requested_max * 11).div_ceil(10) + 1;
         let most = (most.ceil() as u64).max(requested_max * u64::from(environment.requested_max > 0));
         match call.map(|call| call.met) {
-            Some(Met::Later(after)) => {
+            Some(CallOutcome::Later(after)) => {
                 let least = (own as u64).max(after).min(DELAY_SECONDS_MAX);
                 (least, (least + 1).min(DELAY_SECONDS_MAX))
             }
@@ -832,7 +838,7 @@ impl Ledger {
 
     /// Returns the environment of the current invocation, and its state at the start of the invocation.
     fn current_holder(&self) -> Option<(EnvironmentState, &LedgerEnvironment)> {
-        let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.breaker_knowledge())?;
+        let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.environment_state())?;
         Some((begun, self.environments.get(&begun.environment)?))
     }
 
@@ -883,7 +889,7 @@ impl Ledger {
     /// Checks a report that a message was not started for lack of time: a call of the environment must be running or
     /// have ended since the invocation began, because a circuit makes messages wait only for calls.
     pub(super) fn check_not_started(&self) -> Result<(), BrokenInvariant> {
-        let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.breaker_knowledge());
+        let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.environment_state());
         let Some(begun) = begun else { return Ok(()) };
         let environment = self.environments.get(&begun.environment);
         let has_called = environment
@@ -898,9 +904,9 @@ impl Ledger {
         let Some(environment) = id.and_then(|id| self.environments.get_mut(&id)) else { return Ok(()) };
         match event {
             Event::CircuitOpened { .. } | Event::ProbeFailed { .. } => {
-                environment.record_opened(event, current, now)
+                environment.record_opening(event, current, now)
             }
-            Event::CircuitClosed { .. } => environment.record_closed(now),
+            Event::CircuitClosed { .. } => environment.record_closing(now),
             _ => Ok(()),
         }
     }

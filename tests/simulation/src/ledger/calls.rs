@@ -7,7 +7,7 @@ use redeliver_core::message::{Attribute, Timestamp};
 use super::body::RetryMembers;
 use super::breaker::{CallId, EndedCall};
 use super::{BrokenInvariant, Ledger, LedgerMessage, QueuePlace, hash_body};
-use crate::messages::{ExpectedEnd, Produced, message_number};
+use crate::messages::{ExpectedEnd, ProducedMessage, message_number};
 
 /// Strings that occur in each body (its marker), in attributes, and in the target's error details.
 pub(super) const SECRETS: [&str; 3] = ["⟦", "acm", "simulated target"];
@@ -187,7 +187,7 @@ impl Ledger {
         // If only the data of a message is invalid, its id is still readable.
         let invalid = || {
             let is_it = |subject: &&LedgerMessage| {
-                let Produced { content, message_id: of_valid, .. } = &subject.produced;
+                let ProducedMessage { content, message_id: of_valid, .. } = &subject.produced;
                 let texts = content.attributes.values().filter_map(Attribute::text);
                 of_valid.is_none()
                     && texts.chain([content.body.as_str()]).any(|text| text.contains(message_id))

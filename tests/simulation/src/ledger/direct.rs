@@ -44,7 +44,7 @@ impl Ledger {
                 let held = HeldMessage { n, retries, attempt, error_type, call: call.as_ref(), report: None };
                 let hold = self.hold_seconds_range(&held, send.at);
                 let case = self.source_case(copy, before.clone(), (kind, error_type, after), send.at);
-                all.push(ResendCandidate { case: case.held_for(hold), reason, held: call });
+                all.push(ResendCandidate { case: case.with_hold(hold), reason, held: call });
             };
             for error_type in NOT_CALLED {
                 add("held", error_type, None, HandOffReason::NotCalled(delivery.clone()), None);
@@ -115,7 +115,7 @@ impl Ledger {
         }
         self.check_failure_of_call(send, &failure)?;
         let before = case.before_hop();
-        self.check_hop_of_cases(send, || std::iter::once(&before))
+        self.check_hop_from_cases(send, || std::iter::once(&before))
     }
 
     /// Checks a verdict on a valid message.

@@ -71,7 +71,7 @@ impl Ledger {
         records: &[ReceivedMessage],
         now: DateTime<Utc>,
     ) {
-        let begun = self.environment_knowledge(environment, records, now);
+        let begun = self.apply_outage_reports(environment, records, now);
         let delivered = self.invocation_deliveries(records);
         let mut invocation = LedgerInvocation { begun, delivered, ..LedgerInvocation::default() };
         for record in records {
@@ -123,7 +123,7 @@ impl HandOffReading {
 
 impl LedgerInvocation {
     /// Returns the state of the environment at the start of the invocation, or `None` without a breaker.
-    pub(super) fn breaker_knowledge(&self) -> Option<EnvironmentState> {
+    pub(super) fn environment_state(&self) -> Option<EnvironmentState> {
         self.begun
     }
 
@@ -249,40 +249,44 @@ mod tests {
         MessageWork { given, called, returned, calls_max: 1, ..MessageWork::default() }
     }
 
-    fn cut_off(delivery: &str) -> HandOffReason {
+    fn cut_off_reason(delivery: &str) -> HandOffReason {
         HandOffReason::CutOff(delivery.to_owned())
     }
 
-    fn not_called(delivery: &str) -> HandOffReason {
+    fn not_called_reason(delivery: &str) -> HandOffReason {
         HandOffReason::NotCalled(delivery.to_owned())
     }
 
     #[test]
     fn an_ambiguous_hand_off_keeps_all_possible_readings() {
         let mut work = work(["a", "b"], 1, 0);
-        assert_eq!(work.record_hand_off(&[cut_off("a"), not_called("b")]), Ok(()));
-        assert_eq!(work.record_hand_off(&[cut_off("a")]), Ok(()));
-        assert_eq!(work.record_hand_off(&[cut_off("a"), not_called("b")]), Ok(()), "sent once more");
+        assert_eq!(work.record_hand_off(&[cut_off_reason("a"), not_called_reason("b")]), Ok(()));
+        assert_eq!(work.record_hand_off(&[cut_off_reason("a")]), Ok(()));
+        assert_eq!(
+            work.record_hand_off(&[cut_off_reason("a"), not_called_reason("b")]),
+            Ok(()),
+            "sent once more"
+        );
     }
 
     #[test]
     fn a_settled_hand_off_reading_is_not_reinterpreted() {
         let refusal = "it claims that the call was cut off, but all calls have returned";
         let mut both = work(["a", "b"], 1, 0);
-        assert_eq!(both.record_hand_off(&[cut_off("a"), cut_off("b")]), Ok(()));
-        assert_eq!(both.record_hand_off(&[not_called("b")]), Ok(()));
-        assert_eq!(both.record_hand_off(&[cut_off("a")]), Ok(()));
-        assert_eq!(both.record_hand_off(&[cut_off("b")]), Err(refusal.to_owned()));
-        assert_eq!(work(["a", "b"], 1, 1).record_hand_off(&[cut_off("a")]), Err(refusal.to_owned()));
+        assert_eq!(both.record_hand_off(&[cut_off_reason("a"), cut_off_reason("b")]), Ok(()));
+        assert_eq!(both.record_hand_off(&[not_called_reason("b")]), Ok(()));
+        assert_eq!(both.record_hand_off(&[cut_off_reason("a")]), Ok(()));
+        assert_eq!(both.record_hand_off(&[cut_off_reason("b")]), Err(refusal.to_owned()));
+        assert_eq!(work(["a", "b"], 1, 1).record_hand_off(&[cut_off_reason("a")]), Err(refusal.to_owned()));
     }
 
     #[test]
-    fn a_called_message_is_not_handed_off_as_uncalled() {
+    fn a_message_with_a_call_is_not_handed_off_as_uncalled() {
         let mut work = work(["a", "b"], 1, 1);
-        assert_eq!(work.record_hand_off(&[not_called("a"), HandOffReason::Answered]), Ok(()));
-        assert_eq!(work.record_hand_off(&[not_called("a"), not_called("b")]), Ok(()));
+        assert_eq!(work.record_hand_off(&[not_called_reason("a"), HandOffReason::Answered]), Ok(()));
+        assert_eq!(work.record_hand_off(&[not_called_reason("a"), not_called_reason("b")]), Ok(()));
         let refusal = "it claims that the message was not called, but it was";
-        assert_eq!(work.record_hand_off(&[not_called("a")]), Ok(()));
-        assert_eq!(work.record_hand_off(&[not_called("b")]), Err(refusal.to_owned()));
+        assert_eq!(work.record_hand_off(&[not_called_reason("a")]), Ok(()));
+        assert_eq!(work.record_hand_off(&[not_called_reason("b")]), Err(refusal.to_owned()));
     }
 }

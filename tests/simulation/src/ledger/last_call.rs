@@ -8,7 +8,7 @@ use super::{Ledger, time_delta};
 use crate::policy::TargetDelay;
 
 /// The margin between the last call and the time at which the message expires.
-const ARRIVAL: TimeDelta = TimeDelta::seconds(5);
+const LAST_CALL_MARGIN: TimeDelta = TimeDelta::seconds(5);
 
 /// The delays of a retry.
 #[derive(Clone, Copy, Debug)]
@@ -41,7 +41,7 @@ impl RetryDelays {
         let Self { own, drawn } = self;
         let Some(left) = left else { return (drawn, drawn) };
         let whole = |left: TimeDelta| left.num_seconds().max(0).unsigned_abs();
-        let cut = |left: TimeDelta| own.max(whole(left - ARRIVAL)).min(drawn);
+        let cut = |left: TimeDelta| own.max(whole(left - LAST_CALL_MARGIN)).min(drawn);
         let fits = |left: TimeDelta| time_delta(drawn) <= left;
         let least = if fits(left - slack) { drawn } else { cut(left - slack - time_delta(1)) };
         let most = if fits(left + slack) { drawn } else { cut(left + slack) };
@@ -59,8 +59,8 @@ impl RetryDelays {
         let first = last - ahead;
         let Some(limit) = limit.filter(|limit| last > *limit) else { return (first, last) };
         // The delay is rounded down to whole seconds.
-        let cut = (own - ahead).max(limit - ARRIVAL - time_delta(1));
-        (first.min(cut), if first > limit { own.max(limit - ARRIVAL).min(last) } else { last })
+        let cut = (own - ahead).max(limit - LAST_CALL_MARGIN - time_delta(1));
+        (first.min(cut), if first > limit { own.max(limit - LAST_CALL_MARGIN).min(last) } else { last })
     }
 
     /// Returns true if a message may be given up. `due` maps its delays to due times, and the decision is made by
@@ -71,7 +71,7 @@ impl RetryDelays {
         limit: DateTime<Utc>,
         decided_at: DateTime<Utc>,
     ) -> bool {
-        let has_been_called = limit - ARRIVAL - time_delta(1) <= decided_at;
+        let has_been_called = limit - LAST_CALL_MARGIN - time_delta(1) <= decided_at;
         due(self.drawn) > limit && (due(self.own) > limit || has_been_called)
     }
 }

@@ -56,12 +56,12 @@ pub(super) struct RetryKey {
     pub(super) generation: u32,
     pub(super) attempt: u32,
     /// Set if the retry spends no attempt and its delay is not the policy's backoff.
-    pub(super) unspent: Option<Unspent>,
+    pub(super) unspent: Option<FreeResend>,
 }
 
 /// Re-sends that spend no attempt and do not use the policy's backoff.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Unspent {
+pub(super) enum FreeResend {
     Hold,
     Redrive { count: u32 },
 }
@@ -79,7 +79,7 @@ fn is_answered(class: Class, kind: &str) -> bool {
 }
 
 /// Extends a hold of more than a minute so that it ends at a multiple of ten seconds. `decided_at` is a Unix time.
-fn on_grid(seconds: u64, decided_at: u64) -> u64 {
+fn extend_to_grid(seconds: u64, decided_at: u64) -> u64 {
     if seconds > 60 { seconds + (10 - (decided_at + seconds) % 10) % 10 } else { seconds }
 }
 
@@ -108,7 +108,7 @@ impl RetryCase {
     }
 
     /// Returns the same case with this range for the hold.
-    pub(super) fn held_for(self, hold: (u64, u64)) -> Self {
+    pub(super) fn with_hold(self, hold: (u64, u64)) -> Self {
         Self { hold, ..self }
     }
 
@@ -122,8 +122,8 @@ impl RetryCase {
         let redrives_unanswered = self.before.redrives_unanswered();
         let unspent = match self.spends {
             RetryBudget::Attempt | RetryBudget::Snooze => None,
-            RetryBudget::Hold => Some(Unspent::Hold),
-            RetryBudget::Redrive => Some(Unspent::Redrive { count: redrives_unanswered + 1 }),
+            RetryBudget::Hold => Some(FreeResend::Hold),
+            RetryBudget::Redrive => Some(FreeResend::Redrive { count: redrives_unanswered + 1 }),
         };
         RetryKey { generation: generation.unwrap_or(0), attempt: attempt + 1, unspent }
     }
@@ -224,7 +224,7 @@ impl Ledger {
         self.subjects[n].cases.iter().rev()
     }
 
-    pub(super) fn may_resend<'a>(
+    pub(super) fn check_resend_from_case<'a>(
         &self,
         case: &'a RetryCase,
         body: &'a LedgerBody,
@@ -258,7 +258,7 @@ impl Ledger {
         if is(RetryBudget::Hold) && self.holds_exhausted(before, &case.error_type) {
             return Err(lazy_refusal(|| "it has reached its hold limit".to_owned()));
         }
-        if is(RetryBudget::Redrive) && self.redrives_exhausted(before).is_some() {
+        if is(RetryBudget::Redrive) && self.redrive_refusal(before).is_some() {
             return Err(lazy_refusal(|| "SQS has moved it too often".to_owned()));
         }
         if !case.was_first_sent_as(body) {
@@ -318,7 +318,7 @@ impl Ledger {
             let left = left.map_or(u64::MAX, |left| left.saturating_sub(1) + more);
             until_called.min(left).clamp(1, DELAY_SECONDS_MAX)
         };
-        let grid = |seconds| on_grid(seconds, decided_at.unsigned_abs());
+        let grid = |seconds| extend_to_grid(seconds, decided_at.unsigned_abs());
         if (61..cut(0)).contains(&delay) && due.timestamp() % 10 != 0 {
             return Err(lazy_refusal(move || format!("a hold above a minute is due at {due}")));
         }
@@ -334,7 +334,7 @@ impl Ledger {
     }
 
     /// Returns the reason why a message that SQS moved is not re-sent again, if any.
-    fn redrives_exhausted(&self, before: &RetryMembers) -> Option<String> {
+    fn redrive_refusal(&self, before: &RetryMembers) -> Option<String> {
         let most = self.knobs.policy.redrives_max();
         let (in_all, unanswered) = (before.redrives, before.redrives_unanswered());
         let refusal = |times: u32, more: &str, limit: &str| {
@@ -427,7 +427,7 @@ impl Ledger {
         }
         let exhausted = case.spends_attempt() && case.before.attempt >= max_attempts;
         let redrives_over =
-            self.redrives_exhausted(&case.before).filter(|_| case.spends == RetryBudget::Redrive);
+            self.redrive_refusal(&case.before).filter(|_| case.spends == RetryBudget::Redrive);
         match code {
             "NON_RETRYABLE_ERROR" => case.class == Class::Permanent,
             _ if case.class == Class::Permanent => false,
@@ -530,11 +530,11 @@ impl Ledger {
 
     /// Checks a hop, which sends the unchanged message with its due time.
     pub(super) fn check_hop(&self, send: Send<'_>) -> Result<(), BrokenInvariant> {
-        self.check_hop_of_cases(send, || self.cases_newest_first(send.n))
+        self.check_hop_from_cases(send, || self.cases_newest_first(send.n))
     }
 
     /// Checks that a hop follows from one of these cases.
-    pub(super) fn check_hop_of_cases<'a, C: Iterator<Item = &'a RetryCase>>(
+    pub(super) fn check_hop_from_cases<'a, C: Iterator<Item = &'a RetryCase>>(
         &self,
         send: Send<'_>,
         cases: impl Fn() -> C,
@@ -554,7 +554,7 @@ impl Ledger {
             return Err(format!("it hops although it is due at {due}"));
         }
         let hopped = self.read_case(&copy).ok_or("its body cannot be read")?;
-        let may_hop = |case: &RetryCase| self.may_hop(case, &hopped, due, send);
+        let may_hop = |case: &RetryCase| self.check_hop_from_case(case, &hopped, due, send);
         if cases().any(|case| may_hop(case).is_ok()) {
             return Ok(());
         }
@@ -562,7 +562,7 @@ impl Ledger {
         Err(format!("a hop that is due at {due} does not follow: {refusals:?}"))
     }
 
-    fn may_hop(
+    fn check_hop_from_case(
         &self,
         case: &RetryCase,
         hopped: &RetryCase,

@@ -10,13 +10,13 @@ use serde_json::Value;
 
 use super::arrivals::dead_letter;
 use super::copies::parse_document;
-use crate::messages::Produced;
+use crate::messages::ProducedMessage;
 
 const REDELIVER: &str = "Redeliver";
 
 /// Returns a plain message with `Redeliver` as the `metadata` of its body and the producer's attributes unfolded.
 /// Returns any other message unchanged.
-pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<'a, Content> {
+pub(super) fn as_envelope<'a>(produced: &ProducedMessage, content: &'a Content) -> Cow<'a, Content> {
     if !produced.plain {
         return Cow::Borrowed(content);
     }
@@ -25,7 +25,7 @@ pub(super) fn as_envelope<'a>(produced: &Produced, content: &'a Content) -> Cow<
         // The initial content of `Redeliver`.
         format!(r#"{{"message_id":"{}"}}"#, produced.message_id.as_deref().unwrap_or_default())
     });
-    let metadata = without_folded(&redeliver, &mut attributes);
+    let metadata = take_folded_attributes(&redeliver, &mut attributes);
     let body = format!(r#"{{"metadata":{metadata},"data":{{}}}}"#);
     Cow::Owned(Content { body, attributes, ..content.clone() })
 }
@@ -44,7 +44,7 @@ fn take_document(attributes: &mut Attributes) -> Option<String> {
 }
 
 /// Returns the document without its folded attributes, which are its last member, and adds them to `attributes`.
-fn without_folded(redeliver: &str, attributes: &mut Attributes) -> String {
+fn take_folded_attributes(redeliver: &str, attributes: &mut Attributes) -> String {
     let folded = serde_json::from_str::<Value>(redeliver).ok();
     let folded = folded.as_ref().and_then(|document| document["folded_attributes"].as_object());
     let (Some(folded), Some(at)) = (folded, redeliver.rfind(",\"folded_attributes\":")) else {

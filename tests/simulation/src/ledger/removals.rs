@@ -27,7 +27,7 @@ impl Ledger {
         copy.redriven = true;
         let (receives, body) = (copy.receives, subject.produced.content.body.clone());
         if to == QueuePlace::Final {
-            self.record_final(n, &copy, &body);
+            self.record_final_record(n, &copy, &body);
             self.subjects[n].moved_unannotated += 1;
         }
         self.put_copy(n, to, id.to_owned(), copy);

@@ -270,12 +270,15 @@ impl Ledger {
         let waited = |case: &RetryCase| self.exact_wait(case, body, send);
         let (numbers, mut waits): (Vec<_>, Vec<_>) = cases()
             .enumerate()
-            .filter(|(_, case)| case.was_first_sent_as(body) && self.may_resend(case, body, send).is_ok())
+            .filter(|(_, case)| {
+                case.was_first_sent_as(body) && self.check_resend_from_case(case, body, send).is_ok()
+            })
             .map(|(number, case)| (number, (case.retry_key(), waited(case))))
             .unzip();
         if numbers.is_empty() {
-            let refusals: Vec<_> =
-                cases().filter_map(|case| Some(self.may_resend(case, body, send).err()?())).collect();
+            let refusals: Vec<_> = cases()
+                .filter_map(|case| Some(self.check_resend_from_case(case, body, send).err()?()))
+                .collect();
             let delay = send.content.delay;
             return Err(format!(
                 "a re-send with {:?} after {delay} does not follow: {refusals:?}",

@@ -24,7 +24,7 @@ pub(super) struct SpanLedger {
     /// The spans of decisions and final records.
     decisions: HashSet<SpanContext>,
     /// Attempts by SQS message id and receive count, with the strategy `visibility`.
-    of_receives: HashMap<(String, u32), SpanContext>,
+    attempt_by_receive: HashMap<(String, u32), SpanContext>,
     counts: SpanCounts,
 }
 
@@ -110,7 +110,7 @@ impl Ledger {
     }
 
     /// Checks the trace context with which the target is called.
-    pub fn called_within(&mut self, invocation: &Invocation<'_>) {
+    pub fn check_call_context(&mut self, invocation: &Invocation<'_>) {
         let context = invocation.trace_context().map(|context| context.span);
         if let Some(TracingKnobs { continues }) = self.knobs.tracing
             && let Err(violation) = self.check_context(&invocation.record.sqs_message_id, context, continues)
@@ -160,9 +160,9 @@ impl Ledger {
         let is_send = span.attributes.iter().any(|(name, _)| *name == "redeliver.send");
         match span.kind {
             SpanKind::Client if !is_send => Ok(()),
-            SpanKind::Internal => self.call_span(span),
-            SpanKind::Consumer if is_attempt => self.attempt_span(span),
-            SpanKind::Consumer => self.decision_span(span),
+            SpanKind::Internal => self.check_call_span(span),
+            SpanKind::Consumer if is_attempt => self.check_attempt_span(span),
+            SpanKind::Consumer => self.check_decision_span(span),
             SpanKind::Client => match span.parent {
                 Some(of) if self.spans.attempts.contains_key(&of) || self.spans.decisions.contains(&of) => {
                     Ok(())
@@ -180,7 +180,7 @@ impl Ledger {
         delivered.next().ok_or_else(|| format!("{id} was not delivered to this invocation"))
     }
 
-    fn call_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
+    fn check_call_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
         let invocation = self.current_invocation.and_then(|id| self.invocations.get_mut(&id));
         let mut delivered = invocation.into_iter().flat_map(|invocation| &mut invocation.delivered);
         let of_call = delivered.find(|delivered| delivered.calls.contains(&span.context));
@@ -189,7 +189,7 @@ impl Ledger {
         Ok(())
     }
 
-    fn attempt_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
+    fn check_attempt_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
         let delivered = self.current_delivery(message_id(span))?;
         delivered.attempts.push(span.context);
         let TracedDelivery { id, subject: n, copy, receive_count, last, calls, parents, .. } =
@@ -202,7 +202,7 @@ impl Ledger {
         }
         let by_receives = self.knobs.is_visibility();
         // Absent if the message was held on the previous receive, or its process died.
-        let of_receive = self.spans.of_receives.get(&(id.clone(), receive_count.saturating_sub(1)));
+        let of_receive = self.spans.attempt_by_receive.get(&(id.clone(), receive_count.saturating_sub(1)));
         let last = match of_receive {
             Some(of_receive) => Some(*of_receive),
             None if by_receives && receive_count > 1 => linked_context(span, "last_attempt").or(span.parent),
@@ -222,7 +222,7 @@ impl Ledger {
             return Err("two attempts have the same id".to_owned());
         }
         if by_receives {
-            self.spans.of_receives.insert((id, receive_count), span.context);
+            self.spans.attempt_by_receive.insert((id, receive_count), span.context);
         }
         self.spans.counts += SpanCounts {
             attempts: 1,
@@ -261,7 +261,7 @@ impl Ledger {
     }
 
     /// Records and checks the span of a decision on a failed message, or of its final record.
-    fn decision_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
+    fn check_decision_span(&mut self, span: &Span) -> Result<(), BrokenInvariant> {
         let delivered = self.current_delivery(message_id(span))?;
         delivered.has_decision = true;
         let TracedDelivery { subject: n, place, copy, last, .. } = *delivered;

@@ -10,7 +10,7 @@ use super::oracle::RetryKey;
 use super::sends::{Send, check_no_delay};
 use super::{Actor, BrokenInvariant, Ledger, QueuePlace};
 use crate::messages::ExpectedEnd;
-use crate::policy::{Class, DELAY_SECONDS_MAX, Met, TargetDelay};
+use crate::policy::{CallOutcome, Class, DELAY_SECONDS_MAX, TargetDelay};
 
 impl Ledger {
     /// Checks that a visibility change follows a failure in the same invocation and complies with the policy.
@@ -62,7 +62,7 @@ impl Ledger {
         let candidates = answers.iter().cloned().chain(silent);
         let limit = self.age_limit(n, retries.first_sent(copy.sent_at));
         let refusals: Vec<_> = candidates
-            .map(|answer| self.may_hide(n, &answer, copy.receives, seconds, [copy.sent_at, at], limit))
+            .map(|answer| self.check_hiding(n, &answer, copy.receives, seconds, [copy.sent_at, at], limit))
             .collect();
         let Some(attempt) = refusals.iter().find_map(|refusal| refusal.as_ref().ok()).copied() else {
             return Err(wrong(format!("the change does not follow: {refusals:?}")));
@@ -76,8 +76,9 @@ impl Ledger {
         let [answer] = &answers[..] else { return Ok(()) };
         let is_clear = answer.after.is_none() && answer.attempt == attempt && answer.kind == "transient";
         // Held copies are hidden for different lengths of time.
-        let is_clear =
-            is_clear && is_one && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == Met::Answer);
+        let is_clear = is_clear
+            && is_one
+            && answer.outcome.as_ref().is_none_or(|outcome| outcome.met == CallOutcome::Answer);
         let seconds = u64::from(seconds);
         let key = RetryKey { generation, attempt: attempt + 1, ..RetryKey::default() };
         if is_clear && *subject.delays.entry(key).or_insert(seconds) != seconds {
@@ -87,7 +88,7 @@ impl Ledger {
     }
 
     /// Returns the failed attempt if this answer explains the visibility change.
-    fn may_hide(
+    fn check_hiding(
         &self,
         n: usize,
         answer: &CallAnswer,
@@ -113,17 +114,18 @@ impl Ledger {
             return Err("it has no retries left".to_owned());
         }
         let retry = RetryKey { generation: answer.generation, attempt: attempt + 1, ..RetryKey::default() };
-        let end = self.message_end(sent_at, limit);
-        let delays = self.hidden_for(n, retry, TargetDelay::from_failure(kind, after));
+        let end = self.message_expiry(sent_at, limit);
+        let delays = self.visibility_delays(n, retry, TargetDelay::from_failure(kind, after));
         let (mut least, mut most) = delays.delay_range(Some(end - at), self.time_tolerance());
         let may_be_held =
-            not_started || answer.outcome.as_ref().is_some_and(|outcome| outcome.met != Met::Answer);
+            not_started || answer.outcome.as_ref().is_some_and(|outcome| outcome.met != CallOutcome::Answer);
         // The message is hidden until the end of its hold, if that is later than the backoff.
         if may_be_held && self.knobs.breaker_model().is_some() {
             let floor =
                 answer.outcome.as_ref().map(|outcome| TargetDelay::Floor(self.shortest_hold(outcome, at)));
-            least = self.hidden_for(n, retry, floor).delay_range(Some(end - at), self.time_tolerance()).0;
-            let hold = self.hidden_for(n, retry, Some(TargetDelay::Floor(DELAY_SECONDS_MAX)));
+            least =
+                self.visibility_delays(n, retry, floor).delay_range(Some(end - at), self.time_tolerance()).0;
+            let hold = self.visibility_delays(n, retry, Some(TargetDelay::Floor(DELAY_SECONDS_MAX)));
             most = most.max(hold.delay_range(Some(end - at), self.time_tolerance()).1);
         }
         if !(least..=most).contains(&u64::from(seconds)) {
@@ -135,14 +137,14 @@ impl Ledger {
 
     /// Returns the time at which a message expires: its age limit, or one visibility timeout before the end of its
     /// seven-day retention, whichever is earlier.
-    fn message_end(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
+    fn message_expiry(&self, sent_at: DateTime<Utc>, limit: Option<DateTime<Utc>>) -> DateTime<Utc> {
         let retained = sent_at + TimeDelta::days(7) - super::time_delta(self.knobs.visibility_seconds());
         limit.map_or(retained, |limit| limit.min(retained))
     }
 
     /// Returns the delays of a retry, limited so that they end within the twelve hours for which SQS can hide a
     /// received message.
-    fn hidden_for(&self, n: usize, key: RetryKey, asked: Option<TargetDelay>) -> RetryDelays {
+    fn visibility_delays(&self, n: usize, key: RetryKey, asked: Option<TargetDelay>) -> RetryDelays {
         self.retry_delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }
 
@@ -211,9 +213,9 @@ impl Ledger {
                 let limit = self.age_limit(send.n, retries.first_sent(origin.sent_at));
                 // The decision precedes the send, but the deciding process's clock might be ahead.
                 let decided = send.at + self.clock_skew();
-                let delays = self.hidden_for(send.n, key, asked);
+                let delays = self.visibility_delays(send.n, key, asked);
                 let due = |delay| decided + super::time_delta(delay);
-                delays.may_give_up(due, self.message_end(origin.sent_at, limit), decided)
+                delays.may_give_up(due, self.message_expiry(origin.sent_at, limit), decided)
             }
             _ => false,
         };

@@ -20,7 +20,7 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::polling::take_waiting;
 use redeliver_core::ports::{
     Clock as _, Depth, EntryError, EntryOutcome, Function, Observer, Queue as _, QueueDepth, QueueSender,
-    Receive, UnreadableMessage, VisibilityControl,
+    ReceiveOptions, UnreadableMessage, VisibilityControl,
 };
 use redeliver_core::strategy::{MissingSetting, OnFailure, Role, Strategy, Wiring};
 use redeliver_dead_letters::blocked::{GroupOutcome, UnblockDecision, UnblockReport, unblock_groups};
@@ -31,13 +31,13 @@ use redeliver_final_dlq_annotator::FinalDlqAnnotator;
 use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 
 use super::judge::{CallEnd, message_number_in_body};
-use super::knobs::{Fate, PERSON_SECONDS};
+use super::knobs::{Fate, REVIEW_SECONDS_MAX};
 use super::{OrderedWorld, timestamp_seconds};
 use crate::event_source::run_until_death;
 
 /// A function's access to one queue: requests and responses take time.
 #[derive(Clone, Copy)]
-struct Remote<'a> {
+struct RemoteQueue<'a> {
     world: &'a OrderedWorld,
     queue: &'a EmbeddedQueue,
 }
@@ -79,7 +79,7 @@ pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
         all.push(async move { mapping.poll_until_end().await }.boxed());
     }
     for role in [Role::Annotation, Role::SourceDlq] {
-        let final_dlq = Remote { world, queue: world.queue(Role::FinalDlq) };
+        let final_dlq = RemoteQueue { world, queue: world.queue(Role::FinalDlq) };
         let start = move |environment| {
             FinalDlqAnnotator::new(final_dlq, world.clock.clone(), JudgeObserver { world, environment })
         };
@@ -93,9 +93,9 @@ pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
 /// the faults, the person only takes messages out.
 pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
     while !world.has_ended() {
-        world.clock.sleep(Duration::from_secs(1 + world.up_to(PERSON_SECONDS - 1))).await;
+        world.clock.sleep(Duration::from_secs(1 + world.draw_up_to(REVIEW_SECONDS_MAX - 1))).await;
         let mut backup = JudgeBackup(world);
-        let retries = !world.is_healed() && world.up_to(1) == 0;
+        let retries = !world.is_healed() && world.draw_up_to(1) == 0;
         let decision = if retries { UnblockDecision::Retry } else { UnblockDecision::TakeOut(&mut backup) };
         let (blocked, source) = (world.queue(Role::Blocked), world.queue(Role::Source));
         let decided = unblock_groups(blocked, source, &world.clock, &[], decision).await;
@@ -130,7 +130,7 @@ fn message_processor(world: &OrderedWorld, environment: u64) -> impl Function {
         on_failure,
         breaker: SharedBreaker::from_policy(&policy),
         policy,
-        annotation_queue: Remote { world, queue: world.queue(Role::Annotation) },
+        annotation_queue: RemoteQueue { world, queue: world.queue(Role::Annotation) },
         clock: world.clock.clone(),
         observer: JudgeObserver { world, environment },
         schema: MessageSchema::default(),
@@ -150,7 +150,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
                 self.sleep_while_empty().await;
                 continue;
             }
-            let (mut readable, unreadable) = self.split_unreadable(records);
+            let (mut readable, unreadable) = self.make_some_unreadable(records);
             take_waiting(&function, &mut readable, &unreadable);
             let lives = self.invoke_batch(&function, readable).await;
             self.world.judge().counts.crashes += u64::from(!lives);
@@ -166,7 +166,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
 
     async fn receive_batch(&self) -> Vec<ReceivedMessage> {
         let wait = Duration::from_secs(20);
-        let request = Receive { max_messages: self.batch_size, wait, visibility: None };
+        let request = ReceiveOptions { max_messages: self.batch_size, wait, visibility: None };
         let records = self.world.queue(self.role).receive(request).await;
         self.world.apply_changes();
         // If the response is lost, its messages stay hidden in the queue.
@@ -174,7 +174,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
     }
 
     /// Makes some records of the source queue unreadable, half of them including their group.
-    fn split_unreadable(
+    fn make_some_unreadable(
         &self,
         records: Vec<ReceivedMessage>,
     ) -> (Vec<ReceivedMessage>, Vec<UnreadableMessage>) {
@@ -202,7 +202,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
     async fn sleep_while_empty(&self) {
         let OrderedWorld { clock, sqs, .. } = self.world;
         let (soonest, latest) = (clock.now() + TimeDelta::seconds(1), clock.now() + TimeDelta::seconds(60));
-        clock.sleep_until(sqs.next_due().map_or(latest, |due| due.clamp(soonest, latest))).await;
+        clock.sleep_until(sqs.next_due_at().map_or(latest, |due| due.clamp(soonest, latest))).await;
     }
 
     /// Invokes the function and deletes the records that it confirms. Returns false if the process died.
@@ -211,11 +211,11 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
         let of = |record: &ReceivedMessage| (record.sqs_message_id.clone(), record.receipt_handle.clone());
         let received: Vec<_> = records.iter().map(of).collect();
         let is_short = self.world.fault_strikes(knobs.faults.short);
-        let timeout = if is_short { 1 + self.world.up_to(10) } else { knobs.function_seconds };
+        let timeout = if is_short { 1 + self.world.draw_up_to(10) } else { knobs.function_seconds };
         // The process dies at any await or at any time.
         let (polls, moment) = match self.world.fault_strikes(knobs.faults.dies) {
-            true if self.world.fault_strikes(0.5) => (Some(self.world.up_to(40)), None),
-            true => (None, Some(self.world.up_to(1000 * timeout))),
+            true if self.world.fault_strikes(0.5) => (Some(self.world.draw_up_to(40)), None),
+            true => (None, Some(self.world.draw_up_to(1000 * timeout))),
             false => (None, None),
         };
         let deadline = clock.now() + TimeDelta::seconds(timestamp_seconds(timeout));
@@ -241,9 +241,9 @@ impl Handler for OrderedTarget<'_> {
         let n = message_number_in_body(message.body).expect("the producer numbers each body");
         self.world.judge().begin_call(n, self.environment, clock.now());
         let mut calling = OrderedCall { world: self.world, n, answer: CallEnd::CutOff };
-        clock.sleep(Duration::from_millis(1 + self.world.up_to(20))).await;
+        clock.sleep(Duration::from_millis(1 + self.world.draw_up_to(20))).await;
         if self.world.fault_strikes(knobs.faults.slow) {
-            clock.sleep(Duration::from_millis(self.world.up_to(500 * knobs.function_seconds))).await;
+            clock.sleep(Duration::from_millis(self.world.draw_up_to(500 * knobs.function_seconds))).await;
         }
         let outcome = self.call_outcome(n).await;
         if outcome.is_ok() {
@@ -307,10 +307,10 @@ impl Observer for JudgeObserver<'_> {
 }
 
 impl<'a> Wiring for OrderedQueues<'a> {
-    type Queue = Remote<'a>;
+    type Queue = RemoteQueue<'a>;
 
-    fn queue(&mut self, role: Role) -> Option<Remote<'a>> {
-        Some(Remote { world: self.0, queue: self.0.queues.get(&role)? })
+    fn queue(&mut self, role: Role) -> Option<RemoteQueue<'a>> {
+        Some(RemoteQueue { world: self.0, queue: self.0.queues.get(&role)? })
     }
 
     fn queue_times(&mut self) -> Option<QueueTimes> {
@@ -324,13 +324,13 @@ impl<'a> Wiring for OrderedQueues<'a> {
         Some(self.0.knobs.batch_size)
     }
 
-    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<Remote<'a>>, MissingSetting> {
+    fn blocked_queue(&mut self, _batch_size: Option<u16>) -> Result<Option<RemoteQueue<'a>>, MissingSetting> {
         let blocked = self.queue(Role::Blocked);
         Ok(blocked.filter(|_| self.0.knobs.rules.blocks))
     }
 }
 
-impl QueueSender for Remote<'_> {
+impl QueueSender for RemoteQueue<'_> {
     async fn send_batch(&self, batch: Batch<'_>) -> Vec<EntryOutcome<String>> {
         self.world.cross_network().await;
         let answer = self.queue.send_batch(batch).await;
@@ -340,7 +340,7 @@ impl QueueSender for Remote<'_> {
     }
 }
 
-impl VisibilityControl for Remote<'_> {
+impl VisibilityControl for RemoteQueue<'_> {
     async fn change_visibility_batch(
         &self,
         entries: &[(String, VisibilitySeconds)],
@@ -353,7 +353,7 @@ impl VisibilityControl for Remote<'_> {
     }
 }
 
-impl QueueDepth for Remote<'_> {
+impl QueueDepth for RemoteQueue<'_> {
     async fn depth(&self) -> Result<Depth, EntryError> {
         self.queue.depth().await
     }

@@ -15,7 +15,7 @@ use super::knobs::{Fate, OrderedKnobs};
 
 /// The seconds that the last call needs. A message may be given up this long before its age limit, even if its delay is
 /// shorter.
-const ARRIVAL_SECONDS: u64 = 5;
+const LAST_CALL_SECONDS: u64 = 5;
 
 /// Number of lines kept for the report of a failure.
 const TRACE: usize = 80;
@@ -155,12 +155,12 @@ impl Judge {
     pub(super) fn check_end(&mut self, now: Timestamp, left: u64) {
         let lost = self.messages.iter().position(|one| !one.is_safe());
         if let Some(n) = lost {
-            self.break_rule(
+            self.report_violation(
                 now,
                 &format!("message {n} was not processed and is neither in the final DLQ nor in a backup"),
             );
         } else if left > 0 {
-            self.break_rule(now, &format!("{left} messages are left in the queues"));
+            self.report_violation(now, &format!("{left} messages are left in the queues"));
         }
     }
 
@@ -220,7 +220,7 @@ impl Judge {
         if hidden != Some(delay) {
             let rule =
                 format!("message {n} was reported as hidden for {delay} s, but was hidden for {hidden:?} s");
-            return self.break_rule(now, &rule);
+            return self.report_violation(now, &rule);
         }
         if !spends_attempt {
             return;
@@ -235,7 +235,7 @@ impl Judge {
             _ => (*retries, message.is_processed || message.is_given_up),
         };
         if retries > self.knobs.rules.max_attempts && !begins_anew {
-            self.break_rule(now, &format!("retry {retries} of message {n} exceeds the policy"));
+            self.report_violation(now, &format!("retry {retries} of message {n} exceeds the policy"));
         }
     }
 
@@ -270,7 +270,10 @@ impl Judge {
                         return;
                     }
                     if self.knobs.rules.blocks {
-                        self.break_rule(at, &format!("message {n} was given up, but its group continues"));
+                        self.report_violation(
+                            at,
+                            &format!("message {n} was given up, but its group continues"),
+                        );
                     }
                     self.messages[n].is_given_up = true;
                     self.numbers.insert(sqs_message_id.clone(), n);
@@ -293,7 +296,10 @@ impl Judge {
                 message.receive.hidden_seconds = Some(*seconds);
                 // No delay and no hold is this long.
                 if *seconds > 3600 && !message.receive.has_notice {
-                    self.break_rule(at, &format!("message {n} is hidden for {seconds} s, without a notice"));
+                    self.report_violation(
+                        at,
+                        &format!("message {n} is hidden for {seconds} s, without a notice"),
+                    );
                 }
             }
             ChangeKind::Moved(_) if role == Role::Source => message.is_given_up = true,
@@ -303,15 +309,18 @@ impl Judge {
                 self.counts.taken_out += 1;
             }
             ChangeKind::Deleted if role == Role::Source && !message.is_processed && !message.is_given_up => {
-                self.break_rule(at, &format!("message {n} was deleted, but neither processed nor given up"));
+                self.report_violation(
+                    at,
+                    &format!("message {n} was deleted, but neither processed nor given up"),
+                );
             }
             ChangeKind::Deleted if role != Role::Source && !message.has_final_record => {
-                self.break_rule(
+                self.report_violation(
                     at,
                     &format!("the verdict on message {n} was deleted without a final record"),
                 );
             }
-            ChangeKind::Expired => self.break_rule(at, &format!("message {n} expired")),
+            ChangeKind::Expired => self.report_violation(at, &format!("message {n} expired")),
             _ => {}
         }
     }
@@ -326,7 +335,7 @@ impl Judge {
         self.trace.push_back(line);
     }
 
-    pub(super) fn break_rule(&mut self, now: Timestamp, rule: &str) {
+    pub(super) fn report_violation(&mut self, now: Timestamp, rule: &str) {
         self.record_remark(now, rule);
         self.violation.get_or_insert_with(|| rule.to_owned());
     }
@@ -356,13 +365,13 @@ impl Judge {
         }
         if self.messages[n].place.is_none_or(|place| place > group.open_from) {
             let before = group.messages[group.open_from];
-            self.break_rule(now, &format!("message {n} overtakes message {before} of its group"));
+            self.report_violation(now, &format!("message {n} overtakes message {before} of its group"));
         }
     }
 
     fn check_group_is_idle(&mut self, n: usize, now: Timestamp) {
         if let Some(other) = self.groups[self.knobs.messages[n].group].running {
-            self.break_rule(
+            self.report_violation(
                 now,
                 &format!("message {n} is called during the call of message {other} of its group"),
             );
@@ -376,7 +385,7 @@ impl Judge {
         let JudgedMessage { calls, excused, .. } = self.messages[n];
         let most = self.knobs.rules.max_attempts + 1 + excused;
         if self.knobs.batch_size == 1 && calls >= most {
-            self.break_rule(now, &format!("message {n} has more than {most} calls"));
+            self.report_violation(now, &format!("message {n} has more than {most} calls"));
         }
     }
 
@@ -391,7 +400,7 @@ impl Judge {
         // With a breaker, an environment might first have to detect the target's recovery.
         let most = if self.knobs.rules.has_breaker { 2400 } else { 600 };
         if waited > most {
-            self.break_rule(now, &format!("message {n} of a healthy group waited for {waited} s"));
+            self.report_violation(now, &format!("message {n} of a healthy group waited for {waited} s"));
         }
     }
 
@@ -417,7 +426,7 @@ impl Judge {
                 format!("message {n} was given up after {attempts} attempts")
             }
             "MESSAGE_EXPIRED"
-                if age + rules.delay_seconds_max().max(ARRIVAL_SECONDS) < rules.max_age_seconds =>
+                if age + rules.delay_seconds_max().max(LAST_CALL_SECONDS) < rules.max_age_seconds =>
             {
                 format!("message {n} was given up after {age} s")
             }
@@ -427,7 +436,7 @@ impl Judge {
             }
             _ => format!("message {n} was given up, with the verdict {verdict:?}"),
         };
-        self.break_rule(now, &rule);
+        self.report_violation(now, &rule);
     }
 }
 

@@ -91,7 +91,7 @@ pub struct OrderedFaults {
 }
 
 /// The longest interval between two reviews of the blocked groups by a person.
-pub(super) const PERSON_SECONDS: u64 = 3600;
+pub(super) const REVIEW_SECONDS_MAX: u64 = 3600;
 
 impl OrderedRules {
     #[must_use]
@@ -173,14 +173,14 @@ impl OrderedKnobs {
     /// Returns the time after which all messages must be done, derived from the largest number of failing messages in a
     /// group.
     #[must_use]
-    pub fn settled_within_seconds(&self) -> u64 {
+    pub fn settling_seconds_max(&self) -> u64 {
         let memories = if self.batch_size == 1 { 1 } else { self.environments as u64 };
         let failing = |group| {
             let of_group = self.messages.iter().filter(|message| message.group == group);
             of_group.filter(|message| message.fate != Fate::Succeeds).count() as u64
         };
         let most = (0..self.groups).map(failing).max().unwrap_or(0);
-        let person = if self.rules.blocks { 2 * PERSON_SECONDS } else { 0 };
+        let person = if self.rules.blocks { 2 * REVIEW_SECONDS_MAX } else { 0 };
         // Two extra days cover an open circuit and the visibility timeouts of processes that died.
         (most + 1) * (memories * self.rules.span_seconds() + person) + 2 * 86_400
     }

@@ -49,7 +49,7 @@ const OPENS_ON: [&[&str]; 6] = [&[], &[], &[], &["*"], &["HttpStatus.*"], &["Tim
 
 /// The outcome of a call, with regard to the target's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum CallOutcome {
     /// The target is available: it succeeded, or the message itself caused the error.
     Answer,
     /// Either the message or the target might have caused the error.
@@ -62,7 +62,7 @@ pub enum Met {
     Later(u64),
 }
 
-impl Met {
+impl CallOutcome {
     /// Returns true if the outcome spends no attempt.
     #[must_use]
     pub fn is_not_now(self) -> bool {
@@ -77,29 +77,31 @@ impl Met {
 }
 
 /// Returns the outcome of a call with a transient error of this type, according to the table in docs/handlers.md.
-pub(super) fn transient_outcome(error_type: &str) -> Met {
+pub(super) fn transient_outcome(error_type: &str) -> CallOutcome {
     let status = error_type.strip_prefix("HttpStatus.").and_then(|status| status.parse::<u16>().ok());
     if let Some(status) = status {
         return match status {
-            429 => Met::Refusal,
-            300..=399 | 401 | 403 | 405 | 407 | 502..=504 | 520..=530 => Met::Unavailable,
-            404 | 500..=599 => Met::Fault,
-            _ => Met::Answer,
+            429 => CallOutcome::Refusal,
+            300..=399 | 401 | 403 | 405 | 407 | 502..=504 | 520..=530 => CallOutcome::Unavailable,
+            404 | 500..=599 => CallOutcome::Fault,
+            _ => CallOutcome::Answer,
         };
     }
     match error_type.split_once('.') {
-        Some(("Lambda", "Throttled")) => Met::Refusal,
+        Some(("Lambda", "Throttled")) => CallOutcome::Refusal,
         Some(("Http", "Connect" | "ConnectTimeout" | "Dns" | "Proxy" | "Refused" | "Tls")) => {
-            Met::Unavailable
+            CallOutcome::Unavailable
         }
-        Some(("Http", "NoCredentials" | "NotSigned")) => Met::Unavailable,
-        Some(("Lambda", "AccessDenied" | "Connect" | "Kms" | "NotFound" | "Service")) => Met::Unavailable,
-        Some(("Http", "InvalidResponse" | "Reset" | "Timeout")) => Met::Fault,
+        Some(("Http", "NoCredentials" | "NotSigned")) => CallOutcome::Unavailable,
+        Some(("Lambda", "AccessDenied" | "Connect" | "Kms" | "NotFound" | "Service")) => {
+            CallOutcome::Unavailable
+        }
+        Some(("Http", "InvalidResponse" | "Reset" | "Timeout")) => CallOutcome::Fault,
         Some(("Lambda", "ConnectionLost" | "FunctionError" | "Timeout") | ("Sandbox", "Timedout")) => {
-            Met::Fault
+            CallOutcome::Fault
         }
-        None if error_type == "Timeout" => Met::Fault,
-        _ => Met::Answer,
+        None if error_type == "Timeout" => CallOutcome::Fault,
+        _ => CallOutcome::Answer,
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use redeliver_tests::figures::{cpu_time, median, peak_memory};
-use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdict_attributes};
+use redeliver_tests::full_batch::{RECORDS, first_deliveries, hand_offs, verdicts};
 use redeliver_tests::runtime_api::{InvocationOutcome, LambdaFunction};
 use redeliver_tests::runtimes::{self, LambdaProgram, built_functions};
 use redeliver_tests::settings::{bundle_path, workspace_root};
@@ -87,10 +87,10 @@ pub(crate) fn all_subjects(stub: &SqsStub, target: &str) -> [BenchSubject; 8] {
         new_subject("floor", bundle_path("floor"), hand_offs(), 1000),
         BenchSubject {
             variables: variables.iter().cloned().chain([variable("FINAL_RECORD", "1")]).collect(),
-            ..new_subject("floor, final records", bundle_path("floor"), verdict_attributes(), 1000)
+            ..new_subject("floor, final records", bundle_path("floor"), verdicts(), 1000)
         },
         new_subject("failed-message-processor", bundle_path("failed-message-processor"), hand_offs(), 1000),
-        new_subject("final-dlq-annotator", bundle_path("final-dlq-annotator"), verdict_attributes(), 1000),
+        new_subject("final-dlq-annotator", bundle_path("final-dlq-annotator"), verdicts(), 1000),
         calling("message-processor, 503", &[]),
         calling("message-processor, 503, direct-resend", &[("STRATEGY", "direct-resend")]),
         BenchSubject {
@@ -136,7 +136,10 @@ pub(crate) fn compiled_functions(stub: &SqsStub, batches: u32) -> [[BenchSubject
     let alone = LambdaProgram { path: go.clone(), variables: Vec::new() };
     [
         [new_subject("Java, without the layer", java()), new_subject("Java, record", java().with_layer())],
-        [new_subject("Go, without the layer", alone), new_subject("Go, record", runtimes::os_only(&go))],
+        [
+            new_subject("Go, without the layer", alone),
+            new_subject("Go, record", runtimes::os_only_program(&go)),
+        ],
     ]
 }
 

@@ -20,15 +20,15 @@ const LOG_GB: f64 = 0.001;
 
 /// Returns the estimated cost before a run: one hour of all hourly charges.
 pub(crate) fn expected_dollars() -> f64 {
-    for_hours(1.0)
+    dollars_for_hours(1.0)
 }
 
 /// Returns the cost after a run. Hours are rounded up.
 pub(crate) fn cost_in_dollars(report: &SmokeReport) -> f64 {
-    for_hours((report.elapsed_seconds() / 3600.0).ceil().max(1.0))
+    dollars_for_hours((report.elapsed_seconds() / 3600.0).ceil().max(1.0))
 }
 
-fn for_hours(hours: f64) -> f64 {
+fn dollars_for_hours(hours: f64) -> f64 {
     let list: Value = serde_json::from_str(PRICES).expect("our own file is JSON");
     let price = |name: &str| list["prices"][name]["dollars"].as_f64().expect("a price is a number");
     let by_month = ALARMS * price("alarm_month") + METRICS * price("metric_month") + price("dashboard_month");

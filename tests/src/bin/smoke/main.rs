@@ -62,18 +62,22 @@ async fn run_smoke(arguments: &Arguments) -> Result<bool, String> {
     if arguments.emulator {
         let cloud = Cloud::start().await.map_err(|error| error.to_string())?;
         let account = SmokeAccount::for_emulator(&cloud);
-        return smoke_account(arguments, cloud.cdk(), &account).await;
+        return smoke_test_account(arguments, cloud.cdk(), &account).await;
     }
     let account =
         SmokeAccount::from_profile(arguments.profile.as_deref(), arguments.region.as_deref()).await?;
     // A separate folder, even if another run uses this prefix.
     let name = format!("{}-{}", arguments.prefix, std::process::id());
     let cdk = Cdk::for_user(&name, account.variables.clone());
-    smoke_account(arguments, &cdk, &account).await
+    smoke_test_account(arguments, &cdk, &account).await
 }
 
 /// Returns true if all checks passed. Creates nothing without the user's consent.
-async fn smoke_account(arguments: &Arguments, cdk: &Cdk, account: &SmokeAccount) -> Result<bool, String> {
+async fn smoke_test_account(
+    arguments: &Arguments,
+    cdk: &Cdk,
+    account: &SmokeAccount,
+) -> Result<bool, String> {
     let prefix = &arguments.prefix;
     let identity = account.query_identity().await?;
     if let Some(status) = account.stack_status(prefix).await? {
@@ -114,7 +118,7 @@ async fn deploy_and_try(
     eprintln!("deploying {prefix}, which takes some minutes on AWS ...");
     let started = report.elapsed_seconds();
     let outputs: Outputs =
-        cdk.deploy_of(APP, &context_arguments(prefix)).await.map_err(|error| error.to_string())?;
+        cdk.deploy_app_stack(APP, &context_arguments(prefix)).await.map_err(|error| error.to_string())?;
     report.add_figure("deployment_seconds", report.elapsed_seconds() - started);
     Smoke::new(account, prefix, &outputs).run_scenarios(report).await
 }

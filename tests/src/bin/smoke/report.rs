@@ -36,7 +36,7 @@ enum SmokeOutcome {
 }
 
 /// The only checks that may be skipped on an emulator.
-const NOT_ON_AN_EMULATOR: [(&str, &str); 3] = [
+const UNSUPPORTED_ON_EMULATORS: [(&str, &str); 3] = [
     ("a permanent failure is not retried", "ministack reports every function error as Runtime.HandlerError"),
     ("a send to the final DLQ is refused", "ministack does not enforce queue policies"),
     ("the alarm final-dlq-not-empty fires", "ministack does not evaluate alarms"),
@@ -69,7 +69,7 @@ impl SmokeReport {
 
     /// Returns true if this check is skipped here, and records that in the report. Only listed checks can be skipped.
     pub(crate) fn skip_if_unsupported(&mut self, name: &'static str) -> bool {
-        let known = NOT_ON_AN_EMULATOR.iter().find(|(known, _)| *known == name);
+        let known = UNSUPPORTED_ON_EMULATORS.iter().find(|(known, _)| *known == name);
         let Some((_, reason)) = known.filter(|_| self.is_emulated) else { return false };
         self.add_result(name, SmokeOutcome::NotCheckedHere, (*reason).to_owned());
         true

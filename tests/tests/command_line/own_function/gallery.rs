@@ -98,7 +98,7 @@ fn each_section_of_the_page_is_run() {
 }
 
 #[test]
-fn each_file_of_the_examples_is_in_the_index() {
+fn each_example_file_is_in_the_index() {
     let page = gallery_page();
     let output = Command::new("git")
         .args(["ls-files", FOLDER])

@@ -42,7 +42,7 @@ impl WebhookReceiver {
     }
 
     /// Returns the error from a call signed with these secrets, if it fails.
-    async fn error_of_call(&self, secrets: &str) -> Option<ErrorType> {
+    async fn call_error(&self, secrets: &str) -> Option<ErrorType> {
         let Ok(TargetAddress::Url(url)) = TargetAddress::parse(&self.url, false) else {
             panic!("{} is not a URL of this machine", self.url);
         };
@@ -78,21 +78,21 @@ impl Drop for WebhookReceiver {
 async fn the_webhook_receiver_processes_only_signed_calls() {
     let refused = Some(ErrorType::HttpStatus(401));
     let mut receiver = WebhookReceiver::start(OLD, 0);
-    assert_eq!(receiver.error_of_call(NEW).await, refused, "another secret");
-    assert_eq!(receiver.error_of_call(OLD).await, None);
-    assert_eq!(receiver.error_of_call(&format!("{NEW} {OLD}")).await, None, "the producer rotates first");
+    assert_eq!(receiver.call_error(NEW).await, refused, "another secret");
+    assert_eq!(receiver.call_error(OLD).await, None);
+    assert_eq!(receiver.call_error(&format!("{NEW} {OLD}")).await, None, "the producer rotates first");
     for _ in 0..2 {
         let processed = receiver.printed.next().expect("the example processes the call").expect("UTF-8");
         assert_eq!(processed, ID);
     }
     let rotating = WebhookReceiver::start(&format!("{OLD} {NEW}"), 0);
     for secret in [OLD, NEW] {
-        assert_eq!(rotating.error_of_call(secret).await, None, "the receiver rotates first");
+        assert_eq!(rotating.call_error(secret).await, None, "the receiver rotates first");
     }
     // Outside the tolerance, even on a slow machine.
     for seconds_ahead in [301, -1200] {
         let stale = WebhookReceiver::start(OLD, seconds_ahead);
-        assert_eq!(stale.error_of_call(OLD).await, refused, "{seconds_ahead}");
+        assert_eq!(stale.call_error(OLD).await, refused, "{seconds_ahead}");
     }
 }
 

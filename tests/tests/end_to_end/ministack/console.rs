@@ -41,7 +41,7 @@ async fn console_topology() -> TestTopology {
 }
 
 /// The number of the message that has SQS's maximum size.
-const LARGE: u32 = 900;
+const LARGE_MESSAGE: u32 = 900;
 
 fn text_attribute(value: &str) -> MessageAttributeValue {
     MessageAttributeValue::builder().data_type("String").string_value(value).build().unwrap()
@@ -55,7 +55,7 @@ fn dead_letter(n: u32) -> (String, Option<&'static str>) {
             .to_string()
     };
     match n {
-        LARGE => {
+        LARGE_MESSAGE => {
             let body = ours(n);
             (body.replace("eur", &"x".repeat(1_048_576 - 200 - body.len())), Some("NON_RETRYABLE_ERROR"))
         }
@@ -300,8 +300,8 @@ async fn a_terminated_console_returns_the_messages_it_was_reading() {
 async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     const COUNT: u32 = 10_000;
     let topology = console_topology().await;
-    fill_dlq(&topology, &(0..COUNT).filter(|n| *n != LARGE).collect::<Vec<_>>()).await;
-    fill_dlq(&topology, &[LARGE]).await;
+    fill_dlq(&topology, &(0..COUNT).filter(|n| *n != LARGE_MESSAGE).collect::<Vec<_>>()).await;
+    fill_dlq(&topology, &[LARGE_MESSAGE]).await;
     let console = RunningConsole::start(&topology, &new_folder(), &[]).await;
     let visitor = Visitor::enter(&console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());

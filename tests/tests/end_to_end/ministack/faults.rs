@@ -127,7 +127,7 @@ fn given_up_text(n: u32) -> String {
 async fn kill_in_turn(running: &RunningTopology) {
     for round in 0..ROUNDS {
         for mapping in running.mappings() {
-            let kill = mapping.function().kill_in_mid_invocation(Duration::from_millis(10 * round));
+            let kill = mapping.function().kill_mid_invocation(Duration::from_millis(10 * round));
             let _idle = timeout(Duration::from_millis(1500), kill).await;
         }
     }

@@ -8,8 +8,8 @@ use redeliver_tests::settings::{tested_program, venv_file, workspace_root};
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-const WRONG: &str = "eu-west-1";
-const WELL: &str = "us-east-1";
+const PROBLEM_REGION: &str = "eu-west-1";
+const HEALTHY_REGION: &str = "us-east-1";
 /// ministack interprets an access key of twelve digits as the account.
 const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
 
@@ -57,10 +57,10 @@ fn fleet_rows(fleet: &Value, account: &str, region: &str) -> Vec<Value> {
 async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
     let emulator = Ministack::with_all_services();
     for account in ACCOUNTS {
-        create_queues(&emulator, account, &[WRONG, WELL]).await;
+        create_queues(&emulator, account, &[PROBLEM_REGION, HEALTHY_REGION]).await;
     }
     let profiles = write_profiles();
-    let regions = ["--region", WRONG, "--region", WELL];
+    let regions = ["--region", PROBLEM_REGION, "--region", HEALTHY_REGION];
     let both = ["--profile", "shop", "--profile", "billing", "--format", "json"];
     let seen = run_fleet(&emulator, &profiles, &[&regions[..], &both].concat()).await;
     assert_eq!(seen.status.code(), Some(3), "{}", String::from_utf8_lossy(&seen.stderr));
@@ -68,7 +68,7 @@ async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
     let seen: Value = serde_json::from_slice(&seen.stdout).unwrap();
     for account in ACCOUNTS {
         assert_eq!(
-            fleet_rows(&seen, account, WRONG),
+            fleet_rows(&seen, account, PROBLEM_REGION),
             [
                 json!(["unwatched-dlq", ["unwatched"], 3, ["no_alarm", "deleted_soon"]]),
                 json!(["bills-dlq", ["bills"], null, ["missing"]]),
@@ -78,7 +78,7 @@ async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
                 json!(["forgotten-dlq", [], 0, ["orphan"]]),
             ]
         );
-        assert_eq!(fleet_rows(&seen, account, WELL), [json!(["healthy-dlq", ["healthy"], 0, []])]);
+        assert_eq!(fleet_rows(&seen, account, HEALTHY_REGION), [json!(["healthy-dlq", ["healthy"], 0, []])]);
     }
     let other = |queue: &Value| {
         let codes: Vec<_> =
@@ -87,17 +87,17 @@ async fn fleet_reports_every_dlq_of_two_accounts_with_its_problems() {
     };
     let others: Vec<_> = seen["queues"].as_array().unwrap().iter().map(other).collect();
     let codes = ["no_dlq", "short_visibility", "unreported_failures"];
-    assert_eq!(others, ACCOUNTS.map(|account| json!([account, WRONG, "unprotected", codes])));
+    assert_eq!(others, ACCOUNTS.map(|account| json!([account, PROBLEM_REGION, "unprotected", codes])));
     // The message's age was set to 324 hours in the emulator, three minutes ago.
     let oldest = seen["dlqs"][0]["oldest_seconds"].as_i64().unwrap();
     assert!((324 * 3600 + 180..324 * 3600 + 180 + 900).contains(&oldest), "{oldest}");
 
-    let well = run_fleet(&emulator, &profiles, &["--profile", "shop", "--region", WELL]).await;
+    let well = run_fleet(&emulator, &profiles, &["--profile", "shop", "--region", HEALTHY_REGION]).await;
     assert_eq!(well.status.code(), Some(0), "{well:?}");
     let table = String::from_utf8(well.stdout).unwrap();
     assert!(table.contains("\nus-east-1, account 111111111111, profile shop: 2 queues\n"), "{table}");
 
-    let partly = ["--profile", "shop", "--profile", "missing", "--region", WRONG];
+    let partly = ["--profile", "shop", "--profile", "missing", "--region", PROBLEM_REGION];
     let partly = run_fleet(&emulator, &profiles, &partly).await;
     let stderr = String::from_utf8(partly.stderr).unwrap();
     assert_eq!(partly.status.code(), Some(4), "{stderr}");

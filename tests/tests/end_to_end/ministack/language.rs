@@ -22,7 +22,7 @@ async fn run_redeliver(arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 #[tokio::test]
-async fn a_queue_is_the_same_by_its_url_its_name_and_its_arn() {
+async fn a_queue_can_be_named_by_its_url_its_name_or_its_arn() {
     let topology = new_topology().await;
     let (url, arn) = (&topology.final_dlq.url, &topology.final_dlq.arn);
     let name = arn.rsplit(':').next().unwrap();

@@ -12,7 +12,7 @@ use super::{final_records, id, new_topology, test_message};
 const POLICY: &str = r#"{"max_attempts":1,"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"none"}}"#;
 
 /// The number of failed calls before the one that opens the circuit: ten in a row open it.
-const BEFORE: u32 = 9;
+const CALLS_BEFORE_OPENING: u32 = 9;
 const OPENING: u32 = 10;
 const HELD: u32 = 11;
 
@@ -25,7 +25,7 @@ async fn a_message_held_during_an_outage_keeps_its_attempts() {
     let mut setup = TopologySetup { policy: POLICY, ..TopologySetup::for_http_target(target.url()) };
     setup.processor_variables.push(("MAX_CONCURRENCY", "1".to_owned()));
     let running = topology.start_functions(&setup);
-    let before: Vec<_> = (1..=BEFORE).map(|n| test_message(n, &json!({ "n": n }))).collect();
+    let before: Vec<_> = (1..=CALLS_BEFORE_OPENING).map(|n| test_message(n, &json!({ "n": n }))).collect();
     topology.send_all(&before).await;
     while target.request_count() < before.len() {
         sleep(Duration::from_millis(20)).await;
@@ -50,7 +50,7 @@ async fn a_message_held_during_an_outage_keeps_its_attempts() {
     for failing in 1..=OPENING {
         assert_eq!(target.requests_for(&id(failing)).len(), 2, "{}", running.full_log());
         let again = metadata(failing, 1);
-        let attempts = u32::from(failing <= BEFORE);
+        let attempts = u32::from(failing <= CALLS_BEFORE_OPENING);
         assert_eq!(
             again["retry_attempt"], attempts,
             "the call that opens the circuit spends no attempt: {again}"

@@ -11,7 +11,7 @@ fn body(request: &TargetRequest) -> Value {
 }
 
 #[tokio::test]
-async fn a_successful_message_is_called_once_with_its_exact_bytes() {
+async fn a_successful_message_reaches_the_target_once_with_its_exact_bytes() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let sent = format!(
         r#"{{ "data":{{"n":1e400,"é":"\u00e9"}}, "metadata":{{"message_id":"{}", "own":1}} }}"#,
@@ -30,7 +30,7 @@ async fn a_successful_message_is_called_once_with_its_exact_bytes() {
 }
 
 #[tokio::test]
-async fn a_twice_failing_message_is_retried_with_its_history() {
+async fn a_message_that_fails_twice_is_retried_with_its_history() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     target.script_replies(&id(0), [Reply::Status(500), Reply::RetryAfter(429, 1)]);
     topology.send_batch([test_message(0, &json!({"kept": [1, 2]}))]).await;

@@ -39,7 +39,7 @@ async fn send_with_canary_attribute(topology: &TestTopology, body: String) {
 }
 
 /// Adds the most verbose settings of the functions and their dependencies.
-fn loud(mut setup: TopologySetup) -> TopologySetup {
+fn with_verbose_output(mut setup: TopologySetup) -> TopologySetup {
     for name in ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"] {
         setup.variables.push((name, "TRACE".to_owned()));
     }
@@ -60,7 +60,8 @@ async fn log_lines_are_json_and_emf_without_payloads_at_trace_level() {
         json!({"metadata": {"message_id": CANARY}, "data": {}}).to_string(),
     )
     .await;
-    let running = topology.start_functions(&loud(TopologySetup::for_http_target(target.url())));
+    let running =
+        topology.start_functions(&with_verbose_output(TopologySetup::for_http_target(target.url())));
     topology.wait_until_settled(&running).await;
 
     assert_no_canary(&running);
@@ -96,7 +97,8 @@ async fn panic_and_error_messages_are_not_logged() {
         let body = test_message(u32::try_from(n).unwrap(), &json!({"script": [action], "text": CANARY}));
         send_with_canary_attribute(&topology, body).await;
     }
-    let running = topology.start_functions(&loud(TopologySetup::for_script(Language::Rust, &journal)));
+    let running =
+        topology.start_functions(&with_verbose_output(TopologySetup::for_script(Language::Rust, &journal)));
     topology.wait_until_settled(&running).await;
 
     assert_no_canary(&running);

@@ -36,7 +36,7 @@ fn scripted_function(
 in_language!(
     python,
     Language::Python,
-    a_non_sqs_events_response_or_error_comes_from_the_handler,
+    the_response_or_error_for_a_non_sqs_event_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
     a_sigterm_reaches_the_handler_and_ends_both_processes,
     a_message_that_times_out_during_a_restart_spends_no_attempt,
@@ -45,22 +45,22 @@ in_language!(
 in_language!(
     node,
     Language::Node,
-    a_non_sqs_events_response_or_error_comes_from_the_handler,
+    the_response_or_error_for_a_non_sqs_event_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
     a_sigterm_reaches_the_handler_and_ends_both_processes,
     ten_megabytes_of_handler_output_pass_through,
 );
 in_language!(
-    os_only,
+    os_only_program,
     Language::OsOnly,
-    a_non_sqs_events_response_or_error_comes_from_the_handler,
+    the_response_or_error_for_a_non_sqs_event_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
     ten_megabytes_of_handler_output_pass_through,
 );
 in_language!(
     java,
     Language::Java,
-    a_non_sqs_events_response_or_error_comes_from_the_handler,
+    the_response_or_error_for_a_non_sqs_event_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
     a_sigterm_reaches_the_handler_and_ends_both_processes,
     a_message_that_times_out_during_a_restart_spends_no_attempt,
@@ -69,13 +69,13 @@ in_language!(
 in_language!(
     go,
     Language::Go,
-    a_non_sqs_events_response_or_error_comes_from_the_handler,
+    the_response_or_error_for_a_non_sqs_event_comes_from_the_handler,
     another_wrapper_script_still_runs_and_its_variables_reach_the_handler,
     a_sigterm_reaches_the_handler_and_ends_both_processes,
     ten_megabytes_of_handler_output_pass_through,
 );
 
-async fn a_non_sqs_events_response_or_error_comes_from_the_handler(language: Language) {
+async fn the_response_or_error_for_a_non_sqs_event_comes_from_the_handler(language: Language) {
     let function = scripted_function(language, &new_journal(), &[]);
     let event = json!({ "source": "aws.events", "detail": { "größe": 1.5, "list": [null, "\u{1f980}"] } });
     let outcome = function.invoke(&event, TIMEOUT).await;

@@ -8,10 +8,10 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use super::status::boto3;
+use super::status::run_boto3;
 
 /// Runs the program and returns the exit code and the report.
-async fn redeliver(emulator: &Ministack, arguments: &[&str]) -> (i32, Value) {
+async fn run_redeliver(emulator: &Ministack, arguments: &[&str]) -> (i32, Value) {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(arguments).args(["--prefix", "orders", "--format", "json"]).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_REGION", REGION);
@@ -26,11 +26,11 @@ async fn redeliver(emulator: &Ministack, arguments: &[&str]) -> (i32, Value) {
 async fn a_deployment_is_paused_and_resumed_and_a_preflight_reports_its_state() {
     let emulator = Ministack::with_all_services();
     for queue in ["source", "intermediate-dlq", "annotation"] {
-        boto3(&emulator, &["read", &format!("orders-prod-{queue}"), &format!("reader-of-{queue}")]).await;
+        run_boto3(&emulator, &["read", &format!("orders-prod-{queue}"), &format!("reader-of-{queue}")]).await;
     }
-    boto3(&emulator, &["polls", "orders-prod-final-dlq", "60"]).await;
+    run_boto3(&emulator, &["polls", "orders-prod-final-dlq", "60"]).await;
     let change = async |command: &str| {
-        let (exit_code, done) = redeliver(&emulator, &[command, "--apply"]).await;
+        let (exit_code, done) = run_redeliver(&emulator, &[command, "--apply"]).await;
         assert_eq!(exit_code, 0, "{done}");
         let mappings = done["mappings"].as_array().unwrap().iter();
         let change = |entry: &Value| json!([entry["queue"], entry["from"], entry["to"], entry["error"]]);
@@ -48,7 +48,7 @@ async fn a_deployment_is_paused_and_resumed_and_a_preflight_reports_its_state() 
     });
     std::fs::write(&template, json!({ "Resources": { "Mapping": mapping } }).to_string()).unwrap();
     let (exit_code, found) =
-        redeliver(&emulator, &["preflight", "--template", template.to_str().unwrap()]).await;
+        run_redeliver(&emulator, &["preflight", "--template", template.to_str().unwrap()]).await;
     let paused = json!([
         { "queue": "orders-prod-source", "function": "reader-of-source", "state": "Disabled" },
     ]);

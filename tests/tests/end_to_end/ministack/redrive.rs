@@ -73,7 +73,7 @@ pub(super) fn journal() -> PathBuf {
 }
 
 /// Returns the number of entries of each kind in a journal.
-fn entries(journal: &PathBuf) -> BTreeMap<String, u32> {
+fn entry_counts(journal: &PathBuf) -> BTreeMap<String, u32> {
     let mut kinds = BTreeMap::new();
     for line in std::fs::read_to_string(journal).unwrap_or_default().lines() {
         let Ok(Value::Object(entry)) = serde_json::from_str(line) else { continue };
@@ -84,14 +84,14 @@ fn entries(journal: &PathBuf) -> BTreeMap<String, u32> {
 
 /// Waits until a running redrive has sent some messages, but not all.
 async fn wait_until_under_way(child: &mut Child, journal: &PathBuf) {
-    while entries(journal).get("sent").is_none_or(|sent| *sent < 20) {
+    while entry_counts(journal).get("sent").is_none_or(|sent| *sent < 20) {
         assert!(child.try_wait().unwrap().is_none(), "it ended too early");
         sleep(Duration::from_millis(5)).await;
     }
 }
 
 /// Returns the number of copies of each message in the source queue; they stay in flight there.
-async fn sent_back(topology: &TestTopology) -> BTreeMap<String, (u32, Message)> {
+async fn messages_sent_back(topology: &TestTopology) -> BTreeMap<String, (u32, Message)> {
     let mut found: BTreeMap<String, (u32, Message)> = BTreeMap::new();
     loop {
         let request = topology.client.receive_message().queue_url(&topology.source.url);
@@ -124,7 +124,7 @@ async fn a_dry_run_changes_nothing_and_an_apply_sends_everything_back_once() {
     let (code, done) = report(redrive(&topology, &journal, &selected)).await;
     assert_eq!((code, &done["sent"], &done["not_selected"]), (Some(0), &json!(100), &json!(20)), "{done}");
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [20, 0, 0]);
-    let sent = sent_back(&topology).await;
+    let sent = messages_sent_back(&topology).await;
     assert_eq!((sent.len(), sent.values().map(|(count, _)| count).sum::<u32>()), (100, 100));
     let (_, message) = &sent[&id(7)];
     let body =
@@ -143,7 +143,7 @@ async fn the_next_redrive_finishes_a_killed_one() {
     let mut child = redrive(&topology, &journal, &["--apply", "--rate", "200"]).spawn().unwrap();
     wait_until_under_way(&mut child, &journal).await;
     child.kill().await.unwrap();
-    let left = entries(&journal);
+    let left = entry_counts(&journal);
     let unsure = left["intent"] - left["sent"];
     let [visible, held, _] = topology.final_dlq.message_counts(&topology.client).await;
     assert!(visible > 0 && left["sent"] < COUNT, "killed in the middle: {visible} {left:?}");
@@ -152,7 +152,7 @@ async fn the_next_redrive_finishes_a_killed_one() {
     let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!(code, Some(4), "the report says that the queue was not read completely: {done}");
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, held, 0]);
-    let sent = sent_back(&topology).await;
+    let sent = messages_sent_back(&topology).await;
     let copies = sent.values().map(|(count, _)| count - 1).sum::<u32>();
     assert_eq!(u64::from(copies), done["possible_copies"].as_u64().unwrap().min(copies.into()), "{done}");
     let not_deleted = left["sent"] - left.get("deleted").copied().unwrap_or(0);
@@ -177,12 +177,12 @@ async fn ctrl_c_ends_a_redrive_between_rounds_and_returns_messages() {
     assert!(Command::new("kill").args(["-INT", &pid]).status().await.unwrap().success());
     let output = child.wait_with_output().await.unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
-    let sent = entries(&journal)["sent"];
+    let sent = entry_counts(&journal)["sent"];
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [u64::from(COUNT - sent), 0, 0]);
 
     let (code, done) = report(redrive(&topology, &journal, &["--apply", "--watch", "0s"])).await;
     assert_eq!((code, &done["possible_copies"]), (Some(0), &json!(0)), "{done}");
-    let back = sent_back(&topology).await;
+    let back = messages_sent_back(&topology).await;
     assert_eq!((back.len(), back.values().map(|(count, _)| count).sum::<u32>()), (400, COUNT));
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [0, 0, 0]);
 }
@@ -221,7 +221,7 @@ async fn wrong_redrive_arguments_are_reported_and_change_nothing() {
         assert!(reported.contains(sentence), "{more:?}: {reported}");
     }
     assert_eq!(topology.final_dlq.message_counts(&topology.client).await, [10, 0, 0]);
-    assert_eq!(entries(&journal).get("sent"), None);
+    assert_eq!(entry_counts(&journal).get("sent"), None);
 }
 
 #[tokio::test]

@@ -29,7 +29,7 @@ in_language!(
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_process_killed_mid_batch_loses_nothing,
     a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing,
-    a_failed_message_with_ten_attributes_is_called_again,
+    a_failed_message_with_ten_attributes_is_retried,
     a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
@@ -40,7 +40,7 @@ in_language!(
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
     a_handler_process_exit_costs_only_its_own_message_an_attempt,
-    a_failed_message_with_ten_attributes_is_called_again,
+    a_failed_message_with_ten_attributes_is_retried,
     a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
@@ -51,18 +51,18 @@ in_language!(
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
     a_handler_process_exit_costs_only_its_own_message_an_attempt,
-    a_failed_message_with_ten_attributes_is_called_again,
+    a_failed_message_with_ten_attributes_is_retried,
     a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
-    os_only,
+    os_only_program,
     Language::OsOnly,
     each_message_of_a_batch_has_its_own_outcome,
     a_hung_record_is_cut_off_and_unstarted_records_spend_no_attempt,
     a_handler_that_blocks_its_thread_is_cut_off_like_any_other,
     a_process_killed_mid_batch_loses_nothing,
     a_handler_process_exit_costs_only_its_own_message_an_attempt,
-    a_failed_message_with_ten_attributes_is_called_again,
+    a_failed_message_with_ten_attributes_is_retried,
     a_refused_hand_off_is_reported_and_arrives_by_redrive,
 );
 in_language!(
@@ -404,7 +404,7 @@ async fn a_handler_that_blocks_its_thread_until_lambda_kills_it_loses_nothing(la
     assert!(final_records(&topology).await.is_empty());
 }
 
-async fn a_failed_message_with_ten_attributes_is_called_again(language: Language) {
+async fn a_failed_message_with_ten_attributes_is_retried(language: Language) {
     let (topology, journal) = (new_topology().await, new_journal());
     let attribute = MessageAttributeValue::builder().data_type("String").string_value("x").build().unwrap();
     let ten = (0..10).map(|n| (format!("a{n}"), attribute.clone())).collect();

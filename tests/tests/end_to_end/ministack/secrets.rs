@@ -106,14 +106,14 @@ async fn send(topology: &TestTopology, bodies: impl IntoIterator<Item = String>)
 
 /// Adds the most verbose settings of the functions and their dependencies, the operator's canaries, and a proxy that
 /// records the requests.
-fn loud(mut setup: TopologySetup, tap: &Tap) -> TopologySetup {
-    setup.variables.extend(loud_variables());
+fn with_verbose_output(mut setup: TopologySetup, tap: &Tap) -> TopologySetup {
+    setup.variables.extend(verbose_variables());
     setup.endpoint_url = Some(tap.endpoint_url().to_owned());
     setup.timeout = Duration::from_secs(4);
     setup
 }
 
-fn loud_variables() -> [(&'static str, String); 8] {
+fn verbose_variables() -> [(&'static str, String); 8] {
     [
         ("RUST_LOG", "trace"),
         ("LOG_DETAIL", "messages"),
@@ -155,11 +155,11 @@ async fn a_leak_planted_in_a_program_is_found() {
         let lines = probe.output_lines().into_iter().filter(|line| line.is_stderr == is_stderr);
         lines.map(|line| line.text + "\n").collect()
     };
-    assert_eq!(secrets().found_in(&written(true)), [BODY]);
-    assert!(secrets().found_in(&written(false)).is_empty());
+    assert_eq!(secrets().find_in(&written(true)), [BODY]);
+    assert!(secrets().find_in(&written(false)).is_empty());
     let echoed = json!({ "do": "answer", "answer": { "text": METADATA } }).to_string();
     let outcome = probe.invoke(&json!({ "Records": [{ "body": echoed }] }), Duration::from_secs(20)).await;
-    assert_eq!(secrets().found_in(&format!("{outcome:?}")), [METADATA]);
+    assert_eq!(secrets().find_in(&format!("{outcome:?}")), [METADATA]);
 }
 
 /// An event source mapping never sends such events, or sends them only when something is wrong.
@@ -192,7 +192,7 @@ async fn an_unreadable_event_is_reported_without_its_text() {
             ("ANNOTATION_QUEUE_URL", queue(&topology.annotation.url)),
             ("FINAL_DLQ_URL", queue(&topology.final_dlq.url)),
         ];
-        let variables = variables.into_iter().chain(loud_variables());
+        let variables = variables.into_iter().chain(verbose_variables());
         let function = LambdaFunction::new(
             name,
             bundle_path(name),

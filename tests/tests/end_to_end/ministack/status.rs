@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 
 /// Returns the reported state of the target of the queue `orders`.
-async fn target(emulator: &Ministack) -> Value {
-    status(emulator, "orders").await["target"].take()
+async fn target_state(emulator: &Ministack) -> Value {
+    query_status(emulator, "orders").await["target"].take()
 }
 
-async fn status(emulator: &Ministack, queue: &str) -> Value {
+async fn query_status(emulator: &Ministack, queue: &str) -> Value {
     let mut command = Command::new(tested_program("redeliver"));
     command.args(["status", "--queue", queue, "--format", "json", "--region", REGION]);
     command.args(["--endpoint-url", &emulator.endpoint_url()]);
@@ -23,7 +23,7 @@ async fn status(emulator: &Ministack, queue: &str) -> Value {
     serde_json::from_slice(&output.stdout).unwrap()
 }
 
-pub(super) async fn boto3(emulator: &Ministack, arguments: &[&str]) {
+pub(super) async fn run_boto3(emulator: &Ministack, arguments: &[&str]) {
     let mut command = Command::new(venv_file("bin/python"));
     command.arg(workspace_root().join("tests/support/boto3_outage.py")).args(arguments).env_clear();
     command.env("AWS_ENDPOINT_URL", emulator.endpoint_url()).env("AWS_DEFAULT_REGION", REGION);
@@ -36,13 +36,13 @@ pub(super) async fn boto3(emulator: &Ministack, arguments: &[&str]) {
 async fn status_reports_a_down_target_with_its_start() {
     let emulator = Ministack::with_all_services();
     let function = "orders-prod-message-processor";
-    boto3(&emulator, &["read", "orders", function]).await;
-    boto3(&emulator, &["circuit-open", "another-function", "3"]).await;
-    boto3(&emulator, &["circuit-open", function, "100", "95"]).await;
-    assert_eq!(target(&emulator).await, json!({ "state": "no_outage_seen" }), "the target is back");
+    run_boto3(&emulator, &["read", "orders", function]).await;
+    run_boto3(&emulator, &["circuit-open", "another-function", "3"]).await;
+    run_boto3(&emulator, &["circuit-open", function, "100", "95"]).await;
+    assert_eq!(target_state(&emulator).await, json!({ "state": "no_outage_seen" }), "the target is back");
 
-    boto3(&emulator, &["circuit-open", function, "62", "50", "40", "30", "18", "6"]).await;
-    let seen = target(&emulator).await;
+    run_boto3(&emulator, &["circuit-open", function, "62", "50", "40", "30", "18", "6"]).await;
+    let seen = target_state(&emulator).await;
     assert_eq!((&seen["state"], &seen["or_longer"]), (&json!("down"), &json!(false)), "{seen}");
     let moment = |name: &str| seen[name].as_str().unwrap().parse::<DateTime<Utc>>().unwrap();
     let (since, last_sign) = (moment("down_since"), moment("last_sign"));
@@ -57,9 +57,9 @@ async fn status_reports_a_down_target_with_its_start() {
 #[tokio::test]
 async fn a_queue_polled_without_a_mapping_is_reported_as_read() {
     let emulator = Ministack::with_all_services();
-    boto3(&emulator, &["polls", "unread", "60"]).await;
-    boto3(&emulator, &["polls", "polled", "3", "5", "60"]).await;
-    let readers = async |queue: &str| status(&emulator, queue).await["queues"][0]["readers"].take();
+    run_boto3(&emulator, &["polls", "unread", "60"]).await;
+    run_boto3(&emulator, &["polls", "polled", "3", "5", "60"]).await;
+    let readers = async |queue: &str| query_status(&emulator, queue).await["queues"][0]["readers"].take();
     let expected = json!({
         "state": "something_else",
         "mappings_known": true,

@@ -71,7 +71,7 @@ async fn assert_three_attempts_are_traced(continues: bool) {
         let error = format!("HttpStatus.{status}");
         let attempt = received.attempt(n);
         assert_eq!((attempt.name.clone(), attempt.kind), (format!("process {source}"), CONSUMER));
-        let batch = received.linked(attempt, "receive");
+        let batch = received.linked_span(attempt, "receive");
         assert_eq!(
             (batch.name.clone(), batch.kind, &batch.parent_span_id),
             (format!("receive {source}"), CLIENT, &String::new())
@@ -162,23 +162,23 @@ async fn assert_three_attempts_are_traced(continues: bool) {
 struct MessageSpans(Vec<ReceivedSpan>);
 
 impl MessageSpans {
-    fn only(&self, matches: impl Fn(&ReceivedSpan) -> bool) -> &ReceivedSpan {
+    fn only_span(&self, matches: impl Fn(&ReceivedSpan) -> bool) -> &ReceivedSpan {
         let found: Vec<_> = self.0.iter().filter(|span| matches(span)).collect();
         let [one] = found[..] else { panic!("{found:#?} in {self:#?}") };
         one
     }
 
     fn attempt(&self, n: usize) -> &ReceivedSpan {
-        self.only(|span| span.attributes.get("redeliver.retry_attempt") == Some(&json!(n)))
+        self.only_span(|span| span.attributes.get("redeliver.retry_attempt") == Some(&json!(n)))
     }
 
-    fn linked(&self, span: &ReceivedSpan, role: &str) -> &ReceivedSpan {
+    fn linked_span(&self, span: &ReceivedSpan, role: &str) -> &ReceivedSpan {
         let link = span.links.iter().find(|link| link.attributes["redeliver.link"] == role).unwrap();
-        self.only(|span| (&span.trace_id, &span.span_id) == (&link.trace_id, &link.span_id))
+        self.only_span(|span| (&span.trace_id, &span.span_id) == (&link.trace_id, &link.span_id))
     }
 
     fn child(&self, parent: &ReceivedSpan, name: &str, kind: &str, service: &str) -> &ReceivedSpan {
-        let child = self.only(|span| span.parent_span_id == parent.span_id && span.name == name);
+        let child = self.only_span(|span| span.parent_span_id == parent.span_id && span.name == name);
         let identity = (child.trace_id.as_str(), child.kind, child.service.as_str());
         assert_eq!(identity, (parent.trace_id.as_str(), kind, service), "{child:?}");
         child
@@ -309,10 +309,10 @@ async fn assert_trace_continues(function: impl Fn() -> LambdaProgram) {
         let count = if writes_spans { 4 } else { 1 };
         let received = MessageSpans(receiver.wait_for_spans(count).await);
         assert_eq!(received.0.len(), count, "{received:#?}");
-        let own = received.only(|span| span.name == "charge");
+        let own = received.only_span(|span| span.name == "charge");
         assert_eq!(own.kind, CONSUMER, "{}", running.full_log());
         let (trace, parent) = if writes_spans {
-            let call = received.only(|span| span.parent_span_id == received.attempt(0).span_id);
+            let call = received.only_span(|span| span.parent_span_id == received.attempt(0).span_id);
             (call.trace_id.as_str(), call.span_id.as_str())
         } else {
             (TRACE, SPAN)

@@ -27,13 +27,13 @@ use super::{AnnotatedRecord, final_records, id, new_topology, test_message};
 const ALL: [&str; 3] = ["message-processor", "failed-message-processor", "final-dlq-annotator"];
 
 fn command(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
-    let mut command = command_by_environment(topology, target, arguments);
+    let mut command = command_without_endpoint(topology, target, arguments);
     command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
     command
 }
 
 /// Returns a command without `--endpoint-url`, so that the environment can set the endpoint.
-fn command_by_environment(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
+fn command_without_endpoint(topology: &TestTopology, target: &str, arguments: &[&str]) -> Command {
     let mut command = Command::new(tested_program("redeliver"));
     command.arg("work").args(arguments).env_clear();
     set_up(&mut command, topology, target);
@@ -324,7 +324,7 @@ async fn worker_warnings_are_json_lines() {
 async fn a_key_rotated_during_worker_traffic_spends_no_attempt() {
     let (topology, rotation) = (new_topology().await, Rotation::start().await);
     let mut command =
-        command_by_environment(&topology, rotation.target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
+        command_without_endpoint(&topology, rotation.target.url(), &[&ALL[..], &["--wait", "2s"]].concat());
     command.env("AWS_ENDPOINT_URL", Ministack::shared().endpoint_url()).env("AWS_REGION", REGION);
     command.env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
     command.envs(rotation.variables());

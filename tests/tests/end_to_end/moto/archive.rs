@@ -1,4 +1,4 @@
-//! The rights of the archive and of notices: they suffice, each is needed, and nothing is lost if one is missing.
+//! The permissions for the archive and notices: they suffice, each is needed, and nothing is lost if one is missing.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 const ROLE: &str = "FinalDlqAnnotator";
 
 /// One action on one resource.
-type ResourceRight = (&'static str, String);
+type ResourcePermission = (&'static str, String);
 
 /// A deployment with an archive and notices, of which only the final-dlq-annotator exists.
 struct ArchiveDeployment {
@@ -47,7 +47,7 @@ impl ArchiveDeployment {
         account.create_bucket(&bucket).await;
         let notify = match service {
             "sns" => account.create_topic("letters").await,
-            _ => account.event_bus("letters").await,
+            _ => account.create_event_bus("letters").await,
         };
         let queue = json!({ "QueueName": "redeliver-test-final-dlq" });
         let final_dlq_url =
@@ -58,8 +58,8 @@ impl ArchiveDeployment {
         case
     }
 
-    /// Returns all rights of the role.
-    fn rights(&self) -> Vec<ResourceRight> {
+    /// Returns all of the role's permissions.
+    fn permissions(&self) -> Vec<ResourcePermission> {
         let bucket = &self.bucket;
         let publish = if self.notify.contains(":sns:") { "sns:Publish" } else { "events:PutEvents" };
         vec![
@@ -70,18 +70,18 @@ impl ArchiveDeployment {
     }
 
     async fn allow_all_but(&self, missing: Option<&str>) {
-        let rights = self.rights().into_iter().filter(|(action, _)| Some(*action) != missing);
+        let permissions = self.permissions().into_iter().filter(|(action, _)| Some(*action) != missing);
         let statement = |(action, on)| {
             let mut statement = json!({ "Effect": "Allow", "Action": action, "Resource": on });
             if action == "events:PutEvents" {
-                // The condition of infra/lib/notify.ts.
+                // The condition from infra/lib/notify.ts.
                 let only =
                     json!({ "events:source": "redeliver", "events:detail-type": "Redeliver Cause Appeared" });
                 statement["Condition"] = json!({ "ForAllValues:StringEquals": only });
             }
             statement
         };
-        self.account.set_user_policy(ROLE, &rights.map(statement).collect::<Vec<_>>()).await;
+        self.account.set_user_policy(ROLE, &permissions.map(statement).collect::<Vec<_>>()).await;
     }
 
     /// Delivers the same record to a new environment. Returns true if it was processed, and the events about the
@@ -121,7 +121,7 @@ impl ArchiveDeployment {
     }
 
     /// Returns the folders of the archive's objects.
-    async fn archived(&self) -> Vec<String> {
+    async fn archive_folders(&self) -> Vec<String> {
         let keys = self.account.bucket_keys(&self.bucket).await;
         let folder = |key: &String| key.split('/').take(2).collect::<Vec<_>>().join("/");
         keys.iter().map(folder).collect()
@@ -137,31 +137,31 @@ fn to_strings(texts: &[&str]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_rights_of_an_archive_with_notices_suffice_and_are_all_used() {
+async fn archive_and_notice_permissions_suffice_and_are_all_used() {
     for service in ["sns", "events"] {
         let case = ArchiveDeployment::new(service).await;
         assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
         // The record is received again, in another environment; it adds no second object.
         assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
-        assert_eq!(case.archived().await, ["prod/dead-letters"]);
+        assert_eq!(case.archive_folders().await, ["prod/dead-letters"]);
         let decisions = case.account.decisions();
         assert!(decisions.iter().all(|decision| decision.allowed), "{decisions:?}");
-        for (action, _) in case.rights() {
+        for (action, _) in case.permissions() {
             assert!(decisions.iter().any(|decision| decision.action == action), "{action} is not used");
         }
     }
 }
 
 #[tokio::test]
-async fn a_record_refused_by_the_archive_waits_until_the_right_is_restored() {
+async fn a_record_refused_by_the_archive_waits_until_the_permission_is_restored() {
     let case = ArchiveDeployment::new("sns").await;
     case.allow_all_but(Some("s3:PutObject")).await;
     assert_eq!(case.receive().await, (false, to_strings(&["archive refused: AccessDenied"])));
-    assert_eq!((case.final_records().await, case.archived().await), (0, Vec::new()));
+    assert_eq!((case.final_records().await, case.archive_folders().await), (0, Vec::new()));
     case.allow_all_but(None).await;
     assert_eq!(case.receive().await, (true, to_strings(&["notice"])));
     assert_eq!(case.final_records().await, 1);
-    assert_eq!(case.archived().await, ["prod/dead-letters"]);
+    assert_eq!(case.archive_folders().await, ["prod/dead-letters"]);
 }
 
 #[tokio::test]
@@ -176,7 +176,7 @@ async fn a_record_whose_notice_is_refused_arrives() {
         assert_eq!(case.receive().await, (true, to_strings(&[notice])), "{action}");
         assert!(case.is_denied(action), "{action}");
         assert_eq!(case.final_records().await, 1, "{action}");
-        assert!(case.archived().await.contains(&"prod/dead-letters".to_owned()), "{action}");
+        assert!(case.archive_folders().await.contains(&"prod/dead-letters".to_owned()), "{action}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! Archived dead letters are saved and sent back with exactly the rights in docs/deploy/permissions.md.
+//! Archived dead letters are saved and sent back with exactly the permissions in docs/deploy/permissions.md.
 
 use std::process::Output;
 
@@ -58,7 +58,7 @@ impl ArchiveRedriveCase {
         }
     }
 
-    /// Grants the rights to read the archive and to send.
+    /// Grants the permissions to read the archive and to send.
     async fn allow_documented_rights(&self) {
         let bucket = format!("arn:aws:s3:::{}", self.bucket);
         let source = format!("arn:aws:sqs:{REGION}:{}:orders", self.account.id);
@@ -67,8 +67,8 @@ impl ArchiveRedriveCase {
             json!({ "Effect": "Allow", "Action": "s3:GetObject", "Resource": format!("{bucket}/prod/*") }),
             json!({ "Effect": "Allow", "Action": ["sqs:GetQueueUrl", "sqs:GetQueueAttributes", "sqs:SendMessage"],
                     "Resource": source }),
-            // Needs no right at AWS ("GetCallerIdentity", AWS Security Token Service API Reference), but moto requires
-            // one.
+            // Needs no permission at AWS ("GetCallerIdentity", AWS Security Token Service API Reference), but moto
+            // requires one.
             json!({ "Effect": "Allow", "Action": "sts:GetCallerIdentity", "Resource": "*" }),
         ];
         self.account.set_user_policy("Operator", &statements).await;
@@ -110,7 +110,7 @@ async fn an_archive_is_saved_and_sent_back_once_with_the_documented_rights() {
     let saved = checked_output(&case.run(&folder, &audit).await, 3);
     assert!(saved.contains("1 dead letter of the last 14 days saved"), "{saved}");
 
-    let redrive = ["redrive", "saved.jsonl", "--to", "orders", "--into-paused", "--apply"];
+    let redrive = ["redrive", "saved.jsonl", "--to", "orders", "--allow-paused", "--apply"];
     let applied = checked_output(&case.run(&folder, &redrive).await, 0);
     assert_eq!(count(&applied, "sent back"), Some(DEAD_LETTERS), "{applied}");
     let again = checked_output(&case.run(&folder, &redrive).await, 0);

@@ -12,7 +12,7 @@ use tokio::process::Command;
 
 use super::TEMPLATES;
 
-fn python(script: &str) -> Command {
+fn python_command(script: &str) -> Command {
     let mut command = Command::new(venv_file("bin/python"));
     command
         .arg(workspace_root().join("tests/support").join(script))
@@ -23,7 +23,7 @@ fn python(script: &str) -> Command {
 }
 
 async fn assert_passes(script: &str) {
-    let ended = python(script).output().await.unwrap();
+    let ended = python_command(script).output().await.unwrap();
     assert!(ended.status.success(), "{}", printed_text(&ended));
 }
 
@@ -88,7 +88,7 @@ async fn policies_use_only_existing_actions_resources_and_condition_keys() {
     let folder = super::templates_directory();
     let with_parameters =
         ["parameters.yaml", "own-function.yaml", "ordered.yaml"].map(|name| folder.join(name));
-    let mut judge = python("policies.py");
+    let mut judge = python_command("policies.py");
     judge.args(published_policies()).args(with_parameters);
     let mut judge =
         judge.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();

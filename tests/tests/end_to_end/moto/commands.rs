@@ -1,5 +1,5 @@
-//! The rights of the operator's commands: each command works with exactly the policy printed by `redeliver
-//! permissions`, uses every right in it that moto enforces, and names each missing right.
+//! The permissions of the operator's commands: each command works with exactly the policy printed by `redeliver
+//! permissions`, uses every permission in it that moto enforces, and names each missing permission.
 
 use std::collections::BTreeSet;
 use std::process::Output;
@@ -16,7 +16,7 @@ const ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000001";
 /// Stays in the DLQ, so the command makes it visible again after receiving it.
 const OTHER_ID: &str = "0191f3a2-7b1c-7d3e-8f00-000000000002";
 
-/// A deployment with two messages in its final DLQ, and an access key without rights.
+/// A deployment with two messages in its final DLQ, and an access key without permissions.
 struct CommandCase {
     account: MotoAccount,
     key: Credentials,
@@ -89,7 +89,7 @@ impl CommandCase {
         command.output().await.unwrap()
     }
 
-    /// Returns the statements printed by the program when run with all rights.
+    /// Returns the statements printed by the program when run with all permissions.
     async fn statements(&self, command: &str) -> Vec<Value> {
         self.account
             .set_user_policy("Operator", &[json!({ "Effect": "Allow", "Action": "*", "Resource": "*" })])
@@ -101,13 +101,13 @@ impl CommandCase {
     }
 }
 
-/// Returns the rights of a policy: each action with each resource.
+/// Returns the permissions of a policy: each action with each resource.
 fn list_rights(statements: &[Value]) -> Vec<(String, String)> {
-    let pairs = statements.iter().flat_map(super::rights::pairs);
+    let pairs = statements.iter().flat_map(super::permissions::pairs);
     pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
 }
 
-fn without_right(statements: &[Value], (action, resource): &(String, String)) -> Vec<Value> {
+fn without_permission(statements: &[Value], (action, resource): &(String, String)) -> Vec<Value> {
     let mut left = statements.to_vec();
     for statement in left.iter_mut().filter(|statement| statement["Resource"] == resource.as_str()) {
         statement["Action"].as_array_mut().unwrap().retain(|one| one != action.as_str());
@@ -116,13 +116,13 @@ fn without_right(statements: &[Value], (action, resource): &(String, String)) ->
     left
 }
 
-/// Returns true if moto checks the right. It checks no rights for CloudWatch and, among Lambda's requests, only
-/// invocations.
+/// Returns true if moto checks the permission. It checks no permissions for CloudWatch and, among Lambda's requests,
+/// only invocations.
 fn is_enforced((action, _): &(String, String)) -> bool {
     !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
 }
 
-async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit_code: i32) {
+async fn each_permission_is_needed_and_enough(command: &str, arguments: &[&str], exit_code: i32) {
     let case = CommandCase::new(command).await;
     let statements = case.statements(command).await;
     case.account.set_user_policy("Operator", &statements).await;
@@ -138,15 +138,15 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
     let unused: Vec<_> = granted.iter().filter(|(action, _)| !used.contains(action.as_str())).collect();
     assert_eq!(unused, Vec::<&(String, String)>::new(), "{command}: granted but not used");
 
-    let cases = granted.iter().map(async |right| {
+    let cases = granted.iter().map(async |permission| {
         let case = CommandCase::new(command).await;
         let statements = case.statements(command).await;
-        let right = (right.0.clone(), in_account(&right.1, &case.account.id));
-        case.account.set_user_policy("Operator", &without_right(&statements, &right)).await;
+        let permission = (permission.0.clone(), resource_in_account(&permission.1, &case.account.id));
+        case.account.set_user_policy("Operator", &without_permission(&statements, &permission)).await;
         let done = case.run(arguments).await;
         assert!(
-            printed_text(&done).contains(&right.0),
-            "{command} without {right:?}: {}",
+            printed_text(&done).contains(&permission.0),
+            "{command} without {permission:?}: {}",
             printed_text(&done)
         );
     });
@@ -154,37 +154,38 @@ async fn each_right_is_needed_and_enough(command: &str, arguments: &[&str], exit
 }
 
 /// Returns the corresponding resource in another account.
-fn in_account(resource: &str, id: &str) -> String {
-    let parts = resource.split(':').map(|part| if super::rights::is_account_id(part) { id } else { part });
+fn resource_in_account(resource: &str, id: &str) -> String {
+    let parts =
+        resource.split(':').map(|part| if super::permissions::is_account_id(part) { id } else { part });
     parts.collect::<Vec<_>>().join(":")
 }
 
 #[tokio::test]
 async fn audit_works_with_its_policy_and_names_each_missing_right() {
-    each_right_is_needed_and_enough("audit", &["audit"], 3).await;
+    each_permission_is_needed_and_enough("audit", &["audit"], 3).await;
 }
 
 #[tokio::test]
 async fn purge_works_with_its_policy_and_names_each_missing_right() {
     let purge = ["purge", "--ids", ID, "--backup", "backup.jsonl", "--apply"];
-    each_right_is_needed_and_enough("purge", &purge, 0).await;
+    each_permission_is_needed_and_enough("purge", &purge, 0).await;
 }
 
 #[tokio::test]
 async fn send_works_with_its_policy_and_names_each_missing_right() {
-    each_right_is_needed_and_enough("send", &["send", "messages.jsonl", "--apply"], 0).await;
+    each_permission_is_needed_and_enough("send", &["send", "messages.jsonl", "--apply"], 0).await;
 }
 
 #[tokio::test]
 async fn redrive_works_with_its_policy_and_names_each_missing_right() {
-    let redrive = ["redrive", "--ids", ID, "--apply", "--into-paused"];
-    each_right_is_needed_and_enough("redrive", &redrive, 0).await;
+    let redrive = ["redrive", "--ids", ID, "--apply", "--allow-paused"];
+    each_permission_is_needed_and_enough("redrive", &redrive, 0).await;
 }
 
 #[tokio::test]
 async fn unblock_works_with_its_policy_and_names_each_missing_right() {
     let take_out = ["unblock", "a", "--backup", "backup.jsonl", "--apply"];
-    each_right_is_needed_and_enough("unblock", &take_out, 0).await;
+    each_permission_is_needed_and_enough("unblock", &take_out, 0).await;
 }
 
 /// moto does not implement event source mappings and metrics.

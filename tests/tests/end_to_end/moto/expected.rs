@@ -1,34 +1,35 @@
-//! The expectations for each right: whether it is used, and the log of a function without it.
+//! The expectations for each permission: whether it is used, and the log of a function without it.
 
 use serde_json::Value;
 
-use super::rights::{RoleRight, is_lambda_action};
+use super::permissions::{RolePermission, is_lambda_action};
 use super::stack::MotoStack;
 
-/// The results of a run with all rights.
-pub(super) struct UsedRights {
-    /// Rights that messages depend on.
-    pub(super) used: Vec<RoleRight>,
-    /// Rights that are unused without an explanation, or used despite one.
+/// The results of a run with all permissions.
+pub(super) struct UsedPermissions {
+    /// Permissions that messages depend on.
+    pub(super) used: Vec<RolePermission>,
+    /// Permissions that are unused without an explanation, or used despite one.
     pub(super) unexplained: Vec<String>,
     pub(super) denied: Vec<String>,
 }
 
-impl UsedRights {
+impl UsedPermissions {
     pub(super) fn for_stack(stack: &MotoStack) -> Self {
         let decisions = stack.account.decisions();
         let mut found = Self { used: Vec::new(), unexplained: Vec::new(), denied: Vec::new() };
-        for right in stack.rights() {
+        for permission in stack.permissions() {
             let is_used = decisions.iter().any(|decision| {
                 decision.allowed
-                    && decision.user.split('@').next() == Some(&right.role)
-                    && decision.action == right.action
-                    && covers(&right.resource, &decision.resource)
+                    && decision.user.split('@').next() == Some(&permission.role)
+                    && decision.action == permission.action
+                    && covers(&permission.resource, &decision.resource)
             });
-            if is_used != unused_reason(stack, &right).is_none() {
-                found.unexplained.push(format!("{right:?}: used: {is_used}"));
-            } else if is_used && !is_lambda_action(&right.action) && !right.role.contains("Setter") {
-                found.used.push(right);
+            if is_used != unused_reason(stack, &permission).is_none() {
+                found.unexplained.push(format!("{permission:?}: used: {is_used}"));
+            } else if is_used && !is_lambda_action(&permission.action) && !permission.role.contains("Setter")
+            {
+                found.used.push(permission);
             }
         }
         let is_own_network =
@@ -54,10 +55,10 @@ fn covers(pattern: &str, resource: &str) -> bool {
 /// The source queue's own key in the variant `existing-queue-with-keys`.
 const KEY_OF_EXISTING_QUEUE: &str = "-000000000002";
 
-/// Returns the reason why a right is unused. Most unused rights are part of the CDK's own grants.
-pub(super) fn unused_reason(stack: &MotoStack, right: &RoleRight) -> Option<&'static str> {
-    let handler = stack.handler_of(&right.role);
-    match right.action.as_str() {
+/// Returns the reason why a permission is unused. Most unused permissions are part of the CDK's own grants.
+pub(super) fn unused_reason(stack: &MotoStack, permission: &RolePermission) -> Option<&'static str> {
+    let handler = stack.handler_of(&permission.role);
+    match permission.action.as_str() {
         "sqs:GetQueueUrl" => Some("grantConsumeMessages; the URL is in the settings"),
         "sqs:ChangeMessageVisibility" if !stack.hides_messages() || handler != "message-processor" => {
             Some("grantConsumeMessages; Lambda leaves failed messages until their visibility timeout ends")
@@ -65,35 +66,35 @@ pub(super) fn unused_reason(stack: &MotoStack, right: &RoleRight) -> Option<&'st
         "sqs:SendMessage"
             if handler == "message-processor"
                 && stack.resends_directly()
-                && right.resource.ends_with("-intermediate-dlq") =>
+                && permission.resource.ends_with("-intermediate-dlq") =>
         {
             Some("it starts hops only with long delays; both strategies share the statement")
         }
         "sqs:SendMessage"
             if handler == "message-processor"
                 && stack.has_strategy("delayed-resend")
-                && stack.is_own_queue(right) =>
+                && stack.is_own_queue(permission) =>
         {
             Some("it sends uncalled messages back only while the target is down")
         }
         "kms:GenerateDataKey"
-            if handler == "message-processor" && right.resource.ends_with(KEY_OF_EXISTING_QUEUE) =>
+            if handler == "message-processor" && permission.resource.ends_with(KEY_OF_EXISTING_QUEUE) =>
         {
-            Some("the key of the source queue, needed only for the right above")
+            Some("the key of the source queue, needed only for the permission above")
         }
         "secretsmanager:DescribeSecret" => Some("grantRead; the ARN is in the settings"),
         _ => None,
     }
 }
 
-/// Returns the expected log of a function without this right, or `None` if Lambda itself uses the right, so that no
-/// function reports it.
-pub(super) fn expected_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<String>> {
-    let handler = stack.handler_of(&right.role);
+/// Returns the expected log of a function without this permission, or `None` if Lambda itself uses the permission, so
+/// that no function reports it.
+pub(super) fn expected_log(stack: &MotoStack, permission: &RolePermission) -> Option<Vec<String>> {
+    let handler = stack.handler_of(&permission.role);
     // If none of our functions has the role, there is no log to check.
-    stack.mappings.iter().find(|mapping| mapping.role == right.role)?;
-    let is_own_queue = stack.is_own_queue(right);
-    let queue = right.resource.rsplit(':').next().unwrap_or_default();
+    stack.mappings.iter().find(|mapping| mapping.role == permission.role)?;
+    let is_own_queue = stack.is_own_queue(permission);
+    let queue = permission.resource.rsplit(':').next().unwrap_or_default();
     let not_confirmed = |send: &str, code: &str| {
         vec![
             r#""event":"not_confirmed""#.to_owned(),
@@ -102,7 +103,7 @@ pub(super) fn expected_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<S
         ]
     };
     let denied = "AccessDeniedException";
-    match right.action.as_str() {
+    match permission.action.as_str() {
         "sqs:SendMessage" if queue.ends_with("-final-dlq") => Some(not_confirmed("final record", denied)),
         "sqs:SendMessage" if queue.ends_with("-annotation") => Some(not_confirmed("verdict", denied)),
         "sqs:SendMessage" if is_own_queue && handler != "message-processor" => {
@@ -115,7 +116,7 @@ pub(super) fn expected_log(stack: &MotoStack, right: &RoleRight) -> Option<Vec<S
             Some(not_confirmed("invocation", denied))
         }
         "lambda:InvokeFunction" => Some(vec![r#""error_type":"Lambda.AccessDenied""#.to_owned()]),
-        "secretsmanager:GetSecretValue" => Some(vec![format!("({denied})"), right.action.clone()]),
+        "secretsmanager:GetSecretValue" => Some(vec![format!("({denied})"), permission.action.clone()]),
         "kms:GenerateDataKey" => {
             Some(vec![r#""event":"not_confirmed""#.to_owned(), r#""code":"KmsAccessDenied""#.to_owned()])
         }
@@ -135,10 +136,10 @@ impl MotoStack {
         if is_users { "message-processor" } else { handler }
     }
 
-    /// Returns true if the role's function reads the queue to which the right applies.
-    fn is_own_queue(&self, right: &RoleRight) -> bool {
-        let mut mappings = self.mappings.iter().filter(|mapping| mapping.role == right.role);
-        mappings.any(|mapping| mapping.queue_arn == right.resource)
+    /// Returns true if the role's function reads the queue to which the permission applies.
+    fn is_own_queue(&self, permission: &RolePermission) -> bool {
+        let mut mappings = self.mappings.iter().filter(|mapping| mapping.role == permission.role);
+        mappings.any(|mapping| mapping.queue_arn == permission.resource)
     }
 
     fn hides_messages(&self) -> bool {

@@ -1,4 +1,4 @@
-//! An event source mapping with the rights of the function's role, like Lambda's.
+//! An event source mapping with the permissions of the function's role, like Lambda's.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::runtime_api::LambdaFunction;
 use serde_json::json;
 
-use super::rights::ok_unless_denied;
+use super::permissions::ok_unless_denied;
 
 /// A refusal ends a send immediately, so no function comes close to this timeout.
 const TIMEOUT: Duration = Duration::from_secs(30);
@@ -29,7 +29,7 @@ pub(super) struct MotoMapping {
 }
 
 impl MotoMapping {
-    /// Polls once. Returns true if a batch was received. "Using Lambda with Amazon SQS" lists the three rights.
+    /// Polls once. Returns true if a batch was received. "Using Lambda with Amazon SQS" lists the three permissions.
     pub(super) async fn poll(&self, account: &MotoAccount) -> bool {
         let attributes = self.lambda.get_queue_attributes().queue_url(&self.queue_url);
         if ok_unless_denied(attributes.send().await).is_none() {

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use redeliver_tests::async_lambda::failed_now;
+use redeliver_tests::async_lambda::recent_failure_record;
 use redeliver_tests::http_target::{HttpTargetServer, Reply};
 use redeliver_tests::settings::epoch_millis;
 use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 
+use super::permissions::{lambda_user, ok_unless_denied};
 use super::queues::set;
-use super::rights::{lambda_user, ok_unless_denied};
 use super::stack::MotoStack;
 
 /// The target of the variant.
@@ -48,7 +48,7 @@ enum MessageEnd {
 
 const ALWAYS_FAILS: usize = 1000;
 /// More than one hop, and longer than any test.
-pub(super) const LONG: u32 = 7200;
+pub(super) const LONG_DELAY_SECONDS: u32 = 7200;
 
 impl<'a> MotoMessages<'a> {
     pub(super) fn for_stack(stack: &MotoStack, target: &'a HttpTargetServer) -> Self {
@@ -105,7 +105,7 @@ impl<'a> MotoMessages<'a> {
             MessageEnd::Waiting => "snooze",
             _ => "transient",
         };
-        let data = json!({ "fails": fails, "script": vec![action; fails], "seconds": LONG });
+        let data = json!({ "fails": fails, "script": vec![action; fails], "seconds": LONG_DELAY_SECONDS });
         let body = json!({ "metadata": { "message_id": id }, "data": data }).to_string();
         self.sent.push(SentMessage { id, body, failures, is_moved, end });
     }
@@ -142,7 +142,7 @@ impl<'a> MotoMessages<'a> {
         for sent in &self.sent {
             let reply = match sent.end {
                 MessageEnd::Final("NON_RETRYABLE_ERROR") => Reply::Status(422),
-                MessageEnd::Waiting => Reply::RetryAfter(503, LONG),
+                MessageEnd::Waiting => Reply::RetryAfter(503, LONG_DELAY_SECONDS),
                 _ => Reply::Status(500),
             };
             target.script_replies(&sent.id, vec![reply; sent.failures]);
@@ -192,8 +192,8 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// Sends the messages again if Lambda dropped records for lack of its function's rights, which redeliver cannot
-    /// prevent.
+    /// Sends the messages again if Lambda dropped records for lack of its function's permissions, which redeliver
+    /// cannot prevent.
     pub(super) async fn resend_refused(&self, stack: &MotoStack) {
         let refused = stack
             .account
@@ -313,7 +313,7 @@ pub(super) async fn record_failed_invocations(stack: &MotoStack) -> bool {
 /// Sends the record with the function's own role, and drops it if that is refused, as Lambda does.
 async fn send_record(stack: &MotoStack, function_arn: &str, payload: &str) {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    let body = failed_now(function_arn, payload, COUNT.fetch_add(1, Ordering::Relaxed));
+    let body = recent_failure_record(function_arn, payload, COUNT.fetch_add(1, Ordering::Relaxed));
     let function = function_arn.split(':').nth(6).unwrap();
     let role = stack.role_of(function).or_else(|| stack.role_of(&users_functions(stack)[0])).unwrap();
     let send = stack.client(&lambda_user(&role)).send_message().queue_url(stack.queue("-retry").unwrap());

@@ -7,7 +7,7 @@ use aws_sdk_sqs::operation::send_message::builders::SendMessageFluentBuilder;
 use serde_json::{Value, json};
 
 use super::mapping::MotoMapping;
-use super::rights::{lambda_user, ok_unless_denied};
+use super::permissions::{lambda_user, ok_unless_denied};
 use super::stack::{MotoStack, text};
 
 pub(super) async fn assert_denied(stack: &MotoStack) {
@@ -16,7 +16,7 @@ pub(super) async fn assert_denied(stack: &MotoStack) {
     let mut queues = queues(stack);
     queues.insert(foreign_queue);
     for mapping in &stack.mappings {
-        let sends_to = sends_to(stack, &mapping.role);
+        let sends_to = destination_queues(stack, &mapping.role);
         let has_role = |other: &&MotoMapping| other.role == mapping.role;
         let reads: BTreeSet<_> =
             stack.mappings.iter().filter(has_role).map(|other| &other.queue_url).collect();
@@ -44,7 +44,7 @@ fn message(client: &Client, url: &str) -> SendMessageFluentBuilder {
     request.set_message_deduplication_id(group)
 }
 
-/// Sends to the inner queues are denied even with all rights. SQS's own moves are not sends.
+/// Sends to the inner queues are denied even with all permissions. SQS's own moves are not sends.
 async fn assert_inner_queues_are_closed(stack: &MotoStack, queues: &BTreeSet<String>) {
     let key = stack.account.create_user("Operator", "/").await;
     stack
@@ -63,7 +63,7 @@ async fn assert_inner_queues_are_closed(stack: &MotoStack, queues: &BTreeSet<Str
 }
 
 /// Returns the queues that a function sends to, derived from its settings and not from the statements.
-fn sends_to(stack: &MotoStack, role: &str) -> BTreeSet<String> {
+fn destination_queues(stack: &MotoStack, role: &str) -> BTreeSet<String> {
     let mut functions = stack.template.resources_by_type("AWS::Lambda::Function");
     let (_, function) = functions.find(|(_, function)| text(&function["Role"]).ends_with(role)).unwrap();
     let variables = &function["Environment"]["Variables"];

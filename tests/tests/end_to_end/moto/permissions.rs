@@ -1,4 +1,4 @@
-//! The rights of a template's roles, one action and resource at a time.
+//! The permissions of a template's roles, one action and resource at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -10,36 +10,37 @@ use serde_json::Value;
 use super::stack::text;
 
 /// Services that only Lambda itself calls with the role.
-const OF_LAMBDA: [&str; 3] = ["logs:", "xray:", "ec2:"];
+const LAMBDA_SERVICES: [&str; 3] = ["logs:", "xray:", "ec2:"];
 
 /// One action on one resource, granted to a role.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct RoleRight {
+pub(super) struct RolePermission {
     /// The role's logical id.
     pub(super) role: String,
     pub(super) action: String,
     pub(super) resource: String,
 }
 
-/// Returns the kind of a right, independent of the account and of the name of a source queue.
-pub(super) fn right_kind(template: &Template, right: &RoleRight) -> String {
+/// Returns the kind of a permission, independent of the account and of the name of a source queue.
+pub(super) fn right_kind(template: &Template, permission: &RolePermission) -> String {
     let mut functions = template.resources_by_type("AWS::Lambda::Function");
-    let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(&right.role));
-    let Some((id, function)) = found else { return format!("{right:?}") };
+    let found = functions.find(|(_, function)| text(&function["Role"]).ends_with(&permission.role));
+    let Some((id, function)) = found else { return format!("{permission:?}") };
     let name = function["FunctionName"].as_str().unwrap_or(id);
     let mut mappings = template.resources_by_type("AWS::Lambda::EventSourceMapping");
     let own = mappings
         .find(|(_, mapping)| mapping["FunctionName"] == name)
         .map(|(_, properties)| properties["EventSourceArn"].clone());
-    let is_own = own.is_some_and(|own| own == right.resource.as_str());
-    let resource = if is_own { "its queue" } else { right.resource.rsplit(':').next().unwrap_or_default() };
+    let is_own = own.is_some_and(|own| own == permission.resource.as_str());
+    let resource =
+        if is_own { "its queue" } else { permission.resource.rsplit(':').next().unwrap_or_default() };
     let strategy = &function["Environment"]["Variables"]["STRATEGY"];
-    format!("{} {strategy} {} {resource}", function["Handler"], right.action)
+    format!("{} {strategy} {} {resource}", function["Handler"], permission.action)
 }
 
 /// Returns true if only Lambda itself uses this action of a role.
 pub(super) fn is_lambda_action(action: &str) -> bool {
-    OF_LAMBDA.iter().any(|service| action.starts_with(service))
+    LAMBDA_SERVICES.iter().any(|service| action.starts_with(service))
 }
 
 pub(super) fn is_account_id(part: &str) -> bool {
@@ -67,17 +68,17 @@ pub(super) fn strings(value: &Value) -> impl Iterator<Item = &str> {
     one.into_iter().chain(many.into_iter().flatten().map(text))
 }
 
-pub(super) fn rights(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<RoleRight> {
-    let mut rights = BTreeSet::new();
+pub(super) fn permissions(roles: &BTreeMap<String, Vec<Value>>) -> BTreeSet<RolePermission> {
+    let mut permissions = BTreeSet::new();
     for (role, statements) in roles {
         let allowed = statements.iter().filter(|statement| statement["Effect"] == "Allow");
-        rights.extend(allowed.flat_map(pairs).map(|(action, resource)| RoleRight {
+        permissions.extend(allowed.flat_map(pairs).map(|(action, resource)| RolePermission {
             role: role.clone(),
             action: action.to_owned(),
             resource: resource.to_owned(),
         }));
     }
-    rights
+    permissions
 }
 
 /// Returns the inline statements by role. AWS's own policies on users' functions do not count.

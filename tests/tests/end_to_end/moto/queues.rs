@@ -4,7 +4,7 @@ use redeliver_tests::moto::MotoAccount;
 use redeliver_tests::template::Template;
 use serde_json::{Value, json};
 
-use super::rights::{pairs, roles, strings};
+use super::permissions::{pairs, roles, strings};
 use super::stack::text;
 
 pub(super) async fn create(account: &MotoAccount, template: &Template) {
@@ -52,8 +52,8 @@ fn account_key(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});
     }
-    let rights = roles(template).into_values().flatten().collect::<Vec<_>>();
-    let mut keys = rights
+    let permissions = roles(template).into_values().flatten().collect::<Vec<_>>();
+    let mut keys = permissions
         .iter()
         .flat_map(pairs)
         .filter(|(action, resource)| *action == "kms:Decrypt" && resource.ends_with("000000000002"));

@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-use super::rights::RoleRight;
+use super::permissions::RolePermission;
 use super::stack::{MotoStack, text};
 
-const RUN: &str = r#"
+const RUN_SCRIPT: &str = r#"
 import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("index", sys.argv[1])
 index = importlib.util.module_from_spec(spec)
@@ -32,13 +32,13 @@ async fn the_queue_setter_changes_nothing_without_permission() {
     );
     assert_eq!(attribute(&stack, "VisibilityTimeout").await, wanted["VisibilityTimeout"]);
 
-    for right in rights(&stack) {
+    for permission in permissions(&stack) {
         let (stack, wanted) = deploy_with_bare_queue(&target).await;
-        stack.remove_right(&stack.same_right(&right)).await;
+        stack.remove_right(&stack.same_right(&permission)).await;
         let answer = set(&stack, &target, &wanted).await;
-        assert_eq!(answer["Status"], "FAILED", "{right:?}: {answer}");
-        assert!(text(&answer["Reason"]).contains("AccessDenied"), "{right:?}: {answer}");
-        assert_eq!(attribute(&stack, "RedrivePolicy").await, Value::Null, "{right:?}");
+        assert_eq!(answer["Status"], "FAILED", "{permission:?}: {answer}");
+        assert!(text(&answer["Reason"]).contains("AccessDenied"), "{permission:?}: {answer}");
+        assert_eq!(attribute(&stack, "RedrivePolicy").await, Value::Null, "{permission:?}");
     }
 }
 
@@ -46,9 +46,9 @@ fn parse_policy(policy: &Value) -> Value {
     serde_json::from_str(text(policy)).unwrap()
 }
 
-fn rights(stack: &MotoStack) -> impl Iterator<Item = RoleRight> {
-    let all = stack.rights().into_iter();
-    all.filter(|right| right.role.contains("Setter") && right.action.starts_with("sqs:"))
+fn permissions(stack: &MotoStack) -> impl Iterator<Item = RolePermission> {
+    let all = stack.permissions().into_iter();
+    all.filter(|permission| permission.role.contains("Setter") && permission.action.starts_with("sqs:"))
 }
 
 async fn deploy_with_bare_queue(target: &HttpTargetServer) -> (MotoStack, Value) {
@@ -89,7 +89,7 @@ async fn set(stack: &MotoStack, target: &HttpTargetServer, wanted: &Value) -> Va
         "ResourceProperties": wanted,
     });
     let mut setter = Command::new(venv_file("bin/python"))
-        .args(["-c", RUN])
+        .args(["-c", RUN_SCRIPT])
         .arg(workspace_root().join("infra/lib/existing-source-queue.py"))
         .env_clear()
         .env("AWS_ENDPOINT_URL", stack.account.endpoint_url())

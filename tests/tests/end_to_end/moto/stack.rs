@@ -22,9 +22,9 @@ use tokio::process::Command;
 use tokio::time::{Instant, sleep};
 
 use super::mapping::MotoMapping;
-use super::messages::LONG;
-use super::rights::{
-    RoleRight, is_account_id, is_lambda_action, lambda_user, pairs, rights, roles, same_resource,
+use super::messages::LONG_DELAY_SECONDS;
+use super::permissions::{
+    RolePermission, is_account_id, is_lambda_action, lambda_user, pairs, permissions, roles, same_resource,
 };
 use super::{TEMPLATES, queues};
 
@@ -48,14 +48,14 @@ pub(super) struct MotoStack {
 }
 
 impl MotoStack {
-    /// Deploys a variant, with all rights.
+    /// Deploys a variant, with all permissions.
     pub(super) async fn deploy(variant: &str, target: &HttpTargetServer) -> Self {
         let account = MotoAccount::new();
         let secret = account.create_secret("headers", r#"{"Authorization":"Bearer of-the-secret"}"#).await;
         let text = TEMPLATES[variant].replace(SECRET, &secret);
         let template = Template::from_text(&text, &account.id, &account.endpoint_url());
         queues::create(&account, &template).await;
-        let journal = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("rights-{}", account.id));
+        let journal = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("permissions-{}", account.id));
         let _of_an_earlier_run = std::fs::remove_file(&journal);
         let roles = roles(&template);
         let (mappings, keys, recorded) = (Vec::new(), BTreeMap::new(), AtomicUsize::new(0));
@@ -165,39 +165,40 @@ impl MotoStack {
         }
     }
 
-    /// Removes one right from its role.
-    pub(super) async fn remove_right(&self, right: &RoleRight) {
+    /// Removes one permission from its role.
+    pub(super) async fn remove_right(&self, permission: &RolePermission) {
         let mut left = Vec::new();
-        for statement in &self.roles[&right.role] {
+        for statement in &self.roles[&permission.role] {
             if statement["Effect"] == "Deny" {
                 left.push(statement.clone());
                 continue;
             }
-            let kept = pairs(statement).filter(|pair| *pair != (&right.action, &right.resource));
+            let kept = pairs(statement).filter(|pair| *pair != (&permission.action, &permission.resource));
             left.extend(kept.map(
                 |(action, resource)| json!({ "Effect": "Allow", "Action": action, "Resource": resource }),
             ));
         }
-        for user in [right.role.clone(), lambda_user(&right.role)] {
+        for user in [permission.role.clone(), lambda_user(&permission.role)] {
             self.account.set_user_policy(&user, &left).await;
         }
     }
 
-    /// Returns all rights of all roles.
-    pub(super) fn rights(&self) -> BTreeSet<RoleRight> {
-        rights(&self.roles)
+    /// Returns all permissions of all roles.
+    pub(super) fn permissions(&self) -> BTreeSet<RolePermission> {
+        permissions(&self.roles)
     }
 
-    /// Returns the right in this account that corresponds to a right in another account.
-    pub(super) fn same_right(&self, other: &RoleRight) -> RoleRight {
-        let here = |right: &RoleRight| {
-            right.resource.split(':').filter(|part| !is_account_id(part)).collect::<String>()
+    /// Returns the permission in this account that corresponds to a permission in another account.
+    pub(super) fn same_right(&self, other: &RolePermission) -> RolePermission {
+        let here = |permission: &RolePermission| {
+            permission.resource.split(':').filter(|part| !is_account_id(part)).collect::<String>()
         };
         let candidates = self
-            .rights()
+            .permissions()
             .into_iter()
-            .filter(|right| (&right.role, &right.action) == (&other.role, &other.action));
-        let mut same: Vec<_> = candidates.filter(|right| same_resource(&here(right), &here(other))).collect();
+            .filter(|permission| (&permission.role, &permission.action) == (&other.role, &other.action));
+        let mut same: Vec<_> =
+            candidates.filter(|permission| same_resource(&here(permission), &here(other))).collect();
         assert_eq!(same.len(), 1, "{other:?}: {same:?}");
         same.remove(0)
     }
@@ -221,14 +222,14 @@ impl MotoStack {
         super::messages::record_failed_invocations(self).await || came
     }
 
-    /// Returns true if this right was denied to its role.
-    pub(super) fn is_denied(&self, right: &RoleRight) -> bool {
+    /// Returns true if this permission was denied to its role.
+    pub(super) fn is_denied(&self, permission: &RolePermission) -> bool {
         self.account.decisions().iter().any(|decision| {
             let role = decision.user.split('@').next();
             !decision.allowed
-                && role == Some(&right.role)
-                && decision.action == right.action
-                && decision.resource == right.resource
+                && role == Some(&permission.role)
+                && decision.action == permission.action
+                && decision.resource == permission.resource
         })
     }
 
@@ -251,9 +252,11 @@ impl MotoStack {
     pub(super) async fn exercise_lambda_rights(&self) {
         let mut lines = Vec::new();
         for role in self.roles.keys() {
-            let rights = self.rights().into_iter().filter(|right| right.role == *role);
-            let actions: Vec<_> =
-                rights.map(|right| right.action).filter(|action| is_lambda_action(action)).collect();
+            let permissions = self.permissions().into_iter().filter(|permission| permission.role == *role);
+            let actions: Vec<_> = permissions
+                .map(|permission| permission.action)
+                .filter(|action| is_lambda_action(action))
+                .collect();
             for user in [lambda_user(role), role.clone()] {
                 let key = &self.keys[&user];
                 let client = json!({
@@ -289,11 +292,15 @@ impl MotoStack {
     }
 
     /// Waits until the log has these words: the last output of a process can be delayed.
-    pub(super) async fn assert_reported(&self, right: &RoleRight, words: &[String]) {
-        let is_logged = || words.iter().all(|word| self.role_log(&right.role).contains(word));
+    pub(super) async fn assert_reported(&self, permission: &RolePermission, words: &[String]) {
+        let is_logged = || words.iter().all(|word| self.role_log(&permission.role).contains(word));
         let give_up = Instant::now() + PATIENCE;
         while !is_logged() {
-            assert!(Instant::now() < give_up, "{right:?}: no {words:?} in\n{}", self.role_log(&right.role));
+            assert!(
+                Instant::now() < give_up,
+                "{permission:?}: no {words:?} in\n{}",
+                self.role_log(&permission.role)
+            );
             sleep(POLL_INTERVAL).await;
         }
     }
@@ -327,7 +334,7 @@ impl MotoStack {
     }
 }
 
-/// Returns a policy with no delays and few attempts; the circuit breaker needs no rights of its own.
+/// Returns a policy with no delays and few attempts; the circuit breaker needs no permissions of its own.
 fn quick_policy(policy: &str, handler: &str) -> String {
     let policy: Value = serde_json::from_str(policy).unwrap();
     let backoff = json!({ "kind": "fixed", "delay_seconds": 0, "jitter": "none" });
@@ -338,7 +345,8 @@ fn quick_policy(policy: &str, handler: &str) -> String {
     if handler == "async-retry-handler" {
         quick.as_object_mut().unwrap().remove("circuit_breaker"); // not supported by this handler
         // A first failure waits on the function's own queue until after the test, even on a slow machine.
-        quick["backoff"] = json!({ "kind": "schedule", "delays_seconds": [LONG, 0], "jitter": "none" });
+        quick["backoff"] =
+            json!({ "kind": "schedule", "delays_seconds": [LONG_DELAY_SECONDS, 0], "jitter": "none" });
     }
     quick.to_string()
 }

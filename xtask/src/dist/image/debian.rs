@@ -1,5 +1,5 @@
-//! The files that the program needs from the machine's Debian or Ubuntu: the C library and the CA certificates, with
-//! the versions and licences of their packages.
+//! The files that the program needs from the machine's Debian or Ubuntu installation: the C library and the CA
+//! certificates, with the versions and licenses of their packages.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display};
@@ -17,8 +17,8 @@ use crate::tools::{TaskFailure, command_output};
 const AUTHORITIES: &str = "/usr/share/ca-certificates/mozilla";
 /// The file in which Debian's programs and `redeliver` look for the certificates.
 const BUNDLE: &str = "etc/ssl/certs/ca-certificates.crt";
-/// The folder with the licence texts to which a package's `copyright` refers.
-const COMMON_LICENCES: &str = "/usr/share/common-licenses/";
+/// The folder with the license texts to which a package's `copyright` refers.
+const COMMON_LICENSES: &str = "/usr/share/common-licenses/";
 
 /// Files for the image, with the packages that they come from.
 pub(super) struct SystemFiles {
@@ -36,10 +36,10 @@ pub(super) struct DebianPackage {
     distribution: String,
 }
 
-/// Collects the libraries of a program, the certificates, and the licences of both.
+/// Collects the libraries of a program, the certificates, and the licenses of both.
 ///
 /// # Errors
-/// This machine does not run Debian or Ubuntu, or a package or its licence is missing.
+/// This machine does not run Debian or Ubuntu, or a package or its license is missing.
 pub(super) fn collect_system_files(program: &Path) -> Result<SystemFiles, TaskFailure> {
     let distribution = read_distribution()?;
     let mut owners = BTreeSet::from(["ca-certificates".to_owned()]);
@@ -51,7 +51,7 @@ pub(super) fn collect_system_files(program: &Path) -> Result<SystemFiles, TaskFa
     }
     let packages: Result<Vec<_>, _> = owners.iter().map(|name| read_package(name, &distribution)).collect();
     let packages = packages?;
-    files.extend(licence_files(&packages)?);
+    files.extend(license_files(&packages)?);
     Ok(SystemFiles { files, packages })
 }
 
@@ -116,13 +116,13 @@ fn read_authorities() -> Result<Vec<u8>, TaskFailure> {
     Ok(all)
 }
 
-/// Returns the `copyright` of each package, and the licence texts that these refer to.
-fn licence_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
+/// Returns the `copyright` of each package, and the license texts that these refer to.
+fn license_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     let (mut files, mut common) = (Vec::new(), BTreeSet::new());
     for DebianPackage { name, .. } in packages {
         let path = format!("/usr/share/doc/{name}/copyright");
         let text = read_file(Path::new(&path))?;
-        common.extend(referred_licences(&String::from_utf8_lossy(&text)));
+        common.extend(referred_licenses(&String::from_utf8_lossy(&text)));
         files.push(File::text(&path[1..], text));
     }
     for path in common {
@@ -132,18 +132,18 @@ fn licence_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     Ok(files)
 }
 
-/// Returns the paths of common licences in a `copyright`.
-fn referred_licences(copyright: &str) -> Vec<String> {
+/// Returns the paths of common licenses in a `copyright`.
+fn referred_licenses(copyright: &str) -> Vec<String> {
     let name = |rest: &str| {
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-.+".contains(letter)));
         rest[..end.unwrap_or(rest.len())].trim_end_matches('.').to_owned()
     };
-    let places = copyright.split(COMMON_LICENCES).skip(1);
-    places.map(|rest| format!("{COMMON_LICENCES}{}", name(rest))).collect()
+    let places = copyright.split(COMMON_LICENSES).skip(1);
+    places.map(|rest| format!("{COMMON_LICENSES}{}", name(rest))).collect()
 }
 
 impl DebianPackage {
-    /// Renders the package for a bill of materials (CycloneDX 1.5). Its licences are in its `copyright`.
+    /// Renders the package for a bill of materials (CycloneDX 1.5). Its licenses are in its `copyright`.
     pub(super) fn to_component(&self) -> Value {
         let Self { name, version, architecture, distribution } = self;
         let version_in_purl = version.replace('+', "%2B").replace(':', "%3A").replace('~', "%7E");
@@ -173,10 +173,10 @@ mod tests {
     }
 
     #[test]
-    fn licences_referred_to_by_a_copyright_are_included() {
+    fn licenses_referred_to_by_a_copyright_are_included() {
         let copyright = "see `/usr/share/common-licenses/LGPL-2.1'.\nor /usr/share/common-licenses/GPL-2.\n";
         assert_eq!(
-            referred_licences(copyright),
+            referred_licenses(copyright),
             ["/usr/share/common-licenses/LGPL-2.1", "/usr/share/common-licenses/GPL-2"]
         );
     }

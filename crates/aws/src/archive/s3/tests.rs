@@ -68,7 +68,7 @@ async fn an_object_is_created_conditionally_with_a_checksum_and_the_expected_own
 /// contents.
 async fn locked_bucket(owner: &'static str) -> Loopback {
     let mut keys = BTreeSet::new();
-    Loopback::answering(move |request| {
+    Loopback::start_with_script(move |request| {
         let has = |name: &str| request.header_names().iter().any(|header| header.starts_with(name));
         if request.header("x-amz-expected-bucket-owner").iter().any(|expected| *expected != owner) {
             return refusal(403, "AccessDenied");
@@ -77,7 +77,8 @@ async fn locked_bucket(owner: &'static str) -> Loopback {
             return refusal(404, "NoSuchKey");
         }
         match () {
-            // "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock parameters"
+            // "Content-MD5 OR x-amz-checksum- HTTP header is required for Put Object requests with Object Lock
+            // parameters"
             () if !has("content-md5") && !has("x-amz-checksum-") => refusal(400, "InvalidRequest"),
             () if has("if-none-match") && keys.contains(&request.line) => refusal(412, "PreconditionFailed"),
             () => {
@@ -215,7 +216,7 @@ impl ProvideCredentials for NoCredentials {
     }
 }
 
-fn with_credentials(server: &Loopback, provider: impl ProvideCredentials + 'static) -> S3Bucket {
+fn bucket_with_credentials(server: &Loopback, provider: impl ProvideCredentials + 'static) -> S3Bucket {
     let config = server.sdk_config().into_builder();
     let config = config.credentials_provider(SharedCredentialsProvider::new(provider)).build();
     S3Bucket::new(&config, "letters", None)
@@ -226,7 +227,7 @@ async fn no_request_is_sent_without_a_connection_or_credentials() {
     let unreachable = S3Bucket::new(&sdk_config(REFUSED_URL), "letters", None);
     assert_eq!(unreachable.create_object(KEY, Vec::new()).await, error(Fault::NotSent, "Connect"));
     let server = Loopback::start([]).await;
-    let without = with_credentials(&server, NoCredentials);
+    let without = bucket_with_credentials(&server, NoCredentials);
     assert_eq!(without.create_object(KEY, Vec::new()).await, error(Fault::Sender, "NoCredentials"));
     assert_eq!(server.connections(), 0);
 }
@@ -235,7 +236,7 @@ async fn no_request_is_sent_without_a_connection_or_credentials() {
 async fn a_roles_session_token_is_sent() {
     let server = Loopback::start([etag(200, "\"1\"", "")]).await;
     let credentials = Credentials::new("key", "secret", Some("of-the-session".to_owned()), None, "loopback");
-    assert_eq!(with_credentials(&server, credentials).create_object(KEY, Vec::new()).await, Ok(true));
+    assert_eq!(bucket_with_credentials(&server, credentials).create_object(KEY, Vec::new()).await, Ok(true));
     assert_eq!(server.request().header("x-amz-security-token"), ["of-the-session"]);
 }
 
@@ -288,9 +289,9 @@ async fn an_unreadable_listing_is_an_error() {
 
 /// A connector that records the URIs of requests without sending them.
 #[derive(Clone, Debug, Default)]
-struct Uris(Arc<Mutex<Vec<String>>>);
+struct UriRecorder(Arc<Mutex<Vec<String>>>);
 
-impl HttpConnector for Uris {
+impl HttpConnector for UriRecorder {
     fn call(&self, request: HttpRequest) -> HttpConnectorFuture {
         self.0.lock().unwrap().push(request.uri().to_owned());
         HttpConnectorFuture::ready(Err(ConnectorError::io("not sent".into())))
@@ -310,7 +311,7 @@ impl LoadServiceConfig for ServiceEndpoint {
 
 /// Returns the URI of an object in the bucket.
 async fn uri(config: aws_types::sdk_config::Builder, bucket: &str) -> String {
-    let uris = Uris::default();
+    let uris = UriRecorder::default();
     let connector = SharedHttpConnector::new(uris.clone());
     let config = config
         .behavior_version(aws_config::BehaviorVersion::latest())

@@ -27,12 +27,12 @@ fn record(id: &str, body: &str) -> Value {
 }
 
 /// Returns the record with one member changed.
-fn with(mut record: Value, pointer: &str, value: Value) -> Value {
+fn with_member(mut record: Value, pointer: &str, value: Value) -> Value {
     *record.pointer_mut(pointer).unwrap() = value;
     record
 }
 
-fn without(mut record: Value, member: &str) -> Value {
+fn without_member(mut record: Value, member: &str) -> Value {
     record.as_object_mut().unwrap().remove(member);
     record
 }
@@ -60,7 +60,7 @@ fn parse_between_valid_records(record_in_between: Value) -> Records {
 
 #[test]
 fn a_record_is_parsed_with_all_its_system_attributes() {
-    let full = with(
+    let full = with_member(
         record("full", "{\"data\":{}}"),
         "/attributes",
         json!({
@@ -73,7 +73,7 @@ fn a_record_is_parsed_with_all_its_system_attributes() {
             "DeadLetterQueueSourceArn": "arn:aws:sqs:eu-central-1:123456789012:elsewhere",
         }),
     );
-    let full = with(
+    let full = with_member(
         full,
         "/messageAttributes",
         json!({
@@ -159,8 +159,9 @@ fn unknown_members_are_ignored() {
 
 #[test]
 fn an_unreadable_record_fails_alone() {
-    let attribute = |value: Value| with(record("bad", "{}"), "/messageAttributes", json!({ "a": value }));
-    let system = |value: Value| with(record("bad", "{}"), "/attributes", value);
+    let attribute =
+        |value: Value| with_member(record("bad", "{}"), "/messageAttributes", json!({ "a": value }));
+    let system = |value: Value| with_member(record("bad", "{}"), "/attributes", value);
     for bad in [
         attribute(json!({ "binaryValue": "!not base64!", "dataType": "Binary" })),
         attribute(json!({ "binaryValue": null, "stringValue": "x", "dataType": "Binary" })),
@@ -176,14 +177,14 @@ fn an_unreadable_record_fails_alone() {
         system(json!([])),
         system(json!("x")),
         system(json!(null)),
-        without(record("bad", "{}"), "attributes"),
-        without(record("bad", "{}"), "body"),
+        without_member(record("bad", "{}"), "attributes"),
+        without_member(record("bad", "{}"), "body"),
         // Every SQS message has a body.
         record("bad", ""),
-        without(record("bad", "{}"), "eventSourceARN"),
-        with(record("bad", "{}"), "/body", json!(7)),
-        with(record("bad", "{}"), "/body", json!({ "metadata": {} })),
-        with(record("bad", "{}"), "/messageAttributes", json!([])),
+        without_member(record("bad", "{}"), "eventSourceARN"),
+        with_member(record("bad", "{}"), "/body", json!(7)),
+        with_member(record("bad", "{}"), "/body", json!({ "metadata": {} })),
+        with_member(record("bad", "{}"), "/messageAttributes", json!([])),
     ] {
         let records = parse_between_valid_records(bad.clone());
         assert_eq!(unreadable_ids(&records), ["bad"], "{bad}");
@@ -193,7 +194,7 @@ fn an_unreadable_record_fails_alone() {
 
 #[test]
 fn an_unreadable_record_keeps_its_position_and_a_readable_group() {
-    let bad = |attributes: Value| with(record("bad", ""), "/attributes", attributes);
+    let bad = |attributes: Value| with_member(record("bad", ""), "/attributes", attributes);
     for (attributes, group) in [
         (json!({ "MessageGroupId": "a" }), Some("a")),
         (json!({ "MessageGroupId": "a", "SentTimestamp": 7 }), Some("a")),
@@ -226,10 +227,10 @@ fn only_the_record_whose_body_is_not_unicode_fails() {
 #[test]
 fn a_record_that_cannot_be_reported_fails_the_invocation() {
     for unnamed in [
-        without(record("CANARY", "CANARY"), "messageId"),
-        with(record("CANARY", "CANARY"), "/messageId", json!("")),
-        with(record("CANARY", "CANARY"), "/messageId", json!(7)),
-        with(record("CANARY", "CANARY"), "/messageId", json!(null)),
+        without_member(record("CANARY", "CANARY"), "messageId"),
+        with_member(record("CANARY", "CANARY"), "/messageId", json!("")),
+        with_member(record("CANARY", "CANARY"), "/messageId", json!(7)),
+        with_member(record("CANARY", "CANARY"), "/messageId", json!(null)),
         json!(null),
         json!("CANARY"),
         json!(["CANARY"]),

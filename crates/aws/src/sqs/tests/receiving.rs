@@ -1,6 +1,7 @@
 use super::*;
 
-const REQUEST: Receive = Receive { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
+const REQUEST: ReceiveOptions =
+    ReceiveOptions { max_messages: 10, wait: Duration::from_secs(20), visibility: None };
 
 fn message(id: &str, system: &Value, attributes: &Value) -> Value {
     json!({
@@ -74,7 +75,7 @@ async fn a_received_message_has_all_its_system_attributes() {
 async fn a_receive_sends_its_visibility_timeout_if_set() {
     let server = Loopback::start([answer(&json!({}))]).await;
     let visibility = Some(seconds(0));
-    let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility };
+    let request = ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility };
     assert_eq!(queue(&server, LONG).receive(request).await, Ok(vec![]));
     let request = server.request().json();
     assert_eq!(request["VisibilityTimeout"], 0);
@@ -135,7 +136,7 @@ async fn a_failed_receive_is_an_error_with_its_reason_not_an_empty_queue() {
         assert_eq!(server.requests().len(), 1);
     }
     let receive = async |server: &Loopback, timeout| queue(server, timeout).receive(REQUEST).await;
-    let (received, server) = Loopback::timed_out(Answer::hang, receive).await;
+    let (received, server) = Loopback::call_until_timeout(Answer::hang, receive).await;
     assert_eq!(received, Err(error(Fault::NoAnswer, "Timeout")));
     assert_eq!(server.requests().len(), 1);
 }

@@ -13,7 +13,7 @@ async fn send(server: &Loopback, timeout: Duration, count: usize) -> Vec<EntryOu
     outcomes
 }
 
-async fn answered(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
+async fn response_outcomes(body: Value, count: usize) -> Vec<EntryOutcome<String>> {
     send(&Loopback::start([answer(&body)]).await, LONG, count).await
 }
 
@@ -26,7 +26,7 @@ async fn failed_request(scripted: Answer) -> EntryError {
 /// Returns the error of a request with two entries if the server does not complete its response in time.
 async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
     let (outcomes, server) =
-        Loopback::timed_out(scripted, async |server, timeout| send(server, timeout, 2).await).await;
+        Loopback::call_until_timeout(scripted, async |server, timeout| send(server, timeout, 2).await).await;
     only_error(outcomes, &server)
 }
 
@@ -38,24 +38,24 @@ fn only_error(mut outcomes: Vec<EntryOutcome<String>>, server: &Loopback) -> Ent
     error
 }
 
-fn confirmed(id: &str) -> Value {
+fn confirmed_entry(id: &str) -> Value {
     json!({ "Id": id, "MessageId": format!("sqs-{id}"), "MD5OfMessageBody": "not checked" })
 }
 
-fn refused(id: &str, sender_fault: bool, code: &str) -> Value {
+fn refused_entry(id: &str, sender_fault: bool, code: &str) -> Value {
     json!({ "Id": id, "SenderFault": sender_fault, "Code": code, "Message": "CANARY" })
 }
 
 #[tokio::test]
 async fn outcomes_are_matched_by_entry_id_regardless_of_order() {
-    let outcomes = answered(
+    let outcomes = response_outcomes(
         json!({
-            "Successful": [confirmed("4"), confirmed("1"), confirmed("6")],
+            "Successful": [confirmed_entry("4"), confirmed_entry("1"), confirmed_entry("6")],
             "Failed": [
-                refused("5", true, "AWS.SimpleQueueService.OverLimit"),
-                refused("0", true, "InvalidMessageContents"),
-                refused("3", true, "RequestThrottled"),
-                refused("2", false, "InternalError"),
+                refused_entry("5", true, "AWS.SimpleQueueService.OverLimit"),
+                refused_entry("0", true, "InvalidMessageContents"),
+                refused_entry("3", true, "RequestThrottled"),
+                refused_entry("2", false, "InternalError"),
             ],
         }),
         7,
@@ -78,28 +78,33 @@ async fn outcomes_are_matched_by_entry_id_regardless_of_order() {
 #[tokio::test]
 async fn an_entry_missing_from_the_response_is_unconfirmed() {
     let missing = || Err(error(Fault::NoAnswer, "EntryNotAnswered"));
-    let outcomes = answered(json!({ "Successful": [confirmed("1")], "Failed": [] }), 3).await;
+    let outcomes = response_outcomes(json!({ "Successful": [confirmed_entry("1")], "Failed": [] }), 3).await;
     assert_eq!(outcomes, [missing(), Ok("sqs-1".to_owned()), missing()]);
     for nothing in [json!({}), json!({ "Successful": [], "Failed": [] }), json!({ "Successful": null })] {
-        assert_eq!(answered(nothing, 2).await, [missing(), missing()]);
+        assert_eq!(response_outcomes(nothing, 2).await, [missing(), missing()]);
     }
 }
 
 #[tokio::test]
 async fn confirmations_of_unknown_entries_are_ignored() {
     let missing = || Err(error(Fault::NoAnswer, "EntryNotAnswered"));
-    let unknown =
-        [confirmed("2"), confirmed("00"), confirmed("-1"), confirmed(""), json!({ "MessageId": "x" })];
-    assert_eq!(answered(json!({ "Successful": unknown }), 2).await, [missing(), missing()]);
+    let unknown = [
+        confirmed_entry("2"),
+        confirmed_entry("00"),
+        confirmed_entry("-1"),
+        confirmed_entry(""),
+        json!({ "MessageId": "x" }),
+    ];
+    assert_eq!(response_outcomes(json!({ "Successful": unknown }), 2).await, [missing(), missing()]);
 }
 
 #[tokio::test]
 async fn an_entry_that_both_succeeded_and_failed_is_unconfirmed() {
     let body = json!({
-        "Successful": [confirmed("0"), confirmed("1")],
-        "Failed": [refused("0", false, "InternalError")],
+        "Successful": [confirmed_entry("0"), confirmed_entry("1")],
+        "Failed": [refused_entry("0", false, "InternalError")],
     });
-    let outcomes = answered(body, 2).await;
+    let outcomes = response_outcomes(body, 2).await;
     assert_eq!(outcomes, [Err(error(Fault::Service, "InternalError")), Ok("sqs-1".to_owned())]);
 }
 
@@ -178,7 +183,7 @@ async fn only_the_connection_attempt_has_a_timeout() {
 }
 
 /// Returns the outcome of a request to this address.
-async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
+async fn send_to_url(url: &str) -> Vec<EntryOutcome<String>> {
     let server = Loopback::start([]).await;
     let config = client_config(&server.sdk_config(), None).endpoint_url(url).build();
     let messages = messages(1);
@@ -188,10 +193,10 @@ async fn sent_to(url: &str) -> Vec<EntryOutcome<String>> {
 #[tokio::test]
 async fn connect_failure_counts_as_not_sent() {
     let not_sent = [Err(error(Fault::NotSent, "Connect"))];
-    assert_eq!(sent_to(REFUSED_URL).await, not_sent, "refused");
-    assert_eq!(sent_to("http://queues.invalid").await, not_sent, "unknown host");
+    assert_eq!(send_to_url(REFUSED_URL).await, not_sent, "refused");
+    assert_eq!(send_to_url("http://queues.invalid").await, not_sent, "unknown host");
     let plain = Loopback::start([]).await;
-    assert_eq!(sent_to(&plain.url().replace("http:", "https:")).await, not_sent, "no TLS");
+    assert_eq!(send_to_url(&plain.url().replace("http:", "https:")).await, not_sent, "no TLS");
 }
 
 #[tokio::test]

@@ -9,12 +9,12 @@ const ARN: &str = "arn:aws:lambda:eu-central-1:123456789012:function:orders:$LAT
 
 const LONG: Duration = Duration::from_secs(60);
 
-async fn invoke(server: &Loopback, payload: &str) -> Result<(), NotInvoked> {
+async fn invoke(server: &Loopback, payload: &str) -> Result<(), AsyncInvokeError> {
     LambdaInvoker::new(&server.sdk_config()).invoke_async(ARN, payload).await
 }
 
-fn not_now(code: &str) -> Result<(), NotInvoked> {
-    Err(NotInvoked::NotNow { code: code.to_owned() })
+fn temporary_error(code: &str) -> Result<(), AsyncInvokeError> {
+    Err(AsyncInvokeError::NotNow { code: code.to_owned() })
 }
 
 #[tokio::test]
@@ -42,15 +42,15 @@ async fn a_function_in_another_region_is_invoked_there() {
 #[tokio::test]
 async fn only_errors_caused_by_the_payload_are_permanent_for_async_invocations() {
     for (status, code, expected) in [
-        (413, "RequestTooLargeException", Err(NotInvoked::TooLarge)),
-        (413, "SerializedRequestEntityTooLargeException", Err(NotInvoked::TooLarge)),
-        (400, "InvalidRequestContentException", Err(NotInvoked::Invalid)),
-        (400, "InvalidParameterValueException", not_now("InvalidParameterValueException")),
-        (429, "TooManyRequestsException", not_now("TooManyRequestsException")),
-        (403, "AccessDeniedException", not_now("AccessDeniedException")),
-        (404, "ResourceNotFoundException", not_now("ResourceNotFoundException")),
-        (502, "KMSAccessDeniedException", not_now("KMSAccessDeniedException")),
-        (500, "ServiceException", not_now("ServiceException")),
+        (413, "RequestTooLargeException", Err(AsyncInvokeError::TooLarge)),
+        (413, "SerializedRequestEntityTooLargeException", Err(AsyncInvokeError::TooLarge)),
+        (400, "InvalidRequestContentException", Err(AsyncInvokeError::Invalid)),
+        (400, "InvalidParameterValueException", temporary_error("InvalidParameterValueException")),
+        (429, "TooManyRequestsException", temporary_error("TooManyRequestsException")),
+        (403, "AccessDeniedException", temporary_error("AccessDeniedException")),
+        (404, "ResourceNotFoundException", temporary_error("ResourceNotFoundException")),
+        (502, "KMSAccessDeniedException", temporary_error("KMSAccessDeniedException")),
+        (500, "ServiceException", temporary_error("ServiceException")),
     ] {
         let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
         let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
@@ -63,12 +63,15 @@ async fn only_errors_caused_by_the_payload_are_permanent_for_async_invocations()
 async fn an_event_that_was_not_queued_is_an_error() {
     // Any status but 202 means that the event was not queued.
     for (status, code) in [(200, "HTTP 200"), (204, "HTTP 204")] {
-        assert_eq!(invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await, not_now(code));
+        assert_eq!(
+            invoke(&Loopback::start([Answer::new(status, &[], "")]).await, "{}").await,
+            temporary_error(code)
+        );
     }
-    assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, not_now("Connection"));
+    assert_eq!(invoke(&Loopback::start([Answer::closed()]).await, "{}").await, temporary_error("Connection"));
     let server = Loopback::start([]).await;
     let nowhere = server.sdk_config().into_builder().endpoint_url(REFUSED_URL).build();
-    assert_eq!(LambdaInvoker::new(&nowhere).invoke_async(ARN, "{}").await, not_now("Connection"));
+    assert_eq!(LambdaInvoker::new(&nowhere).invoke_async(ARN, "{}").await, temporary_error("Connection"));
 }
 
 #[tokio::test]
@@ -88,8 +91,8 @@ async fn only_the_connection_attempt_has_a_timeout() {
 async fn a_queued_or_refused_event_needs_only_the_head() {
     let queued = Loopback::start([Answer::unfinished(202, 0)]).await;
     let code = [("x-amzn-errortype", "RequestTooLargeException")];
-    let refused = Loopback::start([Answer::unfinished_with(413, &code, 10)]).await;
-    for (server, expected) in [(queued, Ok(())), (refused, Err(NotInvoked::TooLarge))] {
+    let refused = Loopback::start([Answer::unfinished_with_headers(413, &code, 10)]).await;
+    for (server, expected) in [(queued, Ok(())), (refused, Err(AsyncInvokeError::TooLarge))] {
         let client = LambdaClient::new(&server.sdk_config(), None, ManualClock::default());
         let invoker = LambdaInvoker { client };
         let outcome = tokio::time::timeout(LONG / 2, invoker.invoke_async(ARN, "{}")).await;

@@ -84,7 +84,7 @@ impl<C: Clock + Clone + 'static> SecretEndpoint<C> {
     }
 
     /// Returns an endpoint other than the refused one; `None` if the secret has not changed yet.
-    pub(crate) async fn other_than(&self, refused: &Endpoint) -> Option<Endpoint> {
+    pub(crate) async fn replacement_endpoint(&self, refused: &Endpoint) -> Option<Endpoint> {
         let other = || Some(self.lock_known().endpoint.clone()).filter(|endpoint| endpoint != refused);
         if let Some(other) = other() {
             return Some(other);

@@ -10,23 +10,23 @@ use crate::tests::loopback::{Answer, Loopback};
 const SIGNING_SECRET: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 
 /// Returns the settings with this `TARGET`.
-fn given(url: &str) -> EndpointSettings {
+fn settings_with_url(url: &str) -> EndpointSettings {
     let Ok(TargetAddress::Url(url)) = TargetAddress::parse(url, false) else { panic!("not a URL: {url}") };
     EndpointSettings { url: UrlSetting::Given(url), sigv4: None }
 }
 
 /// Returns the settings without a `TARGET`.
-fn in_secret(allow_http: bool) -> EndpointSettings {
+fn settings_with_url_in_secret(allow_http: bool) -> EndpointSettings {
     EndpointSettings { url: UrlSetting::InSecret { allow_http }, sigv4: None }
 }
 
-fn parsed(secret: &str) -> Result<Endpoint, SecretError> {
-    Endpoint::parse(&given("https://example.com/hook"), secret)
+fn parse_secret(secret: &str) -> Result<Endpoint, SecretError> {
+    Endpoint::parse(&settings_with_url("https://example.com/hook"), secret)
 }
 
 #[test]
 fn headers_from_the_secret_are_marked_sensitive() {
-    let endpoint = parsed(r#"{"Authorization":"Bearer CANARY","X-Api-Key":"k"}"#).unwrap();
+    let endpoint = parse_secret(r#"{"Authorization":"Bearer CANARY","X-Api-Key":"k"}"#).unwrap();
     assert_eq!(endpoint.headers.len(), 2);
     assert!(endpoint.headers.values().all(HeaderValue::is_sensitive));
     assert_eq!(endpoint.url.0.as_str(), "https://example.com/hook");
@@ -37,17 +37,17 @@ fn debug_output_shows_nothing_from_the_secret() {
     let secret = format!(
         r#"{{":url":"https://canary.example/CANARY?key=CANARY",":signing-secrets":"{SIGNING_SECRET}","X-Canary":"CANARY"}}"#
     );
-    let endpoint = Endpoint::parse(&in_secret(false), &secret).unwrap();
+    let endpoint = Endpoint::parse(&settings_with_url_in_secret(false), &secret).unwrap();
     assert_eq!(format!("{endpoint:?}"), "Endpoint { .. }");
     let secrets = SigningSecrets::parse(SIGNING_SECRET).unwrap();
     assert_eq!(format!("{secrets:?}"), "SigningSecrets { .. }");
 }
 
-fn refused(secret: &str) -> SecretError {
-    refused_with(&given("https://example.com/hook"), secret)
+fn secret_error(secret: &str) -> SecretError {
+    secret_error_with_settings(&settings_with_url("https://example.com/hook"), secret)
 }
 
-fn refused_with(settings: &EndpointSettings, secret: &str) -> SecretError {
+fn secret_error_with_settings(settings: &EndpointSettings, secret: &str) -> SecretError {
     let error = Endpoint::parse(settings, secret).unwrap_err();
     assert!(!format!("{error} {error:?} {}", error.log_code()).contains("CANARY"), "{error}");
     error
@@ -56,18 +56,24 @@ fn refused_with(settings: &EndpointSettings, secret: &str) -> SecretError {
 #[test]
 fn a_url_in_the_secret_is_the_target_if_the_setting_is_missing() {
     let secret = r#"{":url":"https://example.com/hooks/T0/B1?a=b","X-Key":"k"}"#;
-    let endpoint = Endpoint::parse(&in_secret(false), secret).unwrap();
+    let endpoint = Endpoint::parse(&settings_with_url_in_secret(false), secret).unwrap();
     assert_eq!(endpoint.url.0.as_str(), "https://example.com/hooks/T0/B1?a=b");
     assert_eq!(endpoint.headers["x-key"], "k");
 
-    assert_eq!(refused_with(&in_secret(false), r#"{"X-Key":"CANARY"}"#), SecretError::NoUrl);
-    assert_eq!(refused(secret), SecretError::TwoUrls);
+    assert_eq!(
+        secret_error_with_settings(&settings_with_url_in_secret(false), r#"{"X-Key":"CANARY"}"#),
+        SecretError::NoUrl
+    );
+    assert_eq!(secret_error(secret), SecretError::TwoUrls);
 }
 
 #[test]
 fn a_url_in_the_secret_follows_the_rules_of_the_setting() {
     let refused = |url: &str| {
-        let error = refused_with(&in_secret(false), &format!(r#"{{":url":"{url}"}}"#));
+        let error = secret_error_with_settings(
+            &settings_with_url_in_secret(false),
+            &format!(r#"{{":url":"{url}"}}"#),
+        );
         error.to_string().replace(":url in the secret of TARGET_HEADERS_SECRET_ARN ", "")
     };
     assert_eq!(
@@ -81,23 +87,33 @@ fn a_url_in_the_secret_follows_the_rules_of_the_setting() {
     let credentials = refused("https://CANARY:CANARY@example.com/");
     assert!(credentials.starts_with("contains credentials; "), "{credentials}");
     let http = r#"{":url":"http://10.0.0.1/"}"#;
-    assert_eq!(Endpoint::parse(&in_secret(true), http).unwrap().url.0.as_str(), "http://10.0.0.1/");
+    assert_eq!(
+        Endpoint::parse(&settings_with_url_in_secret(true), http).unwrap().url.0.as_str(),
+        "http://10.0.0.1/"
+    );
 }
 
 #[test]
 fn an_unknown_or_duplicate_part_is_refused() {
     for unknown in [":URL", ":uri", ":signing-secret", ":", ":CANARY"] {
-        assert_eq!(refused(&format!(r#"{{"{unknown}":"CANARY"}}"#)), SecretError::UnknownPart, "{unknown}");
+        assert_eq!(
+            secret_error(&format!(r#"{{"{unknown}":"CANARY"}}"#)),
+            SecretError::UnknownPart,
+            "{unknown}"
+        );
     }
     let twice = r#"{":url":"https://a.example/CANARY",":url":"https://b.example/"}"#;
-    assert_eq!(refused_with(&in_secret(false), twice), SecretError::PartTwice(":url"));
+    assert_eq!(
+        secret_error_with_settings(&settings_with_url_in_secret(false), twice),
+        SecretError::PartTwice(":url")
+    );
     let twice = format!(r#"{{":signing-secrets":"{SIGNING_SECRET}",":signing-secrets":"CANARY"}}"#);
-    assert_eq!(refused(&twice), SecretError::PartTwice(":signing-secrets"));
+    assert_eq!(secret_error(&twice), SecretError::PartTwice(":signing-secrets"));
 }
 
 #[test]
 fn invalid_signing_secrets_are_refused_without_revealing_them() {
-    let error = refused(r#"{":signing-secrets":"CANARY"}"#);
+    let error = secret_error(r#"{":signing-secrets":"CANARY"}"#);
     assert_eq!(error, SecretError::SigningSecrets(SigningSecretsError::NotASecret));
     assert_eq!(
         error.to_string(),
@@ -113,7 +129,7 @@ fn name(name: &'static str) -> HeaderName {
 #[test]
 fn a_secret_that_is_not_an_object_of_strings_is_refused() {
     for secret in ["CANARY", r#""CANARY""#, r#"{"A":1}"#, r#"["CANARY"]"#, r#"{"A":"CANARY"} CANARY"#] {
-        assert_eq!(refused(secret), SecretError::NotAnObject, "{secret}");
+        assert_eq!(secret_error(secret), SecretError::NotAnObject, "{secret}");
     }
 }
 
@@ -121,7 +137,7 @@ fn a_secret_that_is_not_an_object_of_strings_is_refused() {
 fn a_header_with_a_control_character_is_refused_by_name() {
     for value in [r"a\r\nB: CANARY", r"CANARY\n", r"CANARY\r", r"CANARY\u0000", r"CANARY\u007f"] {
         let secret = format!(r#"{{"X-Key":"{value}"}}"#);
-        assert_eq!(refused(&secret), SecretError::NotAValue(name("x-key")), "{secret}");
+        assert_eq!(secret_error(&secret), SecretError::NotAValue(name("x-key")), "{secret}");
     }
 }
 
@@ -130,7 +146,7 @@ fn an_invalid_header_name_is_refused_without_revealing_it() {
     // Here, name and value are swapped.
     for wrong in ["Bearer CANARY", "CANARY:", r"CANARY\r\nB", "", "é"] {
         let secret = format!(r#"{{"{wrong}":"Authorization"}}"#);
-        assert_eq!(refused(&secret), SecretError::NotAName, "{secret}");
+        assert_eq!(secret_error(&secret), SecretError::NotAName, "{secret}");
     }
 }
 
@@ -141,7 +157,7 @@ fn a_reserved_header_is_refused_in_any_case() {
         for spelling in [reserved.to_ascii_lowercase(), reserved.to_ascii_uppercase()] {
             let lower = HeaderName::from_bytes(reserved.as_bytes()).unwrap();
             let secret = format!(r#"{{"{spelling}":"CANARY"}}"#);
-            assert_eq!(refused(&secret), SecretError::Reserved(lower), "{secret}");
+            assert_eq!(secret_error(&secret), SecretError::Reserved(lower), "{secret}");
         }
     }
 }
@@ -149,7 +165,7 @@ fn a_reserved_header_is_refused_in_any_case() {
 #[test]
 fn a_duplicate_header_is_refused() {
     for secret in [r#"{"X-Key":"CANARY","x-key":"b"}"#, r#"{"X-Key":"a","X-Key":"CANARY"}"#] {
-        assert_eq!(refused(secret), SecretError::Twice(name("x-key")));
+        assert_eq!(secret_error(secret), SecretError::Twice(name("x-key")));
     }
 }
 
@@ -158,7 +174,7 @@ async fn secret(answer: Answer) -> Result<Endpoint, SecretError> {
     let server = Loopback::start([answer]).await;
     let arn = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:s";
     let observer = Arc::new(JsonLinesObserver::new("test", Logging::default(), SystemClock, std::io::sink()));
-    let settings = given("https://example.com/");
+    let settings = settings_with_url("https://example.com/");
     let secret =
         SecretEndpoint::read_secret(&server.sdk_config(), arn, settings, SystemClock, observer).await?;
     assert_eq!(format!("{secret:?}"), format!("SecretEndpoint {{ arn: {arn:?}, .. }}"));
@@ -184,16 +200,17 @@ async fn an_unusable_secret_is_refused_without_its_text() {
 }
 
 /// Returns the settings with `TARGET_SIGV4=auto`.
-fn by_role(settings: EndpointSettings) -> EndpointSettings {
+fn with_auto_sigv4(settings: EndpointSettings) -> EndpointSettings {
     let config = aws_config::SdkConfig::builder().build();
     EndpointSettings { sigv4: Some(SigV4Signer::new(SigV4Setting::ByHost, &config)), ..settings }
 }
 
 #[test]
 fn a_role_signature_excludes_signing_secrets_and_reserves_its_headers() {
-    let settings = by_role(given("https://a1b2.execute-api.eu-west-1.amazonaws.com/prod/hook"));
+    let settings =
+        with_auto_sigv4(settings_with_url("https://a1b2.execute-api.eu-west-1.amazonaws.com/prod/hook"));
     let signing_secrets = format!(r#"{{":signing-secrets":"{SIGNING_SECRET}"}}"#);
-    let error = refused_with(&settings, &signing_secrets);
+    let error = secret_error_with_settings(&settings, &signing_secrets);
     assert_eq!(error, SecretError::TwoSignatures);
     assert_eq!(
         error.to_string(),
@@ -201,8 +218,8 @@ fn a_role_signature_excludes_signing_secrets_and_reserves_its_headers() {
     );
     for header in sigv4::HEADERS {
         let secret = format!(r#"{{"{header}":"CANARY"}}"#);
-        assert_eq!(refused_with(&settings, &secret), SecretError::Reserved(name(header)));
-        assert!(parsed(&secret).is_ok(), "{header}");
+        assert_eq!(secret_error_with_settings(&settings, &secret), SecretError::Reserved(name(header)));
+        assert!(parse_secret(&secret).is_ok(), "{header}");
     }
     let key = Endpoint::parse(&settings, r#"{"x-api-key":"k"}"#).unwrap();
     assert_eq!(key.headers["x-api-key"], "k");
@@ -210,9 +227,9 @@ fn a_role_signature_excludes_signing_secrets_and_reserves_its_headers() {
 
 #[test]
 fn the_service_of_a_url_in_the_secret_is_determined_by_its_host() {
-    let settings = by_role(in_secret(false));
+    let settings = with_auto_sigv4(settings_with_url_in_secret(false));
     assert!(Endpoint::parse(&settings, r#"{":url":"https://ab.lambda-url.eu-west-1.on.aws/"}"#).is_ok());
-    let error = refused_with(&settings, r#"{":url":"https://example.com/CANARY"}"#);
+    let error = secret_error_with_settings(&settings, r#"{":url":"https://example.com/CANARY"}"#);
     assert_eq!(error, SecretError::SigV4(SigV4Error::UnknownHost));
     assert!(error.to_string().starts_with("TARGET_SIGV4 is auto, but the URL's host is not "), "{error}");
 }

@@ -85,7 +85,7 @@ mod tests {
         Timestamp::from_timestamp(784_111_777 - 90, 0).unwrap()
     }
 
-    fn asked_by(status: u16, headers: &[(&'static str, &'static str)]) -> RequestedWait {
+    fn response_wait(status: u16, headers: &[(&'static str, &'static str)]) -> RequestedWait {
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().unwrap());
@@ -93,27 +93,39 @@ mod tests {
         requested_wait(StatusCode::from_u16(status).unwrap(), &map, now())
     }
 
-    fn after(seconds: u64) -> RequestedWait {
+    fn requested_seconds(seconds: u64) -> RequestedWait {
         RequestedWait::After(Duration::from_secs(seconds))
     }
 
     #[test]
     fn the_first_header_that_can_be_parsed_counts() {
-        assert_eq!(asked_by(503, &[]), RequestedWait::Nothing);
-        assert_eq!(asked_by(503, &[("retry-after", "soon")]), RequestedWait::Unreadable);
-        assert_eq!(asked_by(503, &[("retry-after", "60"), ("retry-after", "120")]), after(120));
-        assert_eq!(asked_by(503, &[("retry-after", "1"), ("retry-after-ms", "500")]), after(1));
-        assert_eq!(asked_by(503, &[("retry-after", "soon"), ("retry-after-ms", "2000.0")]), after(2));
-        assert_eq!(asked_by(429, &[("x-ms-retry-after-ms", "3000")]), after(3));
+        assert_eq!(response_wait(503, &[]), RequestedWait::Nothing);
+        assert_eq!(response_wait(503, &[("retry-after", "soon")]), RequestedWait::Unreadable);
+        assert_eq!(
+            response_wait(503, &[("retry-after", "60"), ("retry-after", "120")]),
+            requested_seconds(120)
+        );
+        assert_eq!(
+            response_wait(503, &[("retry-after", "1"), ("retry-after-ms", "500")]),
+            requested_seconds(1)
+        );
+        assert_eq!(
+            response_wait(503, &[("retry-after", "soon"), ("retry-after-ms", "2000.0")]),
+            requested_seconds(2)
+        );
+        assert_eq!(response_wait(429, &[("x-ms-retry-after-ms", "3000")]), requested_seconds(3));
         for unreadable in ["1s", "-1", "NaN", "inf", ""] {
             assert_eq!(
-                asked_by(503, &[("retry-after-ms", unreadable)]),
+                response_wait(503, &[("retry-after-ms", unreadable)]),
                 RequestedWait::Unreadable,
                 "{unreadable}"
             );
         }
-        assert_eq!(asked_by(503, &[("retry-after-ms", "1e18")]), RequestedWait::After(LONGEST));
-        assert_eq!(asked_by(429, &[("retry-after", "5"), ("x-ratelimit-reset", "60")]), after(5));
+        assert_eq!(response_wait(503, &[("retry-after-ms", "1e18")]), RequestedWait::After(LONGEST));
+        assert_eq!(
+            response_wait(429, &[("retry-after", "5"), ("x-ratelimit-reset", "60")]),
+            requested_seconds(5)
+        );
     }
 
     /// Responses contain the end of the window even if a call was refused for another reason.
@@ -121,16 +133,16 @@ mod tests {
     fn the_end_of_a_window_counts_only_if_no_calls_remain() {
         for (remaining, reset) in WINDOWS {
             for (status, headers, expected) in [
-                (429, &[(remaining, "0"), (reset, "60")][..], after(60)),
-                (429, &[(reset, "784111777")], after(90)),
+                (429, &[(remaining, "0"), (reset, "60")][..], requested_seconds(60)),
+                (429, &[(reset, "784111777")], requested_seconds(90)),
                 (429, &[(remaining, "17"), (reset, "3000")], RequestedWait::Nothing),
                 (429, &[(remaining, "0"), (reset, "soon")], RequestedWait::Unreadable),
-                (403, &[(remaining, "0"), (reset, "60")], after(60)),
+                (403, &[(remaining, "0"), (reset, "60")], requested_seconds(60)),
                 (403, &[(reset, "60")], RequestedWait::Nothing),
                 (503, &[(remaining, "0"), (reset, "60")], RequestedWait::Nothing),
                 (422, &[(remaining, "0"), (reset, "60")], RequestedWait::Nothing),
             ] {
-                assert_eq!(asked_by(status, headers), expected, "{status} {headers:?}");
+                assert_eq!(response_wait(status, headers), expected, "{status} {headers:?}");
             }
         }
     }

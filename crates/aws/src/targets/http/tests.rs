@@ -32,7 +32,7 @@ impl RecordingObserver {
     }
 }
 
-async fn soon<T>(call: impl Future<Output = T>) -> T {
+async fn complete_soon<T>(call: impl Future<Output = T>) -> T {
     tokio::time::timeout(SOON, call).await.expect("the call does not wait for its timeout")
 }
 
@@ -50,16 +50,16 @@ fn message(body: &str) -> Message<'_> {
 }
 
 fn target(url: &str, timeout: Duration) -> HttpTarget {
-    HttpTarget::new(public(&format!("{url}/orders/new?key={CANARY}")), None, timeout).unwrap()
+    HttpTarget::new(public_endpoint(&format!("{url}/orders/new?key={CANARY}")), None, timeout).unwrap()
 }
 
 /// Returns an endpoint without authentication.
-fn public<C>(url: &str) -> EndpointSource<C> {
+fn public_endpoint<C>(url: &str) -> EndpointSource<C> {
     EndpointSource::Fixed(Endpoint::without_auth(TargetUrl(url.parse().unwrap())))
 }
 
 /// Returns an endpoint with `TARGET` and this secret.
-fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
+fn endpoint_with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
     let settings = EndpointSettings { url: UrlSetting::Given(TargetUrl(url.parse().unwrap())), sigv4: None };
     EndpointSource::Fixed(Endpoint::parse(&settings, secret).unwrap())
 }
@@ -67,7 +67,7 @@ fn with_secret<C>(url: &str, secret: &str) -> EndpointSource<C> {
 /// Returns a target whose clock is stopped, so that waits never end.
 fn target_at(url: &str, clock: &ManualClock) -> HttpTarget<ManualClock> {
     let client = harden_client(Client::builder(), LONG).build().unwrap();
-    HttpTarget::with_clock(client, public(&format!("{url}/orders/new?key={CANARY}")), clock.clone())
+    HttpTarget::with_clock(client, public_endpoint(&format!("{url}/orders/new?key={CANARY}")), clock.clone())
 }
 
 async fn call(server: &Loopback, timeout: Duration) -> Result<(), HandlerError> {
@@ -76,13 +76,13 @@ async fn call(server: &Loopback, timeout: Duration) -> Result<(), HandlerError> 
     outcome
 }
 
-async fn answered(status: u16, headers: &[(&str, &str)]) -> Result<(), HandlerError> {
+async fn response_outcome(status: u16, headers: &[(&str, &str)]) -> Result<(), HandlerError> {
     let body = format!(r#"{{"error":"{CANARY}"}}"#);
     call(&Loopback::start([Answer::new(status, headers, &body)]).await, LONG).await
 }
 
 async fn failure(status: u16, headers: &[(&str, &str)]) -> HandlerError {
-    answered(status, headers).await.unwrap_err()
+    response_outcome(status, headers).await.unwrap_err()
 }
 
 #[tokio::test]
@@ -168,7 +168,7 @@ async fn the_request_has_the_unchanged_body_and_the_headers() {
     let body = "{ \"metadata\":{},\r\n \"data\" : {\"n\":1e400,\"é\":\"\\u00e9\u{FFFD}😀\",\"n\":0.10}}\n";
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let url = format!("{}/orders/new?key={CANARY}&b=%20", server.url());
-    let endpoint = with_secret(&url, r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#);
+    let endpoint = endpoint_with_secret(&url, r#"{"Authorization":"Bearer key","X-Tenant":"a"}"#);
     HttpTarget::new(endpoint, None, LONG).unwrap().handle(&message(body)).await.unwrap();
     let request = server.request();
     assert_eq!(request.line, format!("POST /orders/new?key={CANARY}&b=%20 HTTP/1.1"));
@@ -195,7 +195,7 @@ async fn the_target_gets_the_trace_context_unless_a_secret_sets_the_header() {
     let record = ReceivedMessage { trace_header: Some(looped.to_owned()), ..record(None) };
     let sent = async |secret: &str, message: &Message<'_>| {
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
-        let target = HttpTarget::new(with_secret(server.url(), secret), None, LONG).unwrap();
+        let target = HttpTarget::new(endpoint_with_secret(server.url(), secret), None, LONG).unwrap();
         let end = Timestamp::MAX_UTC;
         target.invoke(Invocation { trace: None, logs: None, message, record: &record, end }).await.unwrap();
         let request = server.request();
@@ -259,7 +259,7 @@ async fn a_connection_broken_before_the_response_is_transient_and_not_retried() 
 #[test]
 fn debug_output_omits_the_endpoint() {
     let endpoint =
-        with_secret("https://example.com/CANARY?key=CANARY", r#"{"Authorization":"Bearer CANARY"}"#);
+        endpoint_with_secret("https://example.com/CANARY?key=CANARY", r#"{"Authorization":"Bearer CANARY"}"#);
     assert_eq!(format!("{endpoint:?}"), "Fixed(Endpoint { .. })");
     let target = HttpTarget::new(endpoint, None, LONG).unwrap();
     assert_eq!(format!("{target:?}"), "HttpTarget { .. }");

@@ -34,7 +34,7 @@ async fn call(server: &Loopback, timeout: Duration, body: &str) -> Result<(), Ha
 }
 
 /// Returns the target's error for an error from Lambda itself, whose message must not be repeated.
-async fn refused(status: u16, code: &str) -> HandlerError {
+async fn lambda_error(status: u16, code: &str) -> HandlerError {
     let headers = [("x-amzn-errortype", code), ("content-type", "application/json")];
     let server = Loopback::start([Answer::new(status, &headers, r#"{"Message":"CANARY"}"#)]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
@@ -101,7 +101,7 @@ async fn a_function_error_has_the_version_behind_the_alias() {
     let headers = [("X-Amz-Function-Error", "Unhandled"), ("X-Amz-Executed-Version", "7")];
     let server = Loopback::start([Answer::new(200, &headers, "{}")]).await;
     assert_eq!(call(&server, LONG, "{}").await.unwrap_err().function.as_deref(), Some("orders:7"));
-    assert_eq!(refused(500, "ServiceException").await.function, None);
+    assert_eq!(lambda_error(500, "ServiceException").await.function, None);
 }
 
 /// The processor's own log contains no output from the function.
@@ -181,7 +181,7 @@ async fn an_error_from_lambda_is_transient_unless_the_payload_caused_it() {
         (409, "ResourceConflictException", "Lambda.Service"),
         (400, "SomethingNewException", "Lambda.Service"),
     ] {
-        let error = refused(status, code).await;
+        let error = lambda_error(status, code).await;
         assert_eq!((error.error_type, error.kind), (name.into(), FailureKind::Transient), "{code}");
         assert_eq!(error.details, format!("Lambda answered {code}"));
     }
@@ -208,7 +208,7 @@ async fn a_payload_that_lambda_rejects_is_a_permanent_error() {
         (413, "RequestTooLargeException", "Lambda.RequestTooLarge"),
         (413, "SerializedRequestEntityTooLargeException", "Lambda.RequestTooLarge"),
     ] {
-        let error = refused(status, code).await;
+        let error = lambda_error(status, code).await;
         assert_eq!((error.error_type, error.kind), (name.into(), FailureKind::Permanent), "{code}");
         assert_eq!(error.details, format!("Lambda answered {code}"));
     }
@@ -254,7 +254,7 @@ async fn a_refused_connection_and_missing_credentials_differ_from_a_lost_connect
 }
 
 /// Calls a target whose clock is stopped, so that waits never end.
-async fn call_at(server: &Loopback) -> Result<(), HandlerError> {
+async fn call_with_stopped_clock(server: &Loopback) -> Result<(), HandlerError> {
     let target = LambdaTarget::with_clock(&server.sdk_config(), ARN.to_owned(), LONG, ManualClock::default());
     let message = message("{}");
     let outcome = tokio::time::timeout(LONG / 2, target.handle(&message)).await;
@@ -264,17 +264,20 @@ async fn call_at(server: &Loopback) -> Result<(), HandlerError> {
 #[tokio::test]
 async fn a_lambda_success_or_refusal_needs_only_the_head() {
     for answer in [Answer::unfinished(200, 10), Answer::dripping(200), Answer::cut_off(200)] {
-        assert_eq!(call_at(&Loopback::start([answer]).await).await, Ok(()));
+        assert_eq!(call_with_stopped_clock(&Loopback::start([answer]).await).await, Ok(()));
     }
     let code = [("x-amzn-errortype", "RequestTooLargeException"), ("content-type", "application/json")];
-    let error = call_at(&Loopback::start([Answer::unfinished_with(413, &code, 10)]).await).await.unwrap_err();
+    let error =
+        call_with_stopped_clock(&Loopback::start([Answer::unfinished_with_headers(413, &code, 10)]).await)
+            .await
+            .unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.RequestTooLarge".into(), FailureKind::Permanent));
 }
 
 #[tokio::test]
 async fn a_function_error_with_lost_text_is_not_a_success() {
     let failed = [("X-Amz-Function-Error", "Unhandled")];
-    let server = Loopback::start([Answer::unfinished_with(200, &failed, 10).and_closed()]).await;
+    let server = Loopback::start([Answer::unfinished_with_headers(200, &failed, 10).and_closed()]).await;
     let error = call(&server, LONG, "{}").await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Lambda.ConnectionLost".into(), FailureKind::Transient));
 }
@@ -337,7 +340,7 @@ async fn a_plain_message_arrives_as_json_with_its_key_in_the_client_context() {
     assert!(server.request().header("x-amz-client-context").is_empty(), "an envelope has the values itself");
 }
 
-async fn call_with(
+async fn call_with_modes(
     server: &Loopback,
     modes: FunctionModes,
     group: Option<&str>,
@@ -357,7 +360,7 @@ const DURABLE: FunctionModes = FunctionModes { tenant_isolation: false, durable:
 async fn the_group_is_sent_as_tenant_only_with_tenant_isolation() {
     for (modes, sent) in [(ISOLATED, vec!["blue:7@eu"]), (FunctionModes::default(), vec![])] {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
-        assert_eq!(call_with(&server, modes, Some("blue:7@eu"), &message("{}")).await, Ok(()));
+        assert_eq!(call_with_modes(&server, modes, Some("blue:7@eu"), &message("{}")).await, Ok(()));
         assert_eq!(server.request().header("x-amz-tenant-id"), sent);
     }
 }
@@ -384,7 +387,7 @@ async fn a_group_that_is_not_a_tenant_id_is_a_permanent_error_without_a_call() {
             "the MessageGroupId is not a tenant id, which has only letters, digits, spaces and . _ : / = + - @",
         ),
     ] {
-        let error = call_with(&server, ISOLATED, group, &message("{}")).await;
+        let error = call_with_modes(&server, ISOLATED, group, &message("{}")).await;
         assert_eq!(error, Err(HandlerError::permanent("Lambda.InvalidTenantId", details)));
     }
     assert_eq!(server.connections(), 0);
@@ -402,7 +405,7 @@ async fn copies_of_an_attempt_share_an_execution_and_a_retry_has_its_own() {
         (longest, "6ba7b810-9dad-11d1-80b4-00c04fd430c8-100-1000-1210500-8619e271"),
     ] {
         let server = Loopback::start([Answer::new(200, &[], "null")]).await;
-        assert_eq!(call_with(&server, DURABLE, None, &message).await, Ok(()));
+        assert_eq!(call_with_modes(&server, DURABLE, None, &message).await, Ok(()));
         assert_eq!(server.request().header("x-amz-durable-execution-name"), [name]);
     }
     let server = Loopback::start([Answer::new(200, &[], "null")]).await;
@@ -424,7 +427,7 @@ fn copies_of_an_event_for_two_functions_are_separate_executions() {
 /// Only the next attempt has a different name, so the error must spend an attempt, which an outage would not.
 #[tokio::test]
 async fn an_execution_that_already_exists_is_retried_and_not_an_outage() {
-    let error = refused(409, "DurableExecutionAlreadyStartedException").await;
+    let error = lambda_error(409, "DurableExecutionAlreadyStartedException").await;
     assert_eq!((&error.error_type, error.kind), (&"ExecutionAlreadyStarted".into(), FailureKind::Transient));
     assert_eq!(call_outcome(&Policy::default(), &error), CallOutcome::Answer);
 }

@@ -35,7 +35,7 @@ pub(super) fn outcomes_per_record(answer: &FunctionResponse, ids: &[&str]) -> Ve
             failed(Exception::from_json(body).into_innermost().into_error())
         }
         FunctionResponse::Error(body) => failed(Exception::from_json(body).into_error()),
-        FunctionResponse::TooLarge => failed(too_large()),
+        FunctionResponse::TooLarge => failed(too_large_error()),
         FunctionResponse::Response(body) => match record_outcomes(body, ids) {
             Ok(outcomes) => outcomes,
             Err(details) => failed(HandlerError::transient("Runtime.InvalidResponse", details)),
@@ -55,11 +55,11 @@ pub(super) fn return_value(answer: FunctionResponse) -> Result<Box<RawValue>, Ha
             HandlerError::transient("Runtime.InvalidResponse", "the handler's answer is not JSON")
         }),
         FunctionResponse::Error(body) => Err(Exception::from_json(&body).into_error()),
-        FunctionResponse::TooLarge => Err(too_large()),
+        FunctionResponse::TooLarge => Err(too_large_error()),
     }
 }
 
-fn too_large() -> HandlerError {
+fn too_large_error() -> HandlerError {
     let details = "the handler's response exceeds Lambda's limit of 6 MB";
     HandlerError::transient("Function.ResponseSizeTooLarge", details)
 }
@@ -67,7 +67,7 @@ fn too_large() -> HandlerError {
 /// The relevant members of a response; all others are ignored.
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Returned<'a> {
+struct HandlerResponse<'a> {
     #[serde(borrow)]
     redeliver: Option<&'a RawValue>,
     #[serde(borrow, rename = "batchItemFailures")]
@@ -81,7 +81,7 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(done());
     }
-    let FromObject(Returned { redeliver, batch_item_failures }) = match serde_json::from_slice(body) {
+    let FromObject(HandlerResponse { redeliver, batch_item_failures }) = match serde_json::from_slice(body) {
         Ok(object) => object,
         Err(error) => {
             let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');

@@ -39,7 +39,7 @@ impl RuntimeCommand {
     /// variables"). The handler is the last word of the command, as for AWS's runtime interface clients; the Node.js
     /// client reads it from a variable.
     #[must_use]
-    pub fn outside_lambda(self, function_name: &str) -> Self {
+    pub fn with_lambda_variables(self, function_name: &str) -> Self {
         let folder = env::current_dir().unwrap_or_default();
         let variables: [(_, OsString); 7] = [
             ("AWS_LAMBDA_FUNCTION_NAME", function_name.into()),
@@ -91,14 +91,14 @@ impl FunctionProcess {
     ) -> io::Result<Self> {
         let mut process = process::Command::new(&command.program);
         process.args(&command.arguments).stdin(Stdio::null()).kill_on_drop(true);
-        let group = Group::begin_with(process.as_std_mut(), Uuid::new_v4().to_string())?;
+        let group = Group::prepare_command(process.as_std_mut(), Uuid::new_v4().to_string())?;
         process.envs(command.variables.iter().map(|(name, value)| (name, value)));
         process.env("AWS_LAMBDA_RUNTIME_API", runtime_api.to_string());
         // With this variable, the process would start redeliver again.
         process.env_remove("AWS_LAMBDA_EXEC_WRAPPER");
         let output = output.map(|read| read_output(&mut process, read)).transpose()?;
         let child = process.spawn()?;
-        let group = child.id().map(|id| group.led_by(id));
+        let group = child.id().map(|id| group.with_leader(id));
         Ok(Self { child, group, output })
     }
 

@@ -56,7 +56,7 @@ struct LambdaInvocation {
 
 /// The exit of a function's process.
 #[derive(Debug)]
-pub struct Ended {
+pub struct FunctionExit {
     /// `None` if the system does not report it.
     pub status: Option<ExitStatus>,
     /// The error that the process reported during startup.
@@ -123,7 +123,7 @@ impl Processes {
     /// Forwards the requests that redeliver does not serve (extensions, telemetry) to Lambda's Runtime API at this
     /// `HOST:PORT`. Without it, the response to such requests is 404.
     #[must_use]
-    pub fn in_lambda(self, runtime_api: Option<&str>) -> Self {
+    pub fn with_runtime_api(self, runtime_api: Option<&str>) -> Self {
         Self { upstream: runtime_api.and_then(Upstream::new), ..self }
     }
 
@@ -150,7 +150,7 @@ impl Processes {
     ///
     /// # Errors
     /// If the program cannot be started.
-    pub async fn start_first(&self) -> io::Result<Result<(), Ended>> {
+    pub async fn start_first(&self) -> io::Result<Result<(), FunctionExit>> {
         let mut function = self.start_process(true).await?;
         let began = function.wait_ready().await;
         if began.is_ok() {
@@ -294,14 +294,14 @@ impl RunningFunction {
     }
 
     /// Waits until the process requests an invocation.
-    async fn wait_ready(&mut self) -> Result<(), Ended> {
+    async fn wait_ready(&mut self) -> Result<(), FunctionExit> {
         while !self.is_ready {
             self.next_event().await?;
         }
         Ok(())
     }
 
-    async fn answer_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, Ended> {
+    async fn answer_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
         let InvocationTask { request_id, event, headers } = task;
         let task =
             InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
@@ -320,13 +320,13 @@ impl RunningFunction {
                     return Ok(answer);
                 }
                 Ok(_) => {}
-                Err(ended) => return Err(Ended { received_task, ..ended }),
+                Err(ended) => return Err(FunctionExit { received_task, ..ended }),
             }
         }
     }
 
     /// Waits for the next event of the function, or for its exit.
-    async fn next_event(&mut self) -> Result<Option<RuntimeEvent>, Ended> {
+    async fn next_event(&mut self) -> Result<Option<RuntimeEvent>, FunctionExit> {
         tokio::select! {
             // Events before the exit take precedence.
             biased;
@@ -339,13 +339,13 @@ impl RunningFunction {
                 Ok(event)
             }
             status = self.process.wait_ended() => {
-                Err(Ended { status: status.ok(), init_error: self.init_error.take(), received_task: false })
+                Err(FunctionExit { status: status.ok(), init_error: self.init_error.take(), received_task: false })
             }
         }
     }
 }
 
-impl Ended {
+impl FunctionExit {
     /// Returns the system's description of the exit, such as `exit status: 1` or `signal: 11 (SIGSEGV)`.
     #[must_use]
     pub fn describe_exit(&self) -> String {
@@ -359,8 +359,8 @@ impl Ended {
         )
     }
 
-    /// Returns the error for a call whose process exited during startup. The function is down, so no message is at
-    /// fault.
+    /// Returns the error for a call whose process reported an error during startup and exited. The function is down, so
+    /// no message is at fault.
     fn error_at_start(self) -> HandlerError {
         let error = Exception::from_json(&self.init_error.unwrap_or_default()).into_error();
         HandlerError::unavailable(error.error_type, error.details)

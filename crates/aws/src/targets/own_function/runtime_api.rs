@@ -176,7 +176,7 @@ impl RuntimeApiState {
                 self.take_answer(id, *kind == "error", request.into_body()).await
             }
             (&Method::GET, ["runtime", "restore", "next"]) => self.wait_for_restore().await,
-            (&Method::POST, ["runtime", "init", "error"]) => self.init_error(request).await,
+            (&Method::POST, ["runtime", "init", "error"]) => self.handle_init_error(request).await,
             _ => match &self.upstream {
                 Some(upstream) => {
                     let (head, body) = request.into_parts();
@@ -241,7 +241,7 @@ impl RuntimeApiState {
         }
     }
 
-    async fn init_error(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    async fn handle_init_error(&self, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let (head, body) = request.into_parts();
         let body = read_body(body).await.unwrap_or_default();
         self.send_event(RuntimeEvent::InitError(body.clone()));
@@ -297,11 +297,11 @@ fn error_response(status: StatusCode, error_type: &str, message: &str) -> Respon
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::loopback::Endless;
+    use crate::tests::loopback::EndlessServer;
 
     #[tokio::test]
     async fn an_endless_runtime_api_response_is_cut_off_at_6_mb() {
-        let endless = Endless::start("HTTP/1.1 200 OK\r\n\r\n").await;
+        let endless = EndlessServer::start("HTTP/1.1 200 OK\r\n\r\n").await;
         let upstream = Upstream::new(endless.url().strip_prefix("http://").unwrap()).unwrap();
         let (head, ()) = Request::get("/2020-01-01/extension/event/next").body(()).unwrap().into_parts();
         assert_eq!(upstream.forward(head, Bytes::new()).await.status(), StatusCode::BAD_GATEWAY);

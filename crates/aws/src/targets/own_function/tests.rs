@@ -34,22 +34,22 @@ use crate::tests::loopback::{Answer, Loopback};
 const LONG: Duration = Duration::from_secs(300);
 
 /// A function, and the file to which each of its processes writes its id and its Runtime API's address.
-struct Own {
+struct TestFunction {
     function: OwnFunction,
     starts: PathBuf,
     _folder: TempDir,
 }
 
-impl Own {
+impl TestFunction {
     fn new(handler_event: HandlerEvent) -> Self {
-        Self::running("exec sleep 1000", handler_event, |function| function)
+        Self::with_script("exec sleep 1000", handler_event, |function| function)
     }
 
-    fn running(script: &str, handler_event: HandlerEvent, of: impl Fn(Processes) -> Processes) -> Self {
-        Self::in_processes(NonZeroU16::MIN, script, handler_event, of)
+    fn with_script(script: &str, handler_event: HandlerEvent, of: impl Fn(Processes) -> Processes) -> Self {
+        Self::with_processes(NonZeroU16::MIN, script, handler_event, of)
     }
 
-    fn in_processes(
+    fn with_processes(
         processes_max: NonZeroU16,
         script: &str,
         handler_event: HandlerEvent,
@@ -87,7 +87,7 @@ impl Own {
     }
 }
 
-impl std::ops::Deref for Own {
+impl std::ops::Deref for TestFunction {
     type Target = OwnFunction;
 
     fn deref(&self) -> &OwnFunction {
@@ -96,14 +96,14 @@ impl std::ops::Deref for Own {
 }
 
 /// A message and its record.
-struct Given {
+struct TestMessage {
     body: String,
     message_id: String,
     attributes: Attributes,
     record: ReceivedMessage,
 }
 
-impl Given {
+impl TestMessage {
     fn parts(&self) -> (Message<'_>, ReceivedMessage) {
         let message = Message {
             body: &self.body,
@@ -118,7 +118,7 @@ impl Given {
     }
 }
 
-fn given(n: u32) -> Given {
+fn test_message(n: u32) -> TestMessage {
     let moment = Timestamp::from_timestamp_millis(1_750_000_000_000).unwrap();
     let attribute = |value| Attribute { data_type: "String".to_owned(), value };
     let bytes = Attribute { data_type: "Binary".to_owned(), value: AttributeValue::Binary(vec![0, 255]) };
@@ -142,7 +142,7 @@ fn given(n: u32) -> Given {
         queue_arn: "arn:aws:sqs:eu-west-1:123456789012:orders".to_owned(),
         omitted: Vec::new(),
     };
-    Given { body: format!(r#"{{"n":{n}}}"#), message_id: format!("id-{n}"), attributes, record }
+    TestMessage { body: format!(r#"{{"n":{n}}}"#), message_id: format!("id-{n}"), attributes, record }
 }
 
 fn end() -> Timestamp {
@@ -180,16 +180,16 @@ impl Runtime {
 }
 
 /// Runs both futures and returns the outcome of the call.
-async fn with<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()>) -> T {
+async fn run_both<T>(call: impl Future<Output = T>, runtime: impl Future<Output = ()>) -> T {
     let (outcome, ()) = timeout(LONG, async { tokio::join!(call, runtime) }).await.expect("it ends");
     outcome
 }
 
 #[tokio::test]
 async fn a_handler_gets_the_original_record_and_the_messages_own_headers() {
-    let function = Own::new(HandlerEvent::Record);
+    let function = TestFunction::new(HandlerEvent::Record);
     function.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
-    let one = given(1);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let end = end();
     let called =
@@ -242,7 +242,7 @@ async fn a_handler_gets_the_original_record_and_the_messages_own_headers() {
         let second = runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
         assert_eq!(second.status(), StatusCode::BAD_REQUEST, "the invocation already has a response");
     };
-    let error = with(called, served).await.unwrap_err();
+    let error = run_both(called, served).await.unwrap_err();
     assert_eq!(error.error_type.name(), "E");
 }
 
@@ -252,8 +252,8 @@ async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
     let stream = || LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some("s".to_owned()));
     let ours = || stream().with_request_id(Some("ours"));
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {
-        let function = Own::new(handler_event);
-        let one = given(1);
+        let function = TestFunction::new(handler_event);
+        let one = test_message(1);
         let (message, record) = one.parts();
         let logs = CallLogs::new(ours());
         let invocation =
@@ -266,12 +266,12 @@ async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
             assert_eq!(logs.location(), stream().with_request_id(Some(id)));
             runtime.post(&format!("runtime/invocation/{id}/error"), r#"{"errorType":"E"}"#).await;
         };
-        with(function.invoke(invocation), served).await.unwrap_err();
+        run_both(function.invoke(invocation), served).await.unwrap_err();
         assert!(logs.location().request_id().is_some_and(|id| id != "ours"));
     }
     let command = command(&["sh", "-c", "exit 1"]);
     let function = OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record);
-    let one = given(1);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let logs = CallLogs::new(ours());
     let invocation =
@@ -282,8 +282,8 @@ async fn a_calls_log_location_has_the_request_id_of_the_handlers_context() {
 
 #[tokio::test]
 async fn a_handler_receives_the_trace_of_the_messages_traceparent() {
-    let function = Own::new(HandlerEvent::Record);
-    let mut one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let mut one = test_message(1);
     let parent = Attribute::string("00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01");
     one.attributes.insert("traceparent".to_owned(), parent);
     one.record.trace_header = Some("Root=1-a;Sampled=1;Lineage=a:1".to_owned());
@@ -312,7 +312,7 @@ async fn a_handler_receives_the_trace_of_the_messages_traceparent() {
 
 #[test]
 fn a_record_has_its_redrive_source_and_only_attributes_from_sqs() {
-    let one = given(1);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let record = ReceivedMessage {
         first_received_at: None,
@@ -342,9 +342,9 @@ fn a_record_has_its_redrive_source_and_only_attributes_from_sqs() {
 
 #[tokio::test]
 async fn calls_started_together_share_an_invocation_but_not_an_outcome() {
-    let function = Own::new(HandlerEvent::Batch);
-    let all = [1, 2, 3].map(given);
-    let messages = all.each_ref().map(Given::parts);
+    let function = TestFunction::new(HandlerEvent::Batch);
+    let all = [1, 2, 3].map(test_message);
+    let messages = all.each_ref().map(TestMessage::parts);
     let end = end();
     let calls = messages.iter().map(|(message, record)| {
         function.invoke(Invocation { trace: None, logs: None, message, record, end })
@@ -356,15 +356,15 @@ async fn calls_started_together_share_an_invocation_but_not_an_outcome() {
             event["Records"].as_array().unwrap().iter().map(|record| record["messageId"].clone()).collect();
         assert_eq!(ids, ["sqs-1", "sqs-2", "sqs-3"]);
     };
-    let outcomes = with(join_all(calls), served).await;
+    let outcomes = run_both(join_all(calls), served).await;
     assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false, true]);
 }
 
 #[tokio::test]
 async fn a_call_dropped_before_its_invocation_is_not_in_the_event() {
-    let function = Own::new(HandlerEvent::Batch);
-    let all = [1, 2, 3].map(given);
-    let [first, second, third] = all.each_ref().map(Given::parts);
+    let function = TestFunction::new(HandlerEvent::Batch);
+    let all = [1, 2, 3].map(test_message);
+    let [first, second, third] = all.each_ref().map(TestMessage::parts);
     let end = end();
     let call =
         |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
@@ -380,14 +380,14 @@ async fn a_call_dropped_before_its_invocation_is_not_in_the_event() {
         let ids: Vec<_> = records.iter().map(|record| record["messageId"].clone()).collect();
         assert_eq!(ids, ["sqs-1", "sqs-3"], "the dropped call's message is handed off as cut off");
     };
-    assert_eq!(with(join_all([first_call, waiting_call]), served).await, [Ok(()), Ok(())]);
+    assert_eq!(run_both(join_all([first_call, waiting_call]), served).await, [Ok(()), Ok(())]);
 }
 
 #[tokio::test]
 async fn a_call_dropped_as_it_starts_blocks_no_later_call() {
-    let function = Own::new(HandlerEvent::Batch);
-    let all = [1, 2, 3].map(given);
-    let [first, second, third] = all.each_ref().map(Given::parts);
+    let function = TestFunction::new(HandlerEvent::Batch);
+    let all = [1, 2, 3].map(test_message);
+    let [first, second, third] = all.each_ref().map(TestMessage::parts);
     let end = end();
     let call =
         |(message, record)| function.invoke(Invocation { trace: None, logs: None, message, record, end });
@@ -402,13 +402,13 @@ async fn a_call_dropped_as_it_starts_blocks_no_later_call() {
         assert_eq!(event["Records"][0]["messageId"], "sqs-3");
         assert_eq!(event["Records"].as_array().unwrap().len(), 1);
     };
-    assert_eq!(with(call((&third.0, &third.1)), served).await, Ok(()));
+    assert_eq!(run_both(call((&third.0, &third.1)), served).await, Ok(()));
 }
 
 #[tokio::test]
 async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let answered = async |bytes| {
         let called = function.invoke(Invocation {
@@ -425,7 +425,7 @@ async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
             let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
             status = Some(runtime.post(&path, vec![b' '; bytes]).await.status());
         };
-        let outcome = with(called, served).await;
+        let outcome = run_both(called, served).await;
         (status.unwrap(), outcome.map_err(|error| error.error_type.name().into_owned()))
     };
     assert_eq!(answered(6_291_556).await, (StatusCode::ACCEPTED, Ok(())));
@@ -436,8 +436,8 @@ async fn a_response_over_six_megabytes_is_refused_and_fails_the_record() {
 /// The response from aws-lambda-ric 4.1 for a handler wrapped in `awslambda.streamifyResponse`.
 #[tokio::test]
 async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let answered = async |text: &str, trailers: &str| {
         let called = function.invoke(Invocation {
@@ -466,7 +466,7 @@ async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
             stream.read_to_string(&mut accepted).await.unwrap();
             assert!(accepted.starts_with("HTTP/1.1 202 "), "{accepted}");
         };
-        let outcome = with(called, served).await;
+        let outcome = run_both(called, served).await;
         outcome.map_err(|error| (error.error_type.name().into_owned(), error.details))
     };
     let body = BASE64_STANDARD.encode(
@@ -486,8 +486,8 @@ async fn a_failed_streamed_response_is_the_error_in_its_trailers() {
 
 #[tokio::test]
 async fn an_exited_function_fails_one_message_and_is_restarted_by_the_next_call() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let served = async {
@@ -495,32 +495,32 @@ async fn an_exited_function_fails_one_message_and_is_restarted_by_the_next_call(
         runtime.next().await;
         function.signal(Signal::KILL);
     };
-    let error = with(function.invoke(invocation), served).await.unwrap_err();
+    let error = run_both(function.invoke(invocation), served).await.unwrap_err();
     assert_eq!(error.error_type.name(), "Runtime.Exited");
     assert_eq!(error.details, "the function's process ended: signal: 9 (SIGKILL)");
     assert_eq!(error.kind, FailureKind::Transient);
 
     let served = async { drop(function.runtime(2).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
 }
 
 #[tokio::test]
 async fn a_function_that_exits_between_calls_spends_no_attempt() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let first = async { drop(function.runtime(1).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), first).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), first).await, Ok(()));
     function.signal(Signal::KILL);
     let second = async { drop(function.runtime(2).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), second).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), second).await, Ok(()));
 }
 
 #[tokio::test]
 async fn a_response_counts_even_if_the_function_then_exits() {
-    let own = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let own = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let mut call = pin!(own.invoke(Invocation {
         trace: None,
@@ -548,16 +548,16 @@ async fn a_response_counts_even_if_the_function_then_exits() {
 
 #[tokio::test]
 async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
-    let all = [1, 2].map(given);
-    let messages = all.each_ref().map(Given::parts);
+    let all = [1, 2].map(test_message);
+    let messages = all.each_ref().map(TestMessage::parts);
     let end = end();
-    let both = async |own: &Own, served| {
+    let both = async |own: &TestFunction, served| {
         let calls = messages.iter().map(|(message, record)| {
             own.invoke(Invocation { trace: None, logs: None, message, record, end })
         });
-        assert_eq!(with(join_all(calls), served).await, [Ok(()), Ok(())]);
+        assert_eq!(run_both(join_all(calls), served).await, [Ok(()), Ok(())]);
     };
-    let one = Own::new(HandlerEvent::Record);
+    let one = TestFunction::new(HandlerEvent::Record);
     let in_turn = async {
         let runtime = one.runtime(1).await;
         for _ in &messages {
@@ -570,7 +570,8 @@ async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
     both(&one, in_turn.boxed_local()).await;
 
     let script = "exec sleep 1000";
-    let two = Own::in_processes(NonZeroU16::new(2).unwrap(), script, HandlerEvent::Record, |own| own);
+    let two =
+        TestFunction::with_processes(NonZeroU16::new(2).unwrap(), script, HandlerEvent::Record, |own| own);
     let at_once = async {
         let (first, second) = tokio::join!(two.runtime(1), two.runtime(2));
         tokio::join!(first.answer("null"), second.answer("null"));
@@ -580,8 +581,8 @@ async fn a_process_handles_one_call_at_a_time_up_to_the_process_limit() {
 
 #[tokio::test]
 async fn a_function_receives_sigterm_once_its_call_has_ended() {
-    let own = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let own = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let call =
         own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() });
@@ -594,7 +595,7 @@ async fn a_function_receives_sigterm_once_its_call_has_ended() {
         assert_eq!(runtime.post(&path, "null").await.status(), StatusCode::ACCEPTED);
         end.await;
     };
-    assert_eq!(with(call, served).await, Ok(()));
+    assert_eq!(run_both(call, served).await, Ok(()));
 }
 
 fn command(words: &[&str]) -> RuntimeCommand {
@@ -613,7 +614,7 @@ fn another_wrapper_runs_the_runtimes_command() {
 #[test]
 fn the_handler_is_the_commands_last_word_outside_lambda() {
     let variables = command(&["node_modules/.bin/aws-lambda-ric", "--flag", "index.handler"]);
-    let variables = BTreeMap::from_iter(variables.outside_lambda("orders").variables);
+    let variables = BTreeMap::from_iter(variables.with_lambda_variables("orders").variables);
     assert_eq!(variables["_HANDLER"], "index.handler");
     assert_eq!(variables["AWS_LAMBDA_FUNCTION_NAME"], "orders");
 }
@@ -629,8 +630,8 @@ async fn a_function_does_not_inherit_the_wrapper_variable() {
 
 #[tokio::test]
 async fn a_function_that_never_starts_is_unavailable_after_two_tries() {
-    let function = Own::running("exit 1", HandlerEvent::Record, |function| function);
-    let one = given(1);
+    let function = TestFunction::with_script("exit 1", HandlerEvent::Record, |function| function);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let error = timeout(LONG, function.invoke(invocation)).await.expect("it ends").unwrap_err();
@@ -650,8 +651,8 @@ async fn a_function_that_never_starts_is_unavailable_after_two_tries() {
 #[tokio::test]
 async fn child_processes_end_with_their_function() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; exec sleep 1000";
-    let function = Own::running(script, HandlerEvent::Record, |function| function);
-    let one = given(1);
+    let function = TestFunction::with_script(script, HandlerEvent::Record, |function| function);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let called = function.invoke(Invocation {
         trace: None,
@@ -667,16 +668,16 @@ async fn child_processes_end_with_their_function() {
         let id = rustix::process::Pid::from_raw(function.starts()[0].1.parse().unwrap()).unwrap();
         rustix::process::kill_process(id, Signal::KILL).unwrap();
     };
-    assert_eq!(with(called, served).await.unwrap_err().error_type.name(), "Runtime.Exited");
+    assert_eq!(run_both(called, served).await.unwrap_err().error_type.name(), "Runtime.Exited");
     let left = &function.starts()[1].1;
     wait_until(|| !is_running(left)).await;
 }
 
 #[tokio::test]
 async fn concurrent_batches_are_two_invocations() {
-    let function = Own::new(HandlerEvent::Batch);
-    let all = [1, 2].map(given);
-    let messages = all.each_ref().map(Given::parts);
+    let function = TestFunction::new(HandlerEvent::Batch);
+    let all = [1, 2].map(test_message);
+    let messages = all.each_ref().map(TestMessage::parts);
     let ends = [end(), end() + Duration::from_secs(1)];
     let calls = messages.iter().zip(ends).map(|((message, record), end)| {
         function.invoke(Invocation { trace: None, logs: None, message, record, end })
@@ -688,14 +689,14 @@ async fn concurrent_batches_are_two_invocations() {
             assert_eq!(event["Records"].as_array().unwrap().len(), 1);
         }
     };
-    assert_eq!(with(join_all(calls), served).await, [Ok(()), Ok(())]);
+    assert_eq!(run_both(join_all(calls), served).await, [Ok(()), Ok(())]);
 }
 
 #[tokio::test]
 async fn a_cut_off_call_kills_the_functions_child_processes() {
     let script = "sleep 1000 & echo \"- $!\" >> \"$1\"; wait";
-    let function = Own::running(script, HandlerEvent::Record, |function| function);
-    let one = given(1);
+    let function = TestFunction::with_script(script, HandlerEvent::Record, |function| function);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     {
@@ -717,8 +718,8 @@ async fn a_cut_off_call_kills_the_functions_child_processes() {
 /// If each batch restarted it, a slow function would never become ready.
 #[tokio::test]
 async fn a_function_still_starting_when_its_call_is_dropped_is_kept() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     {
@@ -729,33 +730,33 @@ async fn a_function_still_starting_when_its_call_is_dropped_is_kept() {
         }
     }
     let served = async { drop(function.runtime(1).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
 /// A wrapper may send traces after each call, or the runtime may collect garbage. A restart would take longer.
 #[tokio::test]
 async fn a_function_busy_after_its_response_is_awaited_not_killed() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let served = async { drop(function.runtime(1).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
 
     let soon = Invocation { end: SystemClock.now() + Duration::from_millis(20), ..invocation };
     let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
     let served = async { drop(function.runtime(1).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
 /// AWS's runtime for Node.js sends requests in this order after an error in a stream.
 #[tokio::test]
 async fn a_function_that_requests_a_task_before_its_response_ends_receives_the_next_task() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let calls = async {
@@ -775,19 +776,19 @@ async fn a_function_that_requests_a_task_before_its_response_ends_receives_the_n
         let id = &headers["lambda-runtime-aws-request-id"];
         runtime.post(&format!("runtime/invocation/{id}/response"), "null").await;
     };
-    assert_eq!(with(calls, served).await, Ok(()));
+    assert_eq!(run_both(calls, served).await, Ok(()));
     assert_eq!(function.starts().len(), 1, "it was started once");
 }
 
 /// If the function were kept, each later message would wait for it until the message's own deadline.
 #[tokio::test]
 async fn a_function_that_never_requests_another_task_is_killed() {
-    let function = Own::new(HandlerEvent::Record);
-    let one = given(1);
+    let function = TestFunction::new(HandlerEvent::Record);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let invocation = Invocation { trace: None, logs: None, message: &message, record: &record, end: end() };
     let served = async { drop(function.runtime(1).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
 
     let long_ago = SystemClock.now() - Duration::from_secs(31);
     let answered_at = lock(&function.runtime.idle)[0].answered_at.replace(long_ago);
@@ -796,7 +797,7 @@ async fn a_function_that_never_requests_another_task_is_killed() {
     let outcome = timeout(LONG, function.invoke(soon)).await.expect("it ends at its deadline");
     assert_eq!(outcome.unwrap_err().kind, FailureKind::NotStarted);
     let served = async { drop(function.runtime(2).await.answer("null").await) };
-    assert_eq!(with(function.invoke(invocation), served).await, Ok(()));
+    assert_eq!(run_both(function.invoke(invocation), served).await, Ok(()));
     assert_eq!(function.starts().len(), 2, "a new process was started");
 }
 
@@ -805,7 +806,9 @@ async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
     let answer = || Answer::new(202, &[("x-own", "1")], "up");
     let lambda = Loopback::start([answer(), answer()]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
+    let own = TestFunction::with_script("exec sleep 1000", HandlerEvent::Record, |own| {
+        own.with_runtime_api(Some(&address))
+    });
     let began = async {
         let runtime = own.runtime(1).await;
         let error = runtime.client.post(format!("{}/runtime/init/error", runtime.base));
@@ -819,7 +822,7 @@ async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
         assert_eq!(other.await.unwrap().text().await.unwrap(), "up");
         own.signal(Signal::TERM);
     };
-    let ended = with(own.runtime.start_first(), began).await.unwrap().unwrap_err();
+    let ended = run_both(own.runtime.start_first(), began).await.unwrap().unwrap_err();
     assert_eq!(ended.describe_exit(), "signal: 15 (SIGTERM)");
     let requests = lambda.requests();
     let lines: Vec<_> = requests.iter().map(|request| request.line.as_str()).collect();
@@ -839,8 +842,10 @@ async fn the_first_init_error_and_extension_requests_are_forwarded_to_lambda() {
 async fn a_later_init_error_fails_messages_and_is_not_sent_to_lambda() {
     let lambda = Loopback::start([]).await;
     let address = lambda.url().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    let own = Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.in_lambda(Some(&address)));
-    let one = given(1);
+    let own = TestFunction::with_script("exec sleep 1000", HandlerEvent::Record, |own| {
+        own.with_runtime_api(Some(&address))
+    });
+    let one = test_message(1);
     let (message, record) = one.parts();
     let call =
         own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() });
@@ -849,7 +854,7 @@ async fn a_later_init_error_fails_messages_and_is_not_sent_to_lambda() {
         runtime.post("runtime/init/error", r#"{"errorType":"Import","errorMessage":"no module"}"#).await;
         own.signal(Signal::KILL);
     };
-    let error = with(call, failed).await.unwrap_err();
+    let error = run_both(call, failed).await.unwrap_err();
     assert_eq!((error.error_type.name().as_ref(), error.details.as_str()), ("Import", "no module"));
     assert_eq!(error.kind, FailureKind::Unavailable(None));
     assert!(lambda.requests().is_empty(), "an init error would end the environment");
@@ -857,7 +862,7 @@ async fn a_later_init_error_fails_messages_and_is_not_sent_to_lambda() {
 
 #[tokio::test]
 async fn the_snapshot_is_restored_before_the_first_invocation() {
-    let own = Own::new(HandlerEvent::Record);
+    let own = TestFunction::new(HandlerEvent::Record);
     let is_restored = Cell::new(false);
     let restore = async {
         let runtime = own.runtime(1).await;
@@ -871,17 +876,19 @@ async fn the_snapshot_is_restored_before_the_first_invocation() {
         own.runtime.start_first().await.unwrap().unwrap();
         own.resume_after_restore().await;
         is_restored.set(true);
-        let one = given(1);
+        let one = test_message(1);
         let (message, record) = one.parts();
         own.invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() })
             .await
     };
-    assert_eq!(with(lambda, restore).await, Ok(()));
+    assert_eq!(run_both(lambda, restore).await, Ok(()));
 }
 
 /// Returns a function that hangs, with a time limit of 1 ms.
-fn hanging_function() -> Own {
-    Own::running("exec sleep 1000", HandlerEvent::Record, |own| own.with_time_limit(Duration::from_millis(1)))
+fn hanging_function() -> TestFunction {
+    TestFunction::with_script("exec sleep 1000", HandlerEvent::Record, |own| {
+        own.with_time_limit(Duration::from_millis(1))
+    })
 }
 
 #[tokio::test]
@@ -891,8 +898,8 @@ async fn a_call_outside_lambda_has_its_own_time_limit() {
         let runtime = own.runtime(1).await;
         tokio::spawn(async move { runtime.next().await });
     };
-    with(own.runtime.start_first(), asks).await.unwrap().unwrap();
-    let one = given(1);
+    run_both(own.runtime.start_first(), asks).await.unwrap().unwrap();
+    let one = test_message(1);
     let (message, record) = one.parts();
     let error = own
         .invoke(Invocation { trace: None, logs: None, message: &message, record: &record, end: end() })
@@ -905,7 +912,7 @@ async fn a_call_outside_lambda_has_its_own_time_limit() {
 #[tokio::test]
 async fn a_call_outside_lambda_that_times_out_during_startup_counts_as_not_started() {
     let own = hanging_function();
-    let one = given(1);
+    let one = test_message(1);
     let (message, record) = one.parts();
     for _ in 0..20 {
         let call = own.invoke(Invocation {
@@ -925,7 +932,8 @@ async fn a_call_outside_lambda_that_times_out_during_startup_counts_as_not_start
 async fn a_functions_own_queue_is_recognized_by_account_and_name() {
     let own = |url| {
         let command = command(&["true"]);
-        OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record).for_queue(url)
+        OwnFunction::new(Processes::new(command, NonZeroU16::MIN), HandlerEvent::Record)
+            .with_source_queue(url)
     };
     let orders = own(Some("https://sqs.eu-west-1.amazonaws.com/123456789012/orders"));
     for (arn, is_own) in [
@@ -941,7 +949,7 @@ async fn a_functions_own_queue_is_recognized_by_account_and_name() {
 
 #[tokio::test]
 async fn a_non_sqs_event_is_passed_on_and_its_response_returned() {
-    let own = Own::new(HandlerEvent::Record);
+    let own = TestFunction::new(HandlerEvent::Record);
     own.begin_invocation("arn:aws:lambda:eu-west-1:123456789012:function:orders", Some("Root=1-ours"));
     let end = end();
     let mut context = Context::default();
@@ -957,7 +965,7 @@ async fn a_non_sqs_event_is_passed_on_and_its_response_returned() {
         runtime.post("runtime/invocation/lambdas-own/response", r#"{"ok":true}"#).await;
     };
     let answer =
-        with(own.handle_other_event(r#"{"source":"aws.events"}"#, &context, end), served).await.unwrap();
+        run_both(own.handle_other_event(r#"{"source":"aws.events"}"#, &context, end), served).await.unwrap();
     assert_eq!(answer.unwrap().get(), r#"{"ok":true}"#);
 }
 
@@ -1000,7 +1008,7 @@ async fn outcomes_and_shapes(
     let noted = Arc::new(RecordingObserver::default());
     let observer: Arc<dyn Observer> = noted.clone();
     let function = OwnFunction::new(FixedResponse(answer), handler_event).with_observer(observer);
-    let one = given(1);
+    let one = test_message(1);
     let (message, record) = one.parts();
     let call = || {
         let invocation =

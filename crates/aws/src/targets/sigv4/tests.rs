@@ -14,7 +14,7 @@ fn suite_credentials(token: Option<&str>) -> Credentials {
     Credentials::new("AKIDEXAMPLE", SECRET_KEY, token.map(str::to_owned), None, "suite")
 }
 
-fn signed(mut request: Request, token: Option<&str>) -> Request {
+fn signed_request(mut request: Request, token: Option<&str>) -> Request {
     let credentials = suite_credentials(token);
     add_signature(&mut request, "service", "us-east-1", credentials, suite_time(), true).unwrap();
     request
@@ -29,13 +29,13 @@ fn authorization(request: &Request) -> &str {
 fn signatures_match_the_aws_test_suite() {
     let url = || "https://example.amazonaws.com/".parse().unwrap();
     assert_eq!(
-        authorization(&signed(Request::new(Method::POST, url()), None)),
+        authorization(&signed_request(Request::new(Method::POST, url()), None)),
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \
          SignedHeaders=host;x-amz-date, \
          Signature=5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"
     );
     let token = "6e86291e8372ff2a2260956d9b8aae1d763fbf315fa00fa31553b73ebf194267";
-    let request = signed(Request::new(Method::GET, url()), Some(token));
+    let request = signed_request(Request::new(Method::GET, url()), Some(token));
     assert_eq!(
         authorization(&request),
         "AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, \

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use redeliver_core::events::to_milliseconds;
+use redeliver_core::events::round_to_milliseconds;
 use redeliver_core::ports::FlushOnDrop;
 
 use super::*;
 use crate::telemetry::metrics::{Measure, Measurement, Metric, MetricValue};
 
 /// Values by metric and dimensions, as CloudWatch extracts them: counts summed, measurements sorted.
-type Extracted = BTreeMap<(String, Vec<String>), Vec<f64>>;
+type ExtractedValues = BTreeMap<(String, Vec<String>), Vec<f64>>;
 
-fn add_values(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>, values: &[f64]) {
+fn add_values(extracted: &mut ExtractedValues, metric: Metric, dimensions: Vec<String>, values: &[f64]) {
     let known = extracted.entry((format!("{metric:?}"), dimensions)).or_default();
     known.extend(values);
     if metric.measure() == Measure::Count {
@@ -20,8 +20,8 @@ fn add_values(extracted: &mut Extracted, metric: Metric, dimensions: Vec<String>
     known.sort_by(f64::total_cmp);
 }
 
-fn extracted(text: &str) -> Extracted {
-    let mut all = Extracted::new();
+fn extract_values(text: &str) -> ExtractedValues {
+    let mut all = ExtractedValues::new();
     for line in parse_lines(text) {
         for directive in line["_aws"]["CloudWatchMetrics"].as_array().into_iter().flatten() {
             for (set, metric) in directive["Dimensions"].as_array().unwrap().iter().flat_map(|set| {
@@ -42,14 +42,14 @@ fn extracted(text: &str) -> Extracted {
     all
 }
 
-fn expected_values(events: &[Event]) -> Extracted {
-    let mut all = Extracted::new();
+fn expected_values(events: &[Event]) -> ExtractedValues {
+    let mut all = ExtractedValues::new();
     for event in events {
         let EventReport { by, metrics, .. } = EventReport::from_event(event);
         for (place, Measurement { metric, value }) in metrics.into_iter().enumerate() {
             let value = match value {
                 MetricValue::Whole(value) => value.into(),
-                MetricValue::Real(value) => to_milliseconds(value),
+                MetricValue::Real(value) => round_to_milliseconds(value),
             };
             let function = || "message-processor".to_owned();
             add_values(&mut all, metric, vec![function()], &[value]);
@@ -70,8 +70,8 @@ fn settings() -> impl Iterator<Item = Logging> {
 
 #[test]
 fn a_batch_is_one_line() {
-    let failed = |error_type: u16| handed_off(&ErrorType::HttpStatus(error_type));
-    let events = [processed(), processed(), failed(503), processed(), failed(503)];
+    let failed = |error_type: u16| handed_off_event(&ErrorType::HttpStatus(error_type));
+    let events = [processed_event(), processed_event(), failed(503), processed_event(), failed(503)];
     let fields = json!({
         "Processed": 3, "HandedOff": 2, "FailureKind": "transient",
         "error_type": "HttpStatus.503", "failures": 2,
@@ -83,22 +83,25 @@ fn a_batch_is_one_line() {
         json!(
             [directive(&json!([["Function"]]), &plain), directive(&by_kind, &json!([count("HandedOff")])),]
         );
-    assert_eq!(parse_lines(&written(&events)), [expected_with("INFO", "batch", fields, &directives)]);
+    assert_eq!(
+        parse_lines(&log_lines(&events)),
+        [expected_line_with_directives("INFO", "batch", fields, &directives)]
+    );
 }
 
 #[test]
 fn excess_dimension_values_errors_and_measurements_fill_further_lines() {
-    let failed = |error_type: u16| handed_off(&ErrorType::HttpStatus(error_type));
-    let scheduled = [1, 1, 2, 3].map(retry_scheduled);
+    let failed = |error_type: u16| handed_off_event(&ErrorType::HttpStatus(error_type));
+    let scheduled = [1, 1, 2, 3].map(retry_scheduled_event);
     let events: Vec<_> = [failed(503), failed(429)].into_iter().chain(scheduled).collect();
-    let lines = parse_lines(&written(&events));
+    let lines = parse_lines(&log_lines(&events));
     let shown = |name: &str| lines.iter().map(|line| line[name].clone()).collect::<Vec<_>>();
     assert_eq!(shown("RetryAttempt"), [json!("1"), json!("2"), json!("3")]);
     assert_eq!(shown("RetriesScheduled"), [json!(2), json!(1), json!(1)]);
     assert_eq!(shown("error_type"), [json!("HttpStatus.503"), json!("HttpStatus.429"), Value::Null]);
     assert_eq!(shown("HandedOff"), [json!(2), Value::Null, Value::Null]);
 
-    let lines = parse_lines(&written(&vec![processed(); 201]));
+    let lines = parse_lines(&log_lines(&vec![processed_event(); 201]));
     let values = lines.iter().map(|line| line["TargetSeconds"].as_array().map(Vec::len));
     assert_eq!(values.collect::<Vec<_>>(), [Some(100), Some(100), None], "a single value is a number");
     assert_eq!(lines[2]["TargetSeconds"], json!(0.25));
@@ -107,8 +110,8 @@ fn excess_dimension_values_errors_and_measurements_fill_further_lines() {
 
 #[test]
 fn the_error_of_a_message_that_is_resent_directly_is_counted() {
-    let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again);
-    let lines = parse_lines(&written(&events));
+    let events = ["Timeout", "FromTarget", "Timeout"].map(sent_again_event);
+    let lines = parse_lines(&log_lines(&events));
     let errors = lines.iter().map(|line| (line["error_type"].clone(), line["failures"].clone()));
     assert_eq!(errors.collect::<Vec<_>>(), [(json!("Timeout"), json!(2)), (json!("FromTarget"), json!(1))]);
 }
@@ -116,15 +119,15 @@ fn the_error_of_a_message_that_is_resent_directly_is_counted() {
 /// No metric is lost or counted twice, regardless of which events have separate lines.
 #[test]
 fn log_settings_do_not_change_the_metrics() {
-    let all = all();
-    let attempts: Vec<_> = (0..30).map(retry_scheduled).collect();
+    let all = all_events();
+    let attempts: Vec<_> = (0..30).map(retry_scheduled_event).collect();
     let many: Vec<_> = all.iter().cycle().take(7 * all.len()).cloned().collect();
-    let full = vec![processed(); 201];
+    let full = vec![processed_event(); 201];
     let batches = all.iter().map(std::slice::from_ref).chain([&all[..], &attempts, &many, &full]);
     for events in batches {
         for logging in settings() {
             assert_eq!(
-                extracted(&written_with(logging, events)),
+                extract_values(&log_lines_with_settings(logging, events)),
                 expected_values(events),
                 "{logging:?} {events:?}"
             );
@@ -134,24 +137,24 @@ fn log_settings_do_not_change_the_metrics() {
 
 #[test]
 fn counts_before_a_panic_are_logged() {
-    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), FixedClock, Vec::new());
     let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         let _flush = FlushOnDrop(&lines);
-        lines.observe(&processed());
+        lines.observe(&processed_event());
         panic!("planned");
     }));
     assert!(panicked.is_err());
     let text = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
-    assert_eq!(extracted(&text), expected_values(&[processed()]));
+    assert_eq!(extract_values(&text), expected_values(&[processed_event()]));
 }
 
 #[test]
 fn batch_totals_are_logged_once() {
-    let lines = JsonLinesObserver::new("message-processor", Logging::default(), Fixed, Vec::new());
-    lines.observe(&processed());
+    let lines = JsonLinesObserver::new("message-processor", Logging::default(), FixedClock, Vec::new());
+    lines.observe(&processed_event());
     lines.flush();
     lines.flush();
-    lines.observe(&processed());
+    lines.observe(&processed_event());
     lines.flush();
     let text = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
     let counts: Vec<_> = parse_lines(&text).into_iter().map(|line| line["Processed"].clone()).collect();
@@ -161,18 +164,18 @@ fn batch_totals_are_logged_once() {
 #[test]
 fn log_settings_determine_which_events_have_their_own_line() {
     let own = |logging: Logging| -> Vec<String> {
-        let lines = parse_lines(&written_with(logging, &all()));
+        let lines = parse_lines(&log_lines_with_settings(logging, &all_events()));
         let names = lines.into_iter().map(|line| line["event"].as_str().unwrap().to_owned());
         names.filter(|name| name != "batch").collect()
     };
-    let warnings: Vec<_> = all()
+    let warnings: Vec<_> = all_events()
         .iter()
         .map(EventReport::from_event)
         .filter(|observed| observed.level == "WARN")
         .map(|observed| observed.event.to_owned())
         .collect();
     let everything: Vec<_> =
-        all().iter().map(|event| EventReport::from_event(event).event.to_owned()).collect();
+        all_events().iter().map(|event| EventReport::from_event(event).event.to_owned()).collect();
     for logging in settings() {
         let found = own(logging);
         match logging {
@@ -193,18 +196,18 @@ fn batch_lines_contain_the_trace_id_of_their_batch() {
     let lines = JsonLinesObserver::new(
         "message-processor",
         Logging { tracing, ..Logging::default() },
-        Fixed,
+        FixedClock,
         Vec::new(),
     );
     let tracer = lines.tracer().unwrap();
-    let batch = tracer.begin_trace(Fixed.now(), true);
-    tracer.batch_began(batch);
+    let batch = tracer.begin_trace(FixedClock.now(), true);
+    tracer.record_batch_start(batch);
     for _ in 0..150 {
-        lines.observe(&retry_scheduled(3));
+        lines.observe(&retry_scheduled_event(3));
     }
-    tracer.batch_ended(batch);
+    tracer.record_batch_end(batch);
     lines.flush();
-    lines.observe(&retry_scheduled(3));
+    lines.observe(&retry_scheduled_event(3));
     lines.flush();
     let written = String::from_utf8(lines.writer.into_inner().unwrap()).unwrap();
     let traces: Vec<_> = parse_lines(&written).iter().map(|line| line["trace_id"].clone()).collect();
@@ -217,9 +220,9 @@ fn batch_lines_contain_the_trace_id_of_their_batch() {
 fn observers_create_different_ids_and_continue_a_trace_if_set() {
     let attempt = |continues| {
         let logging = Logging { tracing: Some(TracingSettings { continues }), ..Logging::default() };
-        let lines = JsonLinesObserver::new("message-processor", logging, Fixed, Vec::new());
-        let last = lines.tracer().unwrap().begin_trace(Fixed.now(), true);
-        (last, lines.tracer().unwrap().begin_attempt(None, Some(last), Fixed.now()).parent)
+        let lines = JsonLinesObserver::new("message-processor", logging, FixedClock, Vec::new());
+        let last = lines.tracer().unwrap().begin_trace(FixedClock.now(), true);
+        (last, lines.tracer().unwrap().begin_attempt(None, Some(last), FixedClock.now()).parent)
     };
     let [(first, parent), (second, none)] = [true, false].map(attempt);
     assert_ne!(first, second);
@@ -231,16 +234,16 @@ fn observers_create_different_ids_and_continue_a_trace_if_set() {
 #[test]
 fn a_batch_line_lists_the_request_ids_of_its_failures_by_error_type() {
     let failed = |name: &'static str, id: Option<&str>| {
-        let mut event = handed_off(&ErrorType::Named(name));
+        let mut event = handed_off_event(&ErrorType::Named(name));
         let Event::HandedOff { request_id, .. } = &mut event else { unreachable!("what it is") };
         *request_id = id.map(str::to_owned);
         event
     };
-    let mut again = sent_again("B");
+    let mut again = sent_again_event("B");
     let Event::RetryScheduled { request_id, .. } = &mut again else { unreachable!("what it is") };
     *request_id = Some("b-2".to_owned());
     let ids = |events: &[Event]| -> Vec<Value> {
-        parse_lines(&written(events)).iter().map(|line| line["request_ids"].clone()).collect()
+        parse_lines(&log_lines(events)).iter().map(|line| line["request_ids"].clone()).collect()
     };
     let events = [
         failed("A", Some("a-1")),

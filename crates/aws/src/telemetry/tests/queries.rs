@@ -44,8 +44,9 @@ fn split_query(query: &str) -> (BTreeSet<&str>, Vec<&str>) {
 /// Returns all possible lines.
 fn all_lines() -> Vec<Value> {
     let details = [LogDetail::Batches, LogDetail::Messages];
-    let written =
-        details.map(|detail| written_with(Logging { tracing: None, detail, level: LogLevel::Info }, &all()));
+    let written = details.map(|detail| {
+        log_lines_with_settings(Logging { tracing: None, detail, level: LogLevel::Info }, &all_events())
+    });
     written.iter().flat_map(|text| parse_lines(text)).collect()
 }
 
@@ -78,9 +79,9 @@ fn runbook_queries_use_only_fields_of_the_log_lines() {
 /// The sums that the queries calculate equal the numbers of events.
 #[test]
 fn failures_and_retries_add_up_across_lines() {
-    let failed = [503, 503, 429].map(|status| handed_off(&ErrorType::HttpStatus(status)));
-    let events: Vec<_> = failed.into_iter().chain([1, 1, 1, 2].map(retry_scheduled)).collect();
-    let lines = parse_lines(&written(&events));
+    let failed = [503, 503, 429].map(|status| handed_off_event(&ErrorType::HttpStatus(status)));
+    let events: Vec<_> = failed.into_iter().chain([1, 1, 1, 2].map(retry_scheduled_event)).collect();
+    let lines = parse_lines(&log_lines(&events));
     let sum = |by: &str, value: &str, name: &str| -> u64 {
         lines.iter().filter(|line| line[by] == value).filter_map(|line| line[name].as_u64()).sum()
     };

@@ -11,13 +11,13 @@ use tokio::task::{JoinHandle, JoinSet};
 const BUFFERED_MAX: usize = 16 << 20;
 
 /// A server that sends a head and then spaces for as long as the client reads them. It stops when it is dropped.
-pub(crate) struct Endless {
+pub(crate) struct EndlessServer {
     url: String,
     sent: Arc<AtomicUsize>,
     task: JoinHandle<()>,
 }
 
-impl Endless {
+impl EndlessServer {
     pub(crate) async fn start(head: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -49,7 +49,7 @@ impl Endless {
     }
 }
 
-impl Drop for Endless {
+impl Drop for EndlessServer {
     fn drop(&mut self) {
         self.task.abort();
     }

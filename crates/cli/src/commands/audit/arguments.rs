@@ -51,7 +51,7 @@ const CLOSING: Closing = Closing {
         (ExitCode::Done, "no dead letters match", ""),
         (ExitCode::Failed, "", "A filter fails on all messages, or a file or a queue cannot be used."),
         (ExitCode::Usage, "", "Also if a filter is not valid jq."),
-        (ExitCode::Found, "dead letters", ""),
+        (ExitCode::ProblemsFound, "dead letters", ""),
         (
             ExitCode::Incomplete,
             "",
@@ -64,8 +64,8 @@ const CLOSING: Closing = Closing {
             "With --known-causes: a cause is new or came back. Takes precedence over the other codes: a cause is \
              reported only once, while the next run returns 7 again.",
         ),
-        (ExitCode::DeletedSoon, "", "Takes precedence over 3, 4 and 8."),
-        (ExitCode::NotThere, "a message or a group", "Also if several ids start with the given prefix."),
+        (ExitCode::ExpiringSoon, "", "Takes precedence over 3, 4 and 8."),
+        (ExitCode::NotFound, "a message or a group", "Also if several ids start with the given prefix."),
         (ExitCode::Interrupted, "", "The report covers what was read."),
     ],
 };
@@ -79,7 +79,7 @@ const CLOSING: Closing = Closing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = SHOW)]
 #[command(override_usage = "redeliver audit [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) source: DeadLetterSource,

@@ -20,7 +20,7 @@ const COLUMNS: [(&str, Cell); 13] = [
     ("attempts", |record| format_optional(record.attempts())),
     ("generation", |record| format_optional(record.metadata.as_ref().map(Metadata::generation))),
     ("fingerprint", |record| record.fingerprint.clone()),
-    ("first_sent_time", |record| format_timestamp(record.first_sent())),
+    ("first_sent_time", |record| format_timestamp(record.first_sent_at())),
     ("dead_lettered_at", |record| {
         format_optional(record.dead_letter.as_ref().map(|ours| &ours.dead_lettered_at))
     }),
@@ -72,7 +72,7 @@ fn escape_cell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::audit::examples::{foreign, record, with_sent_seconds};
+    use crate::commands::audit::examples::{foreign_dead_letter, record, with_sent_seconds};
 
     #[test]
     fn no_cell_is_a_formula() {
@@ -105,7 +105,7 @@ mod tests {
             let mut csv = Csv { reveal };
             csv.begin_output(&mut output).unwrap();
             csv.write_record(&ours, &mut output).unwrap();
-            csv.write_record(&foreign("plain", 2), &mut output).unwrap();
+            csv.write_record(&foreign_dead_letter("plain", 2), &mut output).unwrap();
             String::from_utf8(output).unwrap()
         };
         let masked = rows(false);

@@ -9,7 +9,7 @@ use maud::{Markup, html};
 use redeliver_dead_letters::DeadLetterRecord;
 use redeliver_dead_letters::groups::{DeadLetterGroup, format_timestamp};
 use redeliver_operator::audit::{AuditReport, View};
-use redeliver_operator::dead_letter::{self, ShowOptions, is_long};
+use redeliver_operator::dead_letter::{self, ShowOptions, scroll_tabindex};
 use redeliver_operator::markup::{
     self, Fact, render_standalone_page, render_timestamp, render_titled_figure,
 };
@@ -74,7 +74,7 @@ fn render_header(report: &AuditReport) -> Markup {
                 @if report.complete { " All of the queue was seen." }
                 @if let Some(filter) = &report.context.filter { " Only messages that match the filter " code { (filter) } "." }
             }
-            @if let Some(sentence) = report.deleted_soon() { p class="warning" { (sentence) } }
+            @if let Some(sentence) = report.describe_deleted_soon() { p class="warning" { (sentence) } }
             @if let Some(sentence) = report.describe_incompleteness() { p class="warning" { (sentence) } }
         }
     }
@@ -125,7 +125,7 @@ fn render_groups(groups: &[DeadLetterGroup]) -> Markup {
                 tbody { @for group in groups.iter().take(GROUPS_MAX) {
                     "\n" tr {
                         td class="number" { a href={"#g-" (group.fingerprint)} { (group_digits(group.count)) } }
-                        td { strong { (shorten_text(&group.headline, HEADLINE_MAX)) } " " (render_badge(&group.error_type)) div class="details" tabindex=[is_long(&group.error_details)] { (group.error_details) } }
+                        td { strong { (shorten_text(&group.headline, HEADLINE_MAX)) } " " (render_badge(&group.error_type)) div class="details" tabindex=[scroll_tabindex(&group.error_details)] { (group.error_details) } }
                         td class="times" { (render_timestamp(group.first)) br; "to " (render_timestamp(group.last)) }
                         td { code { (group.fingerprint) } br; code class="id" { (group.example) } }
                     }

@@ -27,10 +27,10 @@ impl View for NewCauses {
 /// Returns a line about messages that SQS will soon delete, unless one was printed within the last day, and one line
 /// per new or returned cause.
 pub(super) fn new_cause_lines(known: &KnownCauses, report: &AuditReport) -> Vec<String> {
-    let is_due = known.is_deleted_soon_due(report.context.now);
-    let deleted_soon = report.deleted_soon().filter(|_| is_due);
-    let new = known.new_among(&report.groups).into_iter().map(describe_new_cause);
-    let came_back = known.came_back_among(&report.groups);
+    let is_due = known.is_deletion_report_due(report.context.now);
+    let deleted_soon = report.describe_deleted_soon().filter(|_| is_due);
+    let new = known.groups_with_new_cause(&report.groups).into_iter().map(describe_new_cause);
+    let came_back = known.groups_with_recurred_cause(&report.groups);
     let came_back = came_back.into_iter().map(|(group, resolved)| describe_returned_cause(group, resolved));
     deleted_soon.into_iter().chain(new).chain(came_back).collect()
 }
@@ -72,19 +72,19 @@ mod tests {
     };
 
     #[test]
-    fn soon_deleted_messages_come_first_and_once_per_day() {
+    fn soon_expiring_messages_are_reported_first_and_once_per_day() {
         let mut report =
             report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
         let mut known = KnownCauses::without_causes("arn");
         let reported = new_cause_lines(&known, &report);
-        assert_eq!((reported.len(), reported.first()), (2, report.deleted_soon().as_ref()));
+        assert_eq!((reported.len(), reported.first()), (2, report.describe_deleted_soon().as_ref()));
         known.remember_groups(&report.groups, report.context.now);
-        known.remember_deleted_soon(report.context.now);
+        known.remember_deletion_report(report.context.now);
         assert!(new_cause_lines(&known, &report).is_empty());
         report.context.now = at_seconds(2 * 86_400 - 1);
         assert!(new_cause_lines(&known, &report).is_empty());
         report.context.now = at_seconds(2 * 86_400);
-        assert_eq!(new_cause_lines(&known, &report), [report.deleted_soon().unwrap()]);
+        assert_eq!(new_cause_lines(&known, &report), [report.describe_deleted_soon().unwrap()]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ const ERROR_DETAILS: &str = "error details";
 const ERROR_INDENT: usize = 6;
 
 /// One complete message and its copies. If the prefix matches several messages, none is printed.
-pub(super) struct Show {
+pub(super) struct ShowView {
     show_options: ShowOptions,
     colors: bool,
     layout: TextLayout,
@@ -43,13 +43,13 @@ struct MessageCopies {
     first: Vec<DeadLetterRecord>,
 }
 
-impl Show {
+impl ShowView {
     pub(super) fn new(named: &str, show_options: ShowOptions, colors: bool, layout: TextLayout) -> Self {
         Self { show_options, colors, layout, named: named.to_owned(), found: BTreeMap::new() }
     }
 }
 
-impl View for Show {
+impl View for ShowView {
     fn write_record(&mut self, record: &DeadLetterRecord, _output: &mut dyn Write) -> io::Result<()> {
         let message = &record.message;
         let is_named =
@@ -218,14 +218,14 @@ mod tests {
     use super::*;
     use crate::commands::audit::examples::{attempt_logs, context, letter_id, record};
 
-    fn shown(record: &DeadLetterRecord, reveal: bool) -> String {
+    fn show_message(record: &DeadLetterRecord, reveal: bool) -> String {
         show_with_layout(record, reveal, TextLayout::Whole)
     }
 
     fn show_with_layout(record: &DeadLetterRecord, reveal: bool, layout: TextLayout) -> String {
         let mut output = Vec::new();
         let show_options = ShowOptions { reveal, ..ShowOptions::default() };
-        let mut show = Show::new(record.message_id(), show_options, false, layout);
+        let mut show = ShowView::new(record.message_id(), show_options, false, layout);
         show.write_record(record, &mut output).unwrap();
         let report = AuditReport { context: context(), ..AuditReport::default() };
         show.write_report(&report, &mut output).unwrap();
@@ -258,7 +258,10 @@ mod tests {
             assert!(words.contains('…'), "the first error is shortened: {words}");
             assert!(shown.contains("\nerror details      HTTP 500: "), "{shown}");
         }
-        assert!(shown(&record, false).contains(&format!("Http.Timeout: {}", "slow ".repeat(60).trim_end())));
+        assert!(
+            show_message(&record, false)
+                .contains(&format!("Http.Timeout: {}", "slow ".repeat(60).trim_end()))
+        );
         assert!(show_with_layout(&record, true, terminal(60)).contains(&"acme ".repeat(60)));
     }
 
@@ -282,7 +285,7 @@ mod tests {
         }
         record.message.trace_header =
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
-        let text = shown(&record, false);
+        let text = show_message(&record, false);
         assert!(
             text.starts_with(&format!("message_id         {}\nSQS message id     sqs-1\n", letter_id(1))),
             "{text}"
@@ -301,7 +304,7 @@ mod tests {
             assert!(text.contains(expected), "{expected} in {text}");
         }
         assert!(!text.contains('\u{1b}') && !text.contains("secret"), "{text}");
-        assert!(shown(&record, true).contains("    \"card\": \"secret-1\"\n"));
+        assert!(show_message(&record, true).contains("    \"card\": \"secret-1\"\n"));
     }
 
     #[test]
@@ -311,7 +314,7 @@ mod tests {
             Some("Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8".to_owned());
         let last = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
         record.dead_letter.as_mut().unwrap().last_attempt_traceparent = Some(last.to_owned());
-        let text = shown(&record, false);
+        let text = show_message(&record, false);
         for expected in [
             "trace of the last attempt 0af7651916cd43dd8448eb211c80319c https://console.aws.amazon.com/",
             "producer's trace   5759e988bd862e3fe1be46a994272793 https://console.aws.amazon.com/",
@@ -323,9 +326,9 @@ mod tests {
     #[test]
     fn the_log_lines_of_the_last_attempt_are_a_link_and_a_command() {
         let mut record = record("RETRY_ATTEMPT_EXCEEDED", "x", 1);
-        assert!(!shown(&record, false).contains("log lines"));
+        assert!(!show_message(&record, false).contains("log lines"));
         record.dead_letter.as_mut().unwrap().last_attempt_logs = attempt_logs();
-        let text = shown(&record, false);
+        let text = show_message(&record, false);
         let lines: Vec<_> = text.lines().skip_while(|line| !line.starts_with("request id")).collect();
         assert_eq!(lines[0], "request id         7b1c7d3e-0191");
         assert_eq!(lines[1], "log lines          /aws/lambda/orders 2026/07/25/[$LATEST]0123456789abcdef");
@@ -339,7 +342,7 @@ mod tests {
     #[test]
     fn at_most_ten_copies_are_printed() {
         let mut output = Vec::new();
-        let mut show = Show::new("sqs-1", ShowOptions::default(), false, TextLayout::Whole);
+        let mut show = ShowView::new("sqs-1", ShowOptions::default(), false, TextLayout::Whole);
         for _ in 0..12 {
             show.write_record(&record("NON_RETRYABLE_ERROR", "x", 1), &mut output).unwrap();
         }

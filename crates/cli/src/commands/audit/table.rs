@@ -29,7 +29,7 @@ pub(super) struct Table {
 
 impl View for Table {
     fn write_report(&mut self, report: &AuditReport, output: &mut dyn Write) -> io::Result<()> {
-        if let Some(sentence) = report.deleted_soon() {
+        if let Some(sentence) = report.describe_deleted_soon() {
             self.write_alert(&sentence, output)?;
         }
         let (letters, queue) =
@@ -43,7 +43,7 @@ impl View for Table {
         let head = format!(
             "{letters} in {queue} ({now}{}){}",
             until.unwrap_or_default(),
-            describe_start(&report.groups)
+            suggest_first_group(&report.groups)
         );
         writeln!(output, "{}", self.layout.wrap_paragraph(&head, 2))?;
         if let Some(filter) = &report.context.filter {
@@ -79,7 +79,7 @@ impl View for Table {
 }
 
 /// Formats the groups as in the report.
-pub(crate) fn groups_for_people(groups: &[DeadLetterGroup], colors: bool, layout: TextLayout) -> String {
+pub(crate) fn format_groups(groups: &[DeadLetterGroup], colors: bool, layout: TextLayout) -> String {
     let mut text = Vec::new();
     Table { colors, layout }.write_groups(groups, &mut text).expect("memory can always be written to");
     String::from_utf8_lossy(&text).into_owned()
@@ -222,7 +222,7 @@ impl Table {
 }
 
 /// Suggests the group to start with: the largest.
-fn describe_start(groups: &[DeadLetterGroup]) -> String {
+fn suggest_first_group(groups: &[DeadLetterGroup]) -> String {
     groups.first().map_or(String::new(), |DeadLetterGroup { fingerprint, count, .. }| {
         format!(": start with group {}, {} of them", escape_line(fingerprint), group_digits(*count))
     })

@@ -27,7 +27,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     };
     let code = |report: &AuditReport| exit_code(&audited(report));
     let (empty, found) = (report(&[]), report(&[record("NON_RETRYABLE_ERROR", "x", 1)]));
-    assert_eq!((code(&empty), code(&found)), (ExitCode::Done, ExitCode::Found));
+    assert_eq!((code(&empty), code(&found)), (ExitCode::Done, ExitCode::ProblemsFound));
     let incomplete = |report: AuditReport| AuditReport {
         coverage: Coverage { complete: false, ..report.coverage },
         complete: false,
@@ -40,17 +40,17 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     let new = AuditResult { has_new_causes: true, ..audited(&incomplete(found.clone())) };
     assert_eq!(exit_code(&new), ExitCode::NewCause, "it is reported once");
     let soon = report_with_retention(&[with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", 1), 0)]);
-    assert_eq!(code(&soon), ExitCode::DeletedSoon, "SQS deletes it in ten seconds");
-    assert_eq!(code(&incomplete(soon.clone())), ExitCode::DeletedSoon, "whatever the others are");
+    assert_eq!(code(&soon), ExitCode::ExpiringSoon, "SQS deletes it in ten seconds");
+    assert_eq!(code(&incomplete(soon.clone())), ExitCode::ExpiringSoon, "whatever the others are");
     let new = AuditResult { has_new_causes: true, ..audited(&soon) };
     assert_eq!(exit_code(&new), ExitCode::NewCause, "the next run ends with 7");
     let missing = AuditResult { missing: vec!["no message …".to_owned()], ..audited(&empty) };
-    assert_eq!(exit_code(&missing), ExitCode::NotThere);
+    assert_eq!(exit_code(&missing), ExitCode::NotFound);
     let interrupted = AuditReport { interrupted: true, ..incomplete(found.clone()) };
     assert_eq!(code(&interrupted), ExitCode::Interrupted);
     // The audit ended because its output was closed, for example by `head`, or because of --max.
     let closed = AuditResult { output_closed: true, ..audited(&incomplete(found.clone())) };
-    assert_eq!(exit_code(&closed), ExitCode::Found);
+    assert_eq!(exit_code(&closed), ExitCode::ProblemsFound);
     let not_judged = |report: AuditReport| {
         let mut report = report;
         report.not_judged.messages = 1;
@@ -62,7 +62,7 @@ fn audit_exit_codes_distinguish_empty_found_and_incomplete() {
     );
     let mut ten = incomplete(found);
     ten.max_reached = true;
-    assert_eq!(code(&ten), ExitCode::Found);
+    assert_eq!(code(&ten), ExitCode::ProblemsFound);
 }
 
 #[test]
@@ -108,7 +108,7 @@ fn every_view_shows_hostile_text_the_same_way() {
             colors: false,
             layout: redeliver_operator::terminal::layout::TextLayout::Whole,
         }),
-        Box::new(show::Show::new(
+        Box::new(show::ShowView::new(
             record.message_id(),
             ShowOptions { reveal: true, ..ShowOptions::default() },
             false,
@@ -139,13 +139,13 @@ fn every_view_shows_hostile_text_the_same_way() {
 }
 
 /// Returns the command that `redeliver audit ARGUMENTS` suggests; it must be a valid command line itself.
-fn suggest_next(arguments: &str, report: &AuditReport) -> Option<Next> {
+fn suggest_next(arguments: &str, report: &AuditReport) -> Option<NextStep> {
     let words = ["redeliver", "audit"].into_iter().chain(arguments.split(' '));
     let crate::CliCommand::Audit(arguments) = crate::Arguments::try_parse_from(words).unwrap().command else {
         panic!("expected audit")
     };
     let next = next_command(&arguments, report)?;
-    let (Next::Command(command) | Next::Edit(command)) = &next;
+    let (NextStep::Command(command) | NextStep::Edit(command)) = &next;
     crate::Arguments::try_parse_from(command.words()).unwrap();
     Some(next)
 }
@@ -156,8 +156,8 @@ fn the_next_command_names_the_source_and_the_newest_of_the_largest_group() {
     let group = &report.groups[0].fingerprint;
     let next = |arguments: &str| match suggest_next(arguments, &report) {
         None => None,
-        Some(Next::Command(command)) => Some(command.to_string()),
-        Some(Next::Edit(edit)) => panic!("nothing to edit: {edit}"),
+        Some(NextStep::Command(command)) => Some(command.to_string()),
+        Some(NextStep::Edit(edit)) => panic!("nothing to edit: {edit}"),
     };
     let named = "--stack prod --profile ops";
     assert_eq!(next(named).unwrap(), format!("redeliver audit {named} --show {}", letter_id(1)));
@@ -178,8 +178,8 @@ fn the_next_command_for_invalid_messages_edits_their_group() {
     let group = &report.groups[0].fingerprint;
     let next = |arguments: &str| {
         let next = suggest_next(arguments, &report)?;
-        let (Next::Command(command) | Next::Edit(command)) = &next;
-        Some((matches!(next, Next::Edit(_)), command.to_string()))
+        let (NextStep::Command(command) | NextStep::Edit(command)) = &next;
+        Some((matches!(next, NextStep::Edit(_)), command.to_string()))
     };
     let edit = format!("redeliver redrive --stack prod --group {group} --edit '.body.data.amount |= .'");
     assert_eq!(next(&format!("--stack prod --group {group}")), Some((true, edit.clone())));

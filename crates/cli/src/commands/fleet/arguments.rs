@@ -39,7 +39,7 @@ const CLOSING: Closing = Closing {
         (ExitCode::Done, "", "No problem was found."),
         (ExitCode::Failed, "", "Nothing could be read."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::Found, "a faulty queue", ""),
+        (ExitCode::ProblemsFound, "a faulty queue", ""),
         (ExitCode::Incomplete, "", ""),
     ],
 };
@@ -53,7 +53,7 @@ const CLOSING: Closing = Closing {
 /// orphan.
 #[derive(Debug, Args)]
 #[command(next_help_heading = CONNECT)]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// A profile of the AWS configuration files; may be repeated
     ///

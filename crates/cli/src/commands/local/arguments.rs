@@ -13,7 +13,7 @@ use crate::commands::run_args::{parse_probability, strategy_parser};
 use redeliver_operator::ExitCode;
 use redeliver_operator::plain_args::{PlainArguments, pointer};
 use redeliver_operator::terminal::help::{Closing, SHOW, VALIDATE};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::number;
 
 const TARGET: &str = "Target";
@@ -41,9 +41,9 @@ const CLOSING: Closing = Closing {
         (ExitCode::Done, "", "Every line was sent, and every message was processed or dead-lettered."),
         (ExitCode::Failed, "", "A file cannot be read or already exists, or the endpoint rejects a request."),
         (ExitCode::Usage, "", ""),
-        (ExitCode::Found, "ten or more, all invalid", ""),
+        (ExitCode::ProblemsFound, "ten or more, all invalid", ""),
         (
-            ExitCode::NotAllDone,
+            ExitCode::PartlyDone,
             "",
             "Lines were refused, or a message is unaccounted for; the report says which.",
         ),
@@ -55,7 +55,7 @@ const CLOSING: Closing = Closing {
 /// virtual time.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Loop")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// A file with one message per line, or `-` for standard input
     ///
@@ -113,7 +113,7 @@ pub struct Arguments {
     #[arg(long, help_heading = SHOW, value_name = "OUT.jsonl")]
     pub final_dlq: Option<PathBuf>,
     #[command(flatten)]
-    pub printing: Printing,
+    pub printing: PrintArgs,
     /// Run in real time on this SQS-compatible endpoint
     ///
     /// Creates its own queues there, and deletes them at the end.

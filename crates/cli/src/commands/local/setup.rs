@@ -71,7 +71,7 @@ fn option_error(name: impl Display, reason: impl Display) -> CommandFailure {
 
 /// Builds the user's function. Its output goes to standard error, since standard output contains the report.
 fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunction {
-    let processes = Processes::new(command.outside_lambda("local"), NonZeroU16::MIN);
+    let processes = Processes::new(command.with_lambda_variables("local"), NonZeroU16::MIN);
     let processes = processes.with_time_limit(DEFAULT_TIMEOUT).with_output(stderr::copy_output);
     OwnFunction::new(processes, handler_event)
 }

@@ -11,7 +11,7 @@ use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::QueueAddress;
 use redeliver_operator::redrive::{RATE_MAX, RedrivePace, RedriveRequest, WATCH_SECONDS_MAX};
 use redeliver_operator::terminal::help::{Closing, EDIT, VALIDATE};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::{number, seconds};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
@@ -61,12 +61,12 @@ const CLOSING: Closing = Closing {
              within two minutes. Or a line of FILE is not a dead letter.",
         ),
         (
-            ExitCode::NotAllDone,
+            ExitCode::PartlyDone,
             "",
             "A selected message stays (refused, parked, not sent, or it came back immediately), the filter failed on a \
              message, or too many of the messages sent failed again.",
         ),
-        (ExitCode::NotThere, "a message or a group", ""),
+        (ExitCode::NotFound, "a message or a group", ""),
         (ExitCode::InBothQueues, "", "Run it in the same directory."),
         (ExitCode::Interrupted, "", "Run the command again to finish."),
     ],
@@ -83,7 +83,7 @@ const CLOSING: Closing = Closing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Send")]
 #[command(override_usage = "redeliver redrive [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     #[command(flatten)]
     pub(super) from: DeadLetterSource,
@@ -135,7 +135,7 @@ pub struct Arguments {
     ///
     /// For example, after `redeliver pause`: the messages wait there and are not watched.
     #[arg(long)]
-    pub(super) into_paused: bool,
+    pub(super) allow_paused: bool,
     #[command(flatten)]
     pub(super) apply: ApplyArgs,
     /// The journal [default: redeliver-redrive-PLAN.jsonl]
@@ -144,7 +144,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     journal: Option<PathBuf>,
     #[command(flatten)]
-    pub(super) printing: Printing,
+    pub(super) printing: PrintArgs,
 }
 
 impl Arguments {
@@ -153,7 +153,7 @@ impl Arguments {
             rate: self.rate,
             watch_seconds: self.watch.as_secs(),
             stop_after_failures_percent: self.stop_after_failures,
-            into_paused: self.into_paused,
+            allow_paused: self.allow_paused,
         }
     }
 
@@ -184,7 +184,7 @@ impl Arguments {
 
     /// True if each message is sent to its original source queue.
     pub(super) fn sends_to_sources(&self) -> bool {
-        self.to.is_none() && self.from.file.is_none() && !self.from.queue.is_of_deployment()
+        self.to.is_none() && self.from.file.is_none() && !self.from.queue.belongs_to_deployment()
     }
 
     /// Returns the output file, if the messages come from a file and are not sent to a queue.

@@ -1,12 +1,12 @@
 //! Asks for confirmation before sending to a source queue without a consumer.
 
 use redeliver_operator::CommandFailure;
-use redeliver_operator::redrive::not_consumed;
+use redeliver_operator::redrive::describe_missing_consumer;
 use redeliver_operator::status::consumer::Consumer;
 use redeliver_operator::terminal::stderr;
 
 use super::Arguments;
-use super::question::is_answered_yes;
+use super::question::ask_yes_no;
 
 /// True if the source queue has a consumer. Without a consumer, messages are sent only if the user confirms.
 pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<bool, CommandFailure> {
@@ -20,11 +20,11 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
         }
         Consumer::Absent(why) => why,
     };
-    if !arguments.apply.is_wanted() && !arguments.into_paused {
+    if !arguments.apply.is_wanted() && !arguments.allow_paused {
         stderr::warning(describe_refusal(why));
-    } else if arguments.into_paused {
+    } else if arguments.allow_paused {
         stderr::remark(why);
-    } else if !is_answered_yes(&format!("{}. Send them anyway? [y/N] ", not_consumed(why)))? {
+    } else if !ask_yes_no(&format!("{}. Send them anyway? [y/N] ", describe_missing_consumer(why)))? {
         return Err(describe_refusal(why).into());
     }
     Ok(false)
@@ -32,6 +32,6 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
 
 /// Returns the error if there is no terminal for the question.
 fn describe_refusal(why: &str) -> String {
-    let why = not_consumed(why);
-    format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --into-paused")
+    let why = describe_missing_consumer(why);
+    format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --allow-paused")
 }

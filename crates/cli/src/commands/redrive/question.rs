@@ -3,7 +3,7 @@
 use std::io::{self, BufRead as _, IsTerminal as _, Write as _};
 
 /// True if the user answers `y` or `yes`. False without a terminal on both standard input and standard error.
-pub(super) fn is_answered_yes(question: &str) -> io::Result<bool> {
+pub(super) fn ask_yes_no(question: &str) -> io::Result<bool> {
     if !(io::stdin().is_terminal() && io::stderr().is_terminal()) {
         return Ok(false);
     }

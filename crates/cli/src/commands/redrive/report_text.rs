@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use redeliver_dead_letters::redrive::{EditExample, RedriveEnding, RedriveReport};
 use redeliver_operator::dead_letter::{EditLine, edit_lines};
 use redeliver_operator::queues::name_in;
-use redeliver_operator::redrive::{Continuation, describe_staying, next_step};
-use redeliver_operator::sentences::{describe_incompleteness, describe_seen, describe_watched};
+use redeliver_operator::redrive::{Continuation, describe_staying_messages, next_step};
+use redeliver_operator::sentences::{describe_incompleteness, describe_pilot_result, describe_seen_messages};
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::layout::TextLayout;
 use redeliver_operator::terminal::units::{format_count, group_digits};
@@ -83,7 +83,7 @@ pub(super) fn render_report_table(
         ("  copies of them, at most", report.possible_copies),
         (route.sent_before_label(), report.deleted_only),
         ("sent, NOT deleted from the DLQ", report.not_deleted),
-        ("came straight back", report.came_back_count()),
+        ("came straight back", report.returned_count()),
     ] {
         if count > 0 {
             line(name, count);
@@ -103,18 +103,18 @@ pub(super) fn render_report_table(
         let _infallible = writeln!(text, " {:<38} {left:>10}", "left by --max");
     }
     if let Some(watched) = &report.pilot_result {
-        let _infallible = writeln!(text, "{}", describe_watched(watched));
+        let _infallible = writeln!(text, "{}", describe_pilot_result(watched));
     }
     for (old, new) in &report.new_id_examples {
         let _infallible = writeln!(text, "e.g. {new} was {old}");
     }
-    for reason in describe_staying(report, is_queue) {
+    for reason in describe_staying_messages(report, is_queue) {
         let _infallible = writeln!(text, "{reason}");
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
         let seen = match report.early_end {
             // The early end explains the gap, so the rest is not described as in flight elsewhere.
-            Some(_) => describe_seen(&coverage),
+            Some(_) => describe_seen_messages(&coverage),
             None => describe_incompleteness(&coverage),
         };
         let _infallible = writeln!(text, "{seen}");
@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_redrive_table_has_watched_staying_and_new_ids() {
+    fn the_redrive_table_shows_the_pilot_skipped_messages_and_new_ids() {
         let watched = PilotResult { seconds: 90, sent: 50, came_back: 1, waiting: Some(3) };
         let report = RedriveReport {
             sent: 100,
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_is_shown_on_one_message_within_the_terminal() {
+    fn the_example_of_an_edit_fits_the_terminal() {
         let body = |currency: &str| {
             let note = "long ".repeat(40);
             format!(r#"{{"data":{{"card":"secret","currency":"{currency}","note":"{note}"}}}}"#)

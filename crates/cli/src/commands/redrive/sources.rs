@@ -27,7 +27,7 @@ pub(super) async fn send_to_sources(
         let is_consumed = paused::is_consumed(arguments, &redrive.find_consumer(to).await?)?;
         consumed.insert(to.to_owned(), is_consumed);
     }
-    let (from, connection) = (redrive.from_arn(), &arguments.from.queue.connection);
+    let (from, connection) = (redrive.dlq_arn(), &arguments.from.queue.connection);
     let verb = arguments.apply.choose_verb("sending back", "would send back");
     account::announce_change(
         connection,

@@ -12,7 +12,7 @@ use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::plain_args::PlainArguments;
 use redeliver_operator::queues::{AwsConnection, OneQueue};
 use redeliver_operator::terminal::help::{Closing, VALIDATE};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::number;
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
@@ -53,7 +53,7 @@ const CLOSING: Closing = Closing {
              send stopped early.",
         ),
         (ExitCode::Usage, "", ""),
-        (ExitCode::NotAllDone, "", "A line is invalid or was not confirmed; the others were sent."),
+        (ExitCode::PartlyDone, "", "A line is invalid or was not confirmed; the others were sent."),
         (ExitCode::Interrupted, "", "The journal is complete."),
     ],
 };
@@ -63,7 +63,7 @@ const CLOSING: Closing = Closing {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Send")]
 #[command(override_usage = "redeliver send [OPTIONS] <--queue|--stack|--prefix|--stage> <FILE>")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// A file with one message per line, or `-` for standard input
     ///
@@ -92,7 +92,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub journal: Option<PathBuf>,
     #[command(flatten)]
-    pub printing: Printing,
+    pub printing: PrintArgs,
     /// The AWS connection
     #[command(flatten)]
     pub connection: AwsConnection,

@@ -21,7 +21,7 @@ struct ProblemLines {
 
 impl Problems {
     /// Counts a line. Returns true if it is the first with this problem.
-    pub(super) fn is_first(&mut self, line: usize, problem: &str) -> bool {
+    pub(super) fn count_line(&mut self, line: usize, problem: &str) -> bool {
         let is_full = self.0.len() >= PROBLEMS_MAX;
         let lines = match self.0.entry(problem.to_owned()) {
             Entry::Vacant(_) if is_full => return true,
@@ -55,9 +55,9 @@ mod tests {
     #[test]
     fn lines_with_one_cause_are_reported_once_with_the_first_ten() {
         let mut problems = Problems::default();
-        let reported: Vec<_> = (1..=200).filter(|line| problems.is_first(*line, "has no id")).collect();
-        assert!(problems.is_first(7, "is empty") && problems.is_first(201, "is not JSON"));
-        assert!(!problems.is_first(202, "is not JSON"));
+        let reported: Vec<_> = (1..=200).filter(|line| problems.count_line(*line, "has no id")).collect();
+        assert!(problems.count_line(7, "is empty") && problems.count_line(201, "is not JSON"));
+        assert!(!problems.count_line(202, "is not JSON"));
         assert_eq!(reported, [1]);
         assert_eq!(
             problems.describe_repeated(),
@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn problems_beyond_the_limit_are_reported_each_time() {
         let mut problems = Problems::default();
-        assert!((0..PROBLEMS_MAX).all(|n| problems.is_first(n, &n.to_string())));
-        assert!([1, 2].iter().all(|line| problems.is_first(*line, "one more")));
-        assert!(!problems.is_first(9, "0"), "known problems are still counted");
+        assert!((0..PROBLEMS_MAX).all(|n| problems.count_line(n, &n.to_string())));
+        assert!([1, 2].iter().all(|line| problems.count_line(*line, "one more")));
+        assert!(!problems.count_line(9, "0"), "known problems are still counted");
     }
 }

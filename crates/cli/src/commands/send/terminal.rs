@@ -44,7 +44,7 @@ impl Terminal {
 
 impl Watcher for Terminal {
     fn report_problem(&self, line: usize, what: &str) {
-        if self.problems.borrow_mut().is_first(line, what) {
+        if self.problems.borrow_mut().count_line(line, what) {
             let reported = format!("{}:{line}: {what}", self.input.display());
             stderr::line(escape_line(&reported));
         }

@@ -16,7 +16,7 @@ use redeliver_sim::planner::{
 
 use crate::commands::run_args::{parse_probability, strategy_parser};
 use redeliver_operator::terminal::help::{Closing, SHOW};
-use redeliver_operator::terminal::output::Printing;
+use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, format_count, format_span, number, seconds};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
@@ -75,7 +75,7 @@ const CLOSING: Closing = Closing {
         (ExitCode::Failed, "", "A policy is invalid, or a file cannot be read or written."),
         (ExitCode::Usage, "", ""),
         (
-            ExitCode::Found,
+            ExitCode::ProblemsFound,
             "a lost message",
             "A queue's retention ended before a message was processed or dead-lettered.",
         ),
@@ -90,7 +90,7 @@ const CLOSING: Closing = Closing {
 /// random.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Policy")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// The retry policy [default: 5 retries, each within 900 s]
     ///
@@ -198,7 +198,7 @@ pub struct Arguments {
     #[arg(long, help_heading = SHOW, value_name = "FILE")]
     pub plot: Option<PathBuf>,
     #[command(flatten)]
-    pub printing: Printing,
+    pub printing: PrintArgs,
 }
 
 fn architecture_parser() -> impl TypedValueParser<Value = Architecture> {
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_policy_is_named_by_its_file() {
+    fn a_policy_is_named_after_its_file() {
         let names = |paths: &[&str]| {
             policy_names(&paths.iter().map(|path| Some(Path::new(*path))).collect::<Vec<_>>())
         };

@@ -20,8 +20,8 @@ use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{as_float, format_count, format_span, group_digits};
 pub(super) use section::Section;
 use section::{
-    CERTAIN, format_dollars, format_drain_time, format_percent, format_rounded, policy_row,
-    recovery_row_names, rounded_span, section_with_policy_columns, section_with_policy_rows,
+    CERTAIN, format_dollars, format_drain_time, format_percent, format_rounded, format_rounded_span,
+    policy_row, recovery_row_names, section_with_policy_columns, section_with_policy_rows,
 };
 
 /// Number of first attempts with their own row; of the remaining attempts, only the last is shown.
@@ -43,7 +43,7 @@ pub(super) fn render_text(forecast: &Forecast) -> String {
 pub(super) fn describe_verdict(forecast: &Forecast) -> String {
     let [best, others @ ..] = &rank_policies(forecast)[..] else { return String::new() };
     let sent = forecast.scenario.messages;
-    let result = match best.outcome.measured.unprocessed() {
+    let result = match best.outcome.measured.unprocessed_count() {
         0 if sent == 1 => "processes the one message".to_owned(),
         0 => format!("processes all {}", format_count(sent, "message")),
         some => format!("does not process {} of {}", group_digits(some), format_count(sent, "message")),
@@ -84,7 +84,8 @@ fn suggest_remedy(measured: &Measurements) -> Option<&'static str> {
 fn rank_policies(forecast: &Forecast) -> Vec<&PolicyForecast> {
     let mut policies: Vec<_> = forecast.policies.iter().collect();
     policies.sort_by(|left, right| {
-        let rank = |policy: &PolicyForecast| (!policy.worst_case.fits, policy.outcome.measured.unprocessed());
+        let rank =
+            |policy: &PolicyForecast| (!policy.worst_case.fits, policy.outcome.measured.unprocessed_count());
         let price = |policy: &PolicyForecast| policy.outcome.per_million.total_dollars;
         rank(left).cmp(&rank(right)).then(price(left).total_cmp(&price(right)))
     });
@@ -166,7 +167,7 @@ fn comparison_section(forecast: &Forecast) -> Section {
         let measured = &policy.outcome.measured;
         vec![
             escape_line(&policy.name),
-            group_digits(measured.unprocessed()),
+            group_digits(measured.unprocessed_count()),
             group_digits(measured.calls),
             group_digits(measured.after_return.peak_per_second),
             format_drain_time(measured),
@@ -365,7 +366,7 @@ Use {remedy}.",
 /// Builds the table of processing delays, by group if there are groups.
 fn delay_section(forecast: &Forecast) -> Section {
     type DelayRow = (&'static str, fn(&Measurements) -> (Option<DelayPercentiles>, u64));
-    let all: DelayRow = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed()));
+    let all: DelayRow = ("all messages", |measured| (measured.delay_seconds, measured.unprocessed_count()));
     let by_group: [DelayRow; 2] = [
         ("groups affected by a fault", |measured| {
             measured.by_group.as_ref().map_or((None, 0), |groups| (groups.down, groups.down_unprocessed))
@@ -379,7 +380,8 @@ fn delay_section(forecast: &Forecast) -> Section {
         let values = forecast.outcomes().map(move |outcome| {
             let (delays, unprocessed) = value(&outcome.measured);
             let percentiles = delays.map(|DelayPercentiles { p50, p90, p99, max }| [p50, p90, p99, max]);
-            let spans = percentiles.map_or([(); 4].map(|()| "–".to_owned()), |each| each.map(rounded_span));
+            let spans =
+                percentiles.map_or([(); 4].map(|()| "–".to_owned()), |each| each.map(format_rounded_span));
             spans.into_iter().chain([group_digits(unprocessed)]).collect()
         });
         (name, values)
@@ -418,14 +420,14 @@ fn breaker_section(forecast: &Forecast) -> Section {
     let title = "Effect of the circuit breaker";
     let names = ["with it", "without it"];
     Section {
-        note: remark_never_opened(forecast),
+        note: describe_unopened_circuits(forecast),
         ..section_with_policy_rows(forecast, title, "", &names, rows)
     }
 }
 
 /// Remarks that no circuit opened. Possible reasons: too few failed calls per environment, errors that are not evidence
 /// of an outage, or a rate limit.
-fn remark_never_opened(forecast: &Forecast) -> Option<String> {
+fn describe_unopened_circuits(forecast: &Forecast) -> Option<String> {
     let has_breaker = forecast.circuit_breakers().next().is_some();
     (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())
 }

@@ -47,7 +47,7 @@ const CLOSING: Closing = Closing {
         (ExitCode::Failed, "", "Settings are missing or wrong, or a queue cannot be used."),
         (ExitCode::Usage, "", ""),
         (
-            ExitCode::NotAllDone,
+            ExitCode::PartlyDone,
             "",
             "The process stopped before all received messages were handled; the rest become visible again.",
         ),
@@ -59,7 +59,7 @@ const CLOSING: Closing = Closing {
 /// settings from the functions' environment variables.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Run")]
-#[command(after_help = CLOSING.short(), after_long_help = CLOSING.long())]
+#[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// The functions to run
     #[arg(help_heading = None::<&str>, value_name = "FUNCTION", required = true, value_enum)]

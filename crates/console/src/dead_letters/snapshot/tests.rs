@@ -37,7 +37,7 @@ fn three_letters() -> Snapshot {
     )
 }
 
-fn selected(letters: &Snapshot, selection: &Selection) -> Vec<String> {
+fn select_ids(letters: &Snapshot, selection: &Selection) -> Vec<String> {
     letters
         .select_letters(selection)
         .unwrap()
@@ -56,24 +56,24 @@ fn build_selection(set: impl FnOnce(&mut Selection)) -> Selection {
 #[test]
 fn the_page_counts_messages_that_sqs_deletes_soon() {
     let mut letters = three_letters();
-    assert_eq!(letters.deleted_soon(), None);
+    assert_eq!(letters.describe_deleted_soon(), None);
     // Two were sent at the start of 1970, a day before the reading.
     letters.retention = Retention::from_seconds(86_410);
     assert!(
         letters
-            .deleted_soon()
+            .describe_deleted_soon()
             .unwrap()
             .starts_with("SQS deletes 2 dead letters within 4h 48m, the first in 1m 50s ("),
         "{:?}",
-        letters.deleted_soon()
+        letters.describe_deleted_soon()
     );
     letters.retention = None;
-    assert_eq!(letters.deleted_soon(), None);
+    assert_eq!(letters.describe_deleted_soon(), None);
 }
 
 #[test]
 fn an_empty_selection_selects_all_letters_newest_first() {
-    assert_eq!(selected(&three_letters(), &Selection::default()), ["sqs-3", "sqs-2", "sqs-1"]);
+    assert_eq!(select_ids(&three_letters(), &Selection::default()), ["sqs-3", "sqs-2", "sqs-1"]);
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn each_filter_excludes_letters_that_do_not_match() {
             &["sqs-1"],
         ),
     ] {
-        assert_eq!(selected(&letters, &selection), expected, "{selection:?}");
+        assert_eq!(select_ids(&letters, &selection), expected, "{selection:?}");
     }
 }
 
@@ -118,7 +118,7 @@ fn each_filter_excludes_letters_that_do_not_match() {
 fn messages_that_the_jq_filter_fails_on_are_counted_and_not_selected() {
     let letters = three_letters();
     let filter = r#".body.data.card | ltrimstr("secret-") | tonumber > 0"#;
-    let Selected { letters, not_judged } =
+    let SelectedLetters { letters, not_judged } =
         letters.select_letters(&build_selection(|selection| selection.filter = filter.to_owned())).unwrap();
     let ids: Vec<_> = letters.iter().map(|letter| letter.sqs_message_id.as_str()).collect();
     assert_eq!(ids, ["sqs-2", "sqs-1"]);
@@ -161,7 +161,7 @@ fn a_cause_is_new_until_it_is_marked() {
     known.remember_groups(&letters.groups, at_seconds(DAY));
     known.merge_into_file(&folder.path().join("causes.jsonl")).unwrap();
     letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
-    let new = |new: &str| selected(&letters, &build_selection(|selection| selection.new = new.to_owned()));
+    let new = |new: &str| select_ids(&letters, &build_selection(|selection| selection.new = new.to_owned()));
     assert_eq!(new("last-refresh"), ["sqs-2"]);
     // The first death of a cause counts; for the larger cause, it was a day ago.
     assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
@@ -169,20 +169,20 @@ fn a_cause_is_new_until_it_is_marked() {
     assert_eq!(new("1m"), Vec::<String>::new());
     let mark = |mark, seconds| {
         reading.mark_cause(queue, &letters, &once.fingerprint, mark, at_seconds(seconds)).unwrap();
-        let life = letters.cause_life(&once);
-        (letters.new_and_returned(), life.list_rank(), life.note.map(|note| note.text))
+        let life = letters.cause_status(&once);
+        (letters.count_new_and_returned(), life.list_rank(), life.note.map(|note| note.text))
     };
     assert_eq!(mark(Mark::Known(" ticket 7 ".to_owned()), DAY), ([0, 0], 3, Some("ticket 7".to_owned())));
     assert_eq!(new("last-refresh"), Vec::<String>::new());
     assert_eq!(mark(Mark::NotKnown, DAY), ([1, 0], 1, None));
     assert_eq!(mark(Mark::Resolved(String::new()), DAY), ([0, 0], 4, None));
     let end = |by: Option<&str>, seconds| Resolution { at: at_seconds(seconds), by: by.map(str::to_owned) };
-    assert_eq!(letters.cause_life(&once).state, CauseState::Resolved(end(None, DAY)));
+    assert_eq!(letters.cause_status(&once).state, CauseState::Resolved(end(None, DAY)));
     // Its message was sent to this queue 200 seconds after the Unix epoch.
     assert_eq!(mark(Mark::Resolved("orders:42".to_owned()), 199), ([0, 1], 0, None));
-    assert_eq!(letters.cause_life(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
+    assert_eq!(letters.cause_status(&once).state, CauseState::CameBack(Some(end(Some("orders:42"), 199))));
     assert_eq!(mark(Mark::NotResolved, DAY), ([1, 0], 1, None));
-    assert_eq!(letters.cause_life(&twice).list_rank(), 2);
+    assert_eq!(letters.cause_status(&twice).list_rank(), 2);
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_cause_keeps_its_age_when_its_first_message_is_gone() {
     known.remember_groups(&[DeadLetterGroup { first, ..late.clone() }], at_seconds(60));
     letters.causes = CauseHistory::new(known, BTreeSet::new(), None);
     let since =
-        |text: &str| selected(&letters, &build_selection(|selection| selection.new = text.to_owned()));
+        |text: &str| select_ids(&letters, &build_selection(|selection| selection.new = text.to_owned()));
     assert_eq!(
         since("1970-01-01T00:01:00Z"),
         ["sqs-3", "sqs-1"],
@@ -223,9 +223,12 @@ fn a_refresh_reports_how_often_messages_were_received() {
 }
 
 #[test]
-fn the_link_of_the_warning_selects_the_messages_deleted_soon() {
+fn the_link_in_the_warning_selects_the_messages_deleted_soon() {
     let mut letters = three_letters();
     letters.retention = Retention::from_seconds(86_410);
     let until = redeliver_dead_letters::groups::format_timestamp(letters.expiry_cutoff().unwrap());
-    assert_eq!(selected(&letters, &build_selection(|selection| selection.until = until)), ["sqs-2", "sqs-1"]);
+    assert_eq!(
+        select_ids(&letters, &build_selection(|selection| selection.until = until)),
+        ["sqs-2", "sqs-1"]
+    );
 }

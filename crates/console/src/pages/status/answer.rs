@@ -8,10 +8,10 @@ use redeliver_operator::terminal::units::{approximate_span, format_count, group_
 
 /// Seconds without a sign of an outage after which the outage might be over: the metric lags by two minutes, and each
 /// data point has the timestamp of the start of its five minutes.
-const SIGN_IS_OLD_SECONDS: i64 = 600;
+const OLD_SIGN_SECONDS: i64 = 600;
 
 /// The threshold of the alarm `held-too-long` (infra/lib/alarm.ts).
-const HOLD_IS_LONG_SECONDS: i64 = 3600;
+const LONG_HOLD_SECONDS: i64 = 3600;
 
 /// The time range of CloudWatch queries. Data from containers begins only after the console's start.
 const LONGEST_SECONDS: i64 = 14 * 86_400;
@@ -28,8 +28,8 @@ pub(super) struct Facts<'a> {
     pub(super) held: Option<u64>,
     /// The position of the source queue on the page.
     pub(super) source: usize,
-    /// The number of visible messages in the source queue, if all of its event source mappings are disabled and nothing
-    /// else reads it.
+    /// The number of visible messages in the source queue, if it has event source mappings, all of them are disabled,
+    /// and nothing else reads it.
     pub(super) paused: Option<u64>,
     /// The number of blocked groups, and the time since which the first of them has been waiting.
     pub(super) blocked: Option<(u64, &'a str)>,
@@ -126,7 +126,7 @@ fn describe_target(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
             sentence.push(text_part(" held, none lost"));
         }
     }
-    if (facts.now - outage.last_sign).num_seconds() > SIGN_IS_OLD_SECONDS {
+    if (facts.now - outage.last_sign).num_seconds() > OLD_SIGN_SECONDS {
         let last = format_clock(outage.last_sign, facts.now);
         sentence.push(text_part(format!(
             ". It may be up again: the last sign of the outage was at about {last}"
@@ -139,7 +139,7 @@ fn describe_target(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
 /// Describes the longest hold during an outage, or at any time if it is long enough to need attention.
 fn describe_long_hold(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     let seconds = facts.longest_hold_seconds?;
-    let is_shown = seconds > HOLD_IS_LONG_SECONDS || matches!(facts.target, Some(TargetStatus::Down(_)));
+    let is_shown = seconds > LONG_HOLD_SECONDS || matches!(facts.target, Some(TargetStatus::Down(_)));
     is_shown
         .then(|| vec![text_part(format!("The longest hold of a message is {}.", approximate_span(seconds)))])
 }
@@ -171,7 +171,7 @@ fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
     };
     let mut sentence = vec![link_part(format_count(count, "dead letter"), "letters".to_owned())];
     if let Some(reading) = facts.reading {
-        sentence.append(&mut describe_since_refresh(reading, count, facts.now));
+        sentence.append(&mut describe_changes_since_refresh(reading, count, facts.now));
     }
     sentence.push(text_part("."));
     Some(sentence)
@@ -179,7 +179,7 @@ fn describe_dead_letters(facts: &Facts<'_>) -> Option<Vec<LinePart>> {
 
 /// Describes the new causes in a reading, and counts the messages that have arrived since; their causes are not known
 /// yet.
-fn describe_since_refresh(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
+fn describe_changes_since_refresh(reading: LastReading, count: u64, now: Timestamp) -> Vec<LinePart> {
     let LastReading { taken_at, new_causes, returned_causes, last_refresh, .. } = reading;
     let taken_at = format_clock(taken_at, now);
     let arrived = count.saturating_sub(reading.count);

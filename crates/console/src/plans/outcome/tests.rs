@@ -6,7 +6,7 @@ use super::*;
 fn redrive_outcome(report: &RedriveReport) -> PlanOutcome {
     let deleted = report.sent - report.not_deleted;
     let all = JournalCounts { sent: report.sent, deleted, ..JournalCounts::default() };
-    super::redrive_outcome(report, &all, report.came_back_count(), &plan(0))
+    super::redrive_outcome(report, &all, report.returned_count(), &plan(0))
 }
 
 /// Creates a plan to send back this number of messages.

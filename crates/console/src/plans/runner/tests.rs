@@ -20,30 +20,30 @@ fn plan(action: PlanAction, message: &str) -> ConsolePlan {
     )
 }
 
-fn send_back(message: &str) -> ConsolePlan {
+fn send_back_plan(message: &str) -> ConsolePlan {
     let to = FROM.replace("-final-dlq", "");
     plan(PlanAction::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, message)
 }
 
-fn started(plan: &ConsolePlan, outcome: Option<PlanOutcome>) -> StartedPlan {
+fn started_plan(plan: &ConsolePlan, outcome: Option<PlanOutcome>) -> StartedPlan {
     StartedPlan { outcome, ..StartedPlan::new(plan.clone(), RedrivePace::default()) }
 }
 
 /// Starts a plan on an endpoint without a listener.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
-    start_with(runner, id, StartRequest::default()).map_err(|refused| refused.why.to_string())
+    start_with_request(runner, id, StartRequest::default()).map_err(|refused| refused.why.to_string())
 }
 
-fn start_with(runner: &Arc<PlanRunner>, id: &str, wanted: StartRequest) -> Result<(), NotStarted> {
-    start_at("http://127.0.0.1:9", runner, id, wanted)
+fn start_with_request(runner: &Arc<PlanRunner>, id: &str, wanted: StartRequest) -> Result<(), StartError> {
+    start_on_endpoint("http://127.0.0.1:9", runner, id, wanted)
 }
 
-fn start_at(
+fn start_on_endpoint(
     endpoint: &str,
     runner: &Arc<PlanRunner>,
     id: &str,
     wanted: StartRequest,
-) -> Result<(), NotStarted> {
+) -> Result<(), StartError> {
     let queue = OneQueue::from_names(Some(FROM.parse().unwrap()), None, None);
     let queue = DeadLetterQueue::new(
         queue,
@@ -54,7 +54,7 @@ fn start_at(
     runner.start_plan(id, wanted, &RunContext { from: FROM, to: Some(&to), queue: &queue, schema: &schema })
 }
 
-fn finished() -> PlanOutcome {
+fn finished_outcome() -> PlanOutcome {
     PlanOutcome { finished: true, ..PlanOutcome::default() }
 }
 
@@ -62,8 +62,8 @@ fn finished() -> PlanOutcome {
 fn finished_and_unknown_plans_are_not_started() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let done = send_back("a");
-    started(&done, Some(finished())).write_file(folder.path()).unwrap();
+    let done = send_back_plan("a");
+    started_plan(&done, Some(finished_outcome())).write_file(folder.path()).unwrap();
     assert_eq!((start(&runner, &done.id), runner.running_id()), (Ok(()), None));
     assert_eq!(start(&runner, "unknown").unwrap_err(), "this plan no longer exists: create it again");
 }
@@ -72,11 +72,11 @@ fn finished_and_unknown_plans_are_not_started() {
 fn no_plan_starts_while_another_may_have_messages_in_both_queues() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let (first, second) = (send_back("a"), send_back("b"));
+    let (first, second) = (send_back_plan("a"), send_back_plan("b"));
     runner.keep_plan(second.clone());
     let in_both = PlanOutcome { in_both_queues: true, ..PlanOutcome::default() };
     for outcome in [None, Some(in_both)] {
-        started(&first, outcome).write_file(folder.path()).unwrap();
+        started_plan(&first, outcome).write_file(folder.path()).unwrap();
         let why = start(&runner, &second.id).unwrap_err();
         assert!(why.starts_with(&format!("the plan {} has messages in both queues", first.id)), "{why}");
         assert!(
@@ -93,8 +93,8 @@ async fn an_unreadable_plan_blocks_sends_unless_another_user_owns_it() {
     use std::os::unix::fs::{PermissionsExt as _, chown};
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let (first, second) = (send_back("a"), send_back("b"));
-    started(&first, None).write_file(folder.path()).unwrap();
+    let (first, second) = (send_back_plan("a"), send_back_plan("b"));
+    started_plan(&first, None).write_file(folder.path()).unwrap();
     let path = first.file_path(folder.path());
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o664)).unwrap();
     runner.keep_plan(second.clone());
@@ -117,8 +117,8 @@ async fn a_plan_is_saved_before_its_run_and_its_failure_afterwards() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
     // A killed deletion leaves no message in both queues.
-    started(&plan(PlanAction::Delete, "z"), None).write_file(folder.path()).unwrap();
-    let (plan, other) = (send_back("a"), send_back("b"));
+    started_plan(&plan(PlanAction::Delete, "z"), None).write_file(folder.path()).unwrap();
+    let (plan, other) = (send_back_plan("a"), send_back_plan("b"));
     runner.keep_plan(plan.clone());
     runner.keep_plan(other.clone());
     start(&runner, &plan.id).unwrap();
@@ -142,7 +142,7 @@ async fn a_failed_run_with_a_journal_may_have_messages_in_both_queues() {
     for has_journal in [false, true] {
         let folder = tempfile::tempdir().unwrap();
         let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-        let plan = send_back("a");
+        let plan = send_back_plan("a");
         runner.keep_plan(plan.clone());
         if has_journal {
             redeliver_dead_letters::files::replace_file(&plan.journal_path(folder.path()), b"").unwrap();
@@ -163,7 +163,7 @@ fn a_plan_for_another_source_queue_is_not_started() {
     let to = "arn:aws:sqs:eu-central-1:999999999999:orders".to_owned();
     let elsewhere =
         plan(PlanAction::SendBack { to, edit: None, program: None, new_id: false, max_generation: 3 }, "a");
-    started(&elsewhere, None).write_file(folder.path()).unwrap();
+    started_plan(&elsewhere, None).write_file(folder.path()).unwrap();
     let why = format!(
         "the plan {} sends to arn:aws:sqs:eu-central-1:999999999999:orders, but the source queue here is \
          arn:aws:sqs:eu-central-1:123456789012:orders: create a new plan, or start the console with --to for that \
@@ -177,14 +177,14 @@ fn a_plan_for_another_source_queue_is_not_started() {
 fn settings_changed_by_another_tab_are_reported_and_nothing_runs() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let plan = send_back("a");
+    let plan = send_back_plan("a");
     let stored = RedrivePace { rate: Some(20), ..RedrivePace::default() };
     let paused = Some(PlanOutcome::default());
     StartedPlan { outcome: paused, ..StartedPlan::new(plan.clone(), stored) }
         .write_file(folder.path())
         .unwrap();
     let wanted = StartRequest { pace: RedrivePace::default(), shown: Some(RedrivePace::default()) };
-    let refused = start_with(&runner, &plan.id, wanted).unwrap_err();
+    let refused = start_with_request(&runner, &plan.id, wanted).unwrap_err();
     assert_eq!(
         refused.why.to_string(),
         "another tab changed the settings to at most 20 messages per second, 90 s of watching, and a stop at more than \
@@ -193,7 +193,7 @@ fn settings_changed_by_another_tab_are_reported_and_nothing_runs() {
     assert_eq!((refused.see, runner.running_id()), (Some(plan.id.clone()), None));
     assert_eq!(runner.started_plans(FROM).started[0].pace, stored);
     let seen = StartRequest { pace: RedrivePace::default(), shown: Some(stored) };
-    assert!(start_with(&runner, &plan.id, seen).is_ok());
+    assert!(start_with_request(&runner, &plan.id, seen).is_ok());
     assert_eq!(
         runner.started_plans(FROM).started[0].pace,
         RedrivePace::default(),
@@ -205,10 +205,10 @@ fn settings_changed_by_another_tab_are_reported_and_nothing_runs() {
 async fn a_blocked_plan_links_to_the_plan_that_blocks_it() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let (first, second) = (send_back("a"), send_back("b"));
-    started(&first, None).write_file(folder.path()).unwrap();
+    let (first, second) = (send_back_plan("a"), send_back_plan("b"));
+    started_plan(&first, None).write_file(folder.path()).unwrap();
     runner.keep_plan(second.clone());
-    let refused = start_with(&runner, &second.id, StartRequest::default()).unwrap_err();
+    let refused = start_with_request(&runner, &second.id, StartRequest::default()).unwrap_err();
     assert_eq!(refused.see, Some(first.id));
 }
 
@@ -216,12 +216,12 @@ async fn a_blocked_plan_links_to_the_plan_that_blocks_it() {
 fn a_continued_plan_blocks_others_and_cannot_be_cancelled() {
     let folder = tempfile::tempdir().unwrap();
     let runner = Arc::new(PlanRunner::new(folder.path().to_owned()));
-    let (plan, other) = (send_back("a"), send_back("b"));
-    started(&plan, Some(PlanOutcome::default())).write_file(folder.path()).unwrap();
+    let (plan, other) = (send_back_plan("a"), send_back_plan("b"));
+    started_plan(&plan, Some(PlanOutcome::default())).write_file(folder.path()).unwrap();
     // The listener accepts connections but never responds, so the run continues until the end of the test.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    start_at(&endpoint, &runner, &plan.id, StartRequest::default()).unwrap();
+    start_on_endpoint(&endpoint, &runner, &plan.id, StartRequest::default()).unwrap();
     assert_eq!(runner.running_id(), Some(plan.id.clone()));
     assert_eq!(
         runner.started_plans(FROM).started[0].outcome,
@@ -230,7 +230,7 @@ fn a_continued_plan_blocks_others_and_cannot_be_cancelled() {
     );
     let next = Arc::new(PlanRunner::new(folder.path().to_owned()));
     next.keep_plan(other.clone());
-    let refused = start_with(&next, &other.id, StartRequest::default()).unwrap_err();
+    let refused = start_with_request(&next, &other.id, StartRequest::default()).unwrap_err();
     assert_eq!(refused.see, Some(plan.id.clone()));
     let refused = runner.cancel_plan(FROM, &plan.id).unwrap_err();
     assert_eq!(refused.to_string(), "This plan is running: pause it first.");
@@ -244,7 +244,7 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
     let folder = folder.path();
     let runner = Arc::new(PlanRunner::new(folder.to_owned()));
     let cancel = |id: &str| runner.cancel_plan(FROM, id).map_err(|error| error.to_string());
-    let shown = send_back("shown");
+    let shown = send_back_plan("shown");
     runner.keep_plan(shown.clone());
     assert_eq!((cancel(&shown.id), runner.find_plan(FROM, &shown.id).is_some()), (Ok(()), false));
     assert_eq!(cancel(&shown.id), Ok(()), "a second click");
@@ -266,29 +266,29 @@ fn a_plan_is_cancelled_only_if_it_has_sent_and_deleted_nothing() {
         ("killed", vec![run(), intent()], false),
         ("sent", vec![run(), intent(), sent()], false),
     ] {
-        let plan = send_back(name);
-        started(&plan, None).write_file(folder).unwrap();
+        let plan = send_back_plan(name);
+        started_plan(&plan, None).write_file(folder).unwrap();
         let journal = plan.journal_path(folder);
         RedriveJournal::open(&journal, &plan.id, FROM, &to).unwrap().write_entries(&entries).unwrap();
         assert_eq!(cancel(&plan.id).is_ok(), can, "{name}");
         assert_eq!((plan.file_path(folder).exists(), journal.exists()), (!can, !can), "{name}");
     }
-    let busy = send_back("busy");
-    started(&busy, None).write_file(folder).unwrap();
+    let busy = send_back_plan("busy");
+    started_plan(&busy, None).write_file(folder).unwrap();
     let _another_console = RedriveJournal::open(&busy.journal_path(folder), &busy.id, FROM, &to).unwrap();
     assert!(cancel(&busy.id).unwrap_err().contains("is in use"));
 
     let deletion = plan(PlanAction::Delete, "d");
-    started(&deletion, None).write_file(folder).unwrap();
+    started_plan(&deletion, None).write_file(folder).unwrap();
     redeliver_dead_letters::files::replace_file(&deletion.next_backup_path(folder), b"").unwrap();
     assert_eq!(
         cancel(&deletion.id).unwrap_err(),
         "This plan has deleted messages, or may have, so it cannot be cancelled."
     );
     let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id.clone() }, "d");
-    started(&restore, None).write_file(folder).unwrap();
+    started_plan(&restore, None).write_file(folder).unwrap();
     assert_eq!((cancel(&restore.id), restore.file_path(folder).exists()), (Ok(()), false), "nothing is sent");
-    started(&restore, None).write_file(folder).unwrap();
+    started_plan(&restore, None).write_file(folder).unwrap();
     let mut journal = RedriveJournal::open(&restore.journal_path(folder), &restore.id, FROM, &to).unwrap();
     journal.write_entries(&[run(), intent(), sent()]).unwrap();
     drop(journal);
@@ -343,7 +343,7 @@ async fn a_restore_claims_each_backup_against_other_commands() {
     let to = FROM.replace("-final-dlq", "");
     let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id }, "a");
     runner.keep_plan(restore.clone());
-    start_at(&start_sqs_stub(), &runner, &restore.id, StartRequest::default()).unwrap();
+    start_on_endpoint(&start_sqs_stub(), &runner, &restore.id, StartRequest::default()).unwrap();
     while runner.running_id().is_some() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -375,7 +375,7 @@ fn a_cancelled_restore_leaves_no_journal_next_to_its_backups() {
     let restore =
         |to: &str| plan(PlanAction::Restore { to: to.to_owned(), deletion: deletion.id.clone() }, "d");
     let (first, second) = (restore(&to), restore(&format!("{to}-2")));
-    started(&first, None).write_file(folder).unwrap();
+    started_plan(&first, None).write_file(folder).unwrap();
     drop(RedriveJournal::open(&first.journal_path(folder), &first.id, FROM, &to).unwrap());
     claim_backups(&backups, &first.id, FROM, &to).unwrap();
     // The last journal belongs to `redrive FILE`.
@@ -401,7 +401,7 @@ fn a_cancelled_restore_keeps_the_journal_of_another_redrive() {
     redeliver_dead_letters::files::replace_file(&deletion.next_backup_path(folder), b"").unwrap();
     let to = FROM.replace("-final-dlq", "");
     let restore = plan(PlanAction::Restore { to: to.clone(), deletion: deletion.id }, "d");
-    started(&restore, None).write_file(folder).unwrap();
+    started_plan(&restore, None).write_file(folder).unwrap();
     let journal = restore.journal_path(folder);
     drop(RedriveJournal::open(&journal, "of redrive FILE", "file:", &to).unwrap());
     let begun = std::fs::read(&journal).unwrap();

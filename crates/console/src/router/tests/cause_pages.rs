@@ -33,7 +33,7 @@ fn sample_snapshot(folder: &Path) -> (Snapshot, [String; 2]) {
 async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprints) = sample_snapshot(folder.path());
-    let address = serve_site_with(folder.path(), None, Some(snapshot)).await;
+    let address = serve_site_with_snapshot(folder.path(), None, Some(snapshot)).await;
     let shown = async |fingerprint: &str| {
         send_request(address, "GET", &format!("/0/causes/{fingerprint}"), "").await.2
     };
@@ -60,7 +60,7 @@ async fn a_cause_without_messages_can_be_resolved_and_reopened() {
     assert!(shown(gone).await.contains("No message in the last refresh has this cause"));
     let resolved = redeliver_dead_letters::Resolution { at: at_seconds(99), by: None };
     let file = folder.path().join(causes_file_name(QUEUE));
-    KnownCauses::write_resolved(&file, QUEUE, here, resolved).unwrap();
+    KnownCauses::mark_resolved(&file, QUEUE, here, resolved).unwrap();
     // Submitting any mark re-reads the file.
     post(gone, "").await;
     let page = shown(here).await;
@@ -92,7 +92,7 @@ async fn a_cause_is_compared_with_all_others_for_any_selection() {
         builder.add_record(&record).unwrap();
     }
     let snapshot = builder.into_snapshot(Coverage::default(), at_seconds(86_400), None);
-    let address = serve_site_with(folder.path(), None, Some(snapshot)).await;
+    let address = serve_site_with_snapshot(folder.path(), None, Some(snapshot)).await;
     for query in ["", "?since=1970-01-01T05:30Z"] {
         let (_, _, page) = send_request(address, "GET", &format!("/0/causes/{fingerprint}{query}"), "").await;
         let apart = "Unlike the others: <bdi>only tenant acme; since 1970-01-01 05:00</bdi>.";

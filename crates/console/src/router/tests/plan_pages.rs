@@ -53,7 +53,7 @@ fn assert_has(page: &str, parts: &[&str]) {
 async fn a_plan_page_shows_its_cause_messages_and_command() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprint) = sample_snapshot(folder.path());
-    let address = serve_site_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
+    let address = serve_site_with_snapshot(folder.path(), Some(SOURCE), Some(snapshot)).await;
     let form = format!("work=send_back&group={fingerprint}");
     let (status, headers, _) = send_request(address, "POST", "/0/plans", &form).await;
     assert_eq!(status, "HTTP/1.1 303 See Other");
@@ -85,7 +85,7 @@ async fn a_plan_page_shows_its_cause_messages_and_command() {
 async fn an_edit_of_a_cause_shows_examples_and_counts_and_becomes_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let (snapshot, fingerprint) = sample_snapshot(folder.path());
-    let address = serve_site_with(folder.path(), Some(SOURCE), Some(snapshot)).await;
+    let address = serve_site_with_snapshot(folder.path(), Some(SOURCE), Some(snapshot)).await;
     let (_, _, page) = send_request(address, "GET", &format!("/0/edit?group={fingerprint}"), "").await;
     assert_has(&page, &["106 messages, the cause “HTTP 422", "data-check=\"/path/0/edit/check\""]);
 
@@ -168,7 +168,7 @@ async fn an_interrupted_plan_shows_its_progress_and_new_deaths() {
     let mut started = StartedPlan::new(plan, RedrivePace::default());
     started.write_file(folder).unwrap();
     let id = started.plan.id.clone();
-    let address = serve_site_with(folder, Some(SOURCE), Some(snapshot)).await;
+    let address = serve_site_with_snapshot(folder, Some(SOURCE), Some(snapshot)).await;
     let path = format!("/0/plans/{id}");
     let (_, _, page) = send_request(address, "GET", &path, "").await;
     assert_has(
@@ -225,7 +225,7 @@ async fn a_finished_deletion_becomes_a_restore_plan() {
     let mut started = StartedPlan::new(deletion, RedrivePace::default());
     started.outcome = Some(PlanOutcome { ending: "paused".to_owned(), ..PlanOutcome::default() });
     started.write_file(folder).unwrap();
-    let address = serve_site_with(folder, Some(SOURCE), None).await;
+    let address = serve_site_with_snapshot(folder, Some(SOURCE), None).await;
     let path = format!("/0/plans/{id}");
     let (_, _, page) = send_request(address, "GET", &path, "").await;
     assert_has(&page, &[&backup, "Once the deletion is finished, it can be restored here."]);

@@ -1,6 +1,6 @@
 //! The state of one circuit, for a key or for the target as a whole.
 
-use super::evidence::{CERTAIN, LIKELY, OutageEvidence, evidence_nats};
+use super::evidence::{CERTAIN_NATS, LIKELY_NATS, OutageEvidence, evidence_nats};
 use super::moment::Moment;
 use super::rate::{RateLimit, Reserve};
 use super::{Caller, RETRY_AFTER_SECONDS_MAX};
@@ -33,7 +33,7 @@ pub(super) struct Circuit {
     since: Option<Moment>,
     pub(super) state: CircuitState,
     /// Number of the last state change. Calls that started before it do not count.
-    changed: u32,
+    last_change: u32,
     closed_at: Option<Moment>,
     answered_at: Option<Moment>,
     /// End of the target's `Retry-After`. Until then, no call is made.
@@ -213,14 +213,14 @@ impl Circuit {
         if let CircuitState::Limited(limit) = &self.state { Some(limit.per_second()) } else { None }
     }
 
-    /// Returns true if a call that started after change number `began` says nothing about the current state.
-    pub(super) fn is_newer_than(&self, began: u32) -> bool {
-        began < self.changed
+    /// Returns true if a call that started after change number `start_change` says nothing about the current state.
+    pub(super) fn is_newer_than(&self, start_change: u32) -> bool {
+        start_change < self.last_change
     }
 
     /// Returns the evidence needed to open the circuit, in nats.
     pub(super) fn evidence_threshold(&self, now: Moment) -> f32 {
-        if self.was_down_recently(now) { LIKELY } else { CERTAIN }
+        if self.was_down_recently(now) { LIKELY_NATS } else { CERTAIN_NATS }
     }
 
     pub(super) fn was_down_recently(&self, now: Moment) -> bool {
@@ -253,7 +253,7 @@ impl Circuit {
             probes: 0,
             run: self.run,
         });
-        self.changed = *changes;
+        self.last_change = *changes;
         probe_in
     }
 
@@ -288,7 +288,7 @@ impl Circuit {
                 run: self.run,
             });
             *changes += 1;
-            self.changed = *changes;
+            self.last_change = *changes;
         }
     }
 
@@ -323,23 +323,23 @@ impl Circuit {
         interval.max(self.retry_after_seconds(now))
     }
 
-    /// Records the answer to a call that started after change number `began`. Returns the outage that the answer ends,
-    /// if any. `random_failures` is the number of failures before the answer that count as random.
+    /// Records the answer to a call that started after change number `start_change`. Returns the outage that the
+    /// answer ends, if any. `random_failures` is the number of failures before the answer that count as random.
     pub(super) fn record_answer(
         &mut self,
-        began: u32,
+        start_change: u32,
         random_failures: u16,
         changes: &mut u32,
         now: Moment,
     ) -> Option<EndedOutage> {
-        if began < self.changed {
+        if start_change < self.last_change {
             return None;
         }
         self.answered_at = Some(now);
         self.evidence.record_answer(random_failures);
         self.run = 0;
         self.since = None;
-        if began >= self.retry_after_change {
+        if start_change >= self.retry_after_change {
             self.retry_after = None;
         }
         match &mut self.state {
@@ -354,7 +354,7 @@ impl Circuit {
                 let ended = EndedOutage { seconds: open.since.seconds_until(now), probes: open.probes };
                 *changes += 1;
                 self.closed_at = Some(now);
-                self.changed = *changes;
+                self.last_change = *changes;
                 self.state = CircuitState::Limited(RateLimit::after_outage(open.since, now, *changes));
                 Some(ended)
             }
@@ -365,7 +365,7 @@ impl Circuit {
     /// lowers the rate, as change number `change`.
     pub(super) fn record_refusal(
         &mut self,
-        began: u32,
+        start_change: u32,
         change: u32,
         answered_per_second: f32,
         now: Moment,
@@ -376,7 +376,7 @@ impl Circuit {
                     CircuitState::Limited(RateLimit::after_refusal(answered_per_second, now, change));
                 true
             }
-            CircuitState::Limited(limit) => limit.record_refusal(began, change, now),
+            CircuitState::Limited(limit) => limit.record_refusal(start_change, change, now),
             CircuitState::Open(_) => false,
         }
     }
@@ -393,7 +393,7 @@ impl Circuit {
         self.state = CircuitState::Closed;
         self.run = 0;
         self.since = None;
-        self.changed = change;
+        self.last_change = change;
     }
 }
 

@@ -5,9 +5,9 @@
 //! for a target that fails half of its calls, and after ten for a new target.
 
 /// Nats of evidence that open the breaker: ten outages in a row at a prior share of one in six.
-pub(super) const CERTAIN: f32 = 17.9;
+pub(super) const CERTAIN_NATS: f32 = 17.9;
 /// Nats of evidence that suffice if the target was down recently.
-pub(super) const LIKELY: f32 = CERTAIN / 2.0;
+pub(super) const LIKELY_NATS: f32 = CERTAIN_NATS / 2.0;
 
 /// Before its first call, a target is assumed to fail one call in six. This prior carries the weight of six calls.
 const PRIOR_SHARE: f32 = 1.0 / 6.0;

@@ -46,7 +46,7 @@ pub(super) struct RateLimit {
     held_at: Moment,
     refused_at: Moment,
     /// Number of the change that lowered the rate. A call that started earlier does not lower the rate again.
-    lowered: u32,
+    lowering_change: u32,
     /// True during a slow start: the rate doubles each second until the first refusal.
     is_doubling: bool,
     is_answered: bool,
@@ -82,7 +82,7 @@ impl RateLimit {
             slot_part: 0.0,
             held_at: now,
             refused_at: now,
-            lowered: change,
+            lowering_change: change,
             is_doubling: false,
             is_answered: false,
         }
@@ -156,20 +156,21 @@ impl RateLimit {
         (self.is_doubling && self.per_second >= SLOW_START_RATE_MAX) || quiet >= NOT_NEEDED_SECONDS
     }
 
-    /// Records the refusal of a call that started after change number `began`. Returns true if the refusal lowers the
-    /// rate, as change number `change`. The refusal of a call that started before the last decrease does not.
-    pub(super) fn record_refusal(&mut self, began: u32, change: u32, now: Moment) -> bool {
+    /// Records the refusal of a call that started after change number `start_change`. Returns true if the refusal
+    /// lowers the rate, as change number `change`. The refusal of a call that started before the last decrease does
+    /// not.
+    pub(super) fn record_refusal(&mut self, start_change: u32, change: u32, now: Moment) -> bool {
         // A clock that was set back must not keep the rate high.
         let is_soon =
             self.refused_at <= now && self.refused_at.seconds_until(now) < DECREASE_INTERVAL_SECONDS;
-        if began < self.lowered || is_soon {
+        if start_change < self.lowering_change || is_soon {
             return false;
         }
         let factor = if self.is_answered { DECREASE } else { DECREASE_AGAIN };
         self.per_second = (self.per_second * factor).max(RATE_MIN);
         // Many targets count calls per second, and would refuse any further call in this second.
         self.tokens = -self.per_second;
-        self.lowered = change;
+        self.lowering_change = change;
         self.refused_at = now;
         self.is_doubling = false;
         self.is_answered = false;

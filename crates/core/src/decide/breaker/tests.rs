@@ -139,7 +139,7 @@ mod evidence {
     /// If the lower threshold lasted longer, random failures would hold messages for the rest of the day after a blip
     /// in the morning.
     #[test]
-    fn half_the_evidence_reopens_a_circuit_within_a_minute() {
+    fn half_the_evidence_suffices_within_a_minute_of_an_outage() {
         // For the key and for the target as a whole, eleven of twelve calls failed.
         for (later, failures) in [(3.0, 50), (61.0, 99)] {
             let mut environment = Environment::with_open_circuit("a");
@@ -794,7 +794,7 @@ mod open {
     }
 
     #[test]
-    fn a_fault_is_held_only_if_its_circuit_is_open() {
+    fn a_fault_causes_a_hold_only_if_its_circuit_is_open() {
         let mut environment = Environment::default();
         assert_eq!(environment.breaker.hold_after_call(caller("a", 1), Fault, at_second(0.0)), None);
         environment.count_calls_to_open("a");
@@ -817,7 +817,7 @@ mod failed_calls {
 
     /// If "not now" spent an attempt, a queue with one message per hour would lose every message in an outage.
     #[test]
-    fn not_now_is_held_from_the_first_call_in_any_environment() {
+    fn not_now_causes_a_hold_from_the_first_call_in_any_environment() {
         for failures in [0, 1, 1000] {
             let caller = Caller { failures, ..caller("a", 1) };
             for outcome in [Unavailable, Refusal(None)] {
@@ -832,9 +832,9 @@ mod failed_calls {
         assert_eq!((hold.reason, hold.outage.since), (HoldReason::NotNow, at_second(7.0)));
     }
 
-    /// The message has waited for hours in a past outage, and now its call fails at random.
+    /// The message waited for hours in a past outage, and now its call fails at random.
     #[test]
-    fn the_hold_of_a_called_message_depends_on_its_number_of_calls() {
+    fn the_hold_after_a_call_depends_on_the_number_of_earlier_calls() {
         let mut environment = Environment::default();
         for (calls_before, longest) in [(0, 2.0), (1, 6.0), (2, 18.0), (5, 486.0), (6, 750.0)] {
             let caller = Caller { calls_before, held_seconds: 40_000, ..caller("a", 1) };
@@ -846,7 +846,7 @@ mod failed_calls {
     }
 
     #[test]
-    fn a_first_fault_within_a_minute_of_an_outage_is_held() {
+    fn a_first_fault_within_a_minute_of_an_outage_causes_a_hold() {
         let mut environment = Environment::with_open_circuit("a");
         environment.call("a", Answer, 2.0).unwrap();
         let hold_after_call = |environment: &mut Environment, failures, seconds| {

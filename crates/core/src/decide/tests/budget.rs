@@ -62,7 +62,7 @@ fn a_hold_lasts_as_long_as_requested_and_at_most_900_s() {
 /// Without the history, new environments in an outage would treat the message as one that never failed, and would probe
 /// with a poison message.
 #[test]
-fn the_call_of_a_held_message_is_in_its_history_but_spends_nothing() {
+fn the_call_for_a_held_message_is_in_its_history_but_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
     let probe_failure = || HandOff::for_hold_after_call(&error, hold(HoldReason::Down, 7.0), delivery());
     let first = resend(&one_minute_policy(), &body(r#""retry_attempt":1"#), &probe_failure());
@@ -115,8 +115,8 @@ fn a_failure_after_a_hold_ends_it_but_keeps_the_held_time() {
     );
 }
 
-/// At its hold limit, a message that was held without a call waits at most 900 s longer. After a call, redeliver gives
-/// up on it.
+/// At its hold limit, a message that was held without a call may wait up to 900 s longer. One that was held after a
+/// call may not: redeliver gives up on it.
 #[test]
 fn a_message_beyond_its_hold_limit_and_retry_after_is_given_up() {
     let policy = policy(r#"{"circuit_breaker":{"hold_seconds_max":60},"max_attempts":1}"#);
@@ -301,7 +301,7 @@ fn the_explanation_of_too_many_redrives_names_the_limit() {
 
 /// A producer may write any values.
 #[test]
-fn a_redrive_count_at_the_last_answer_above_the_total_counts_as_zero() {
+fn a_count_at_the_last_answer_that_exceeds_the_total_counts_as_zero() {
     let resent = resend(
         &one_minute_policy(),
         &body(r#""redrive_count":3,"redrive_count_at_answer":9"#),

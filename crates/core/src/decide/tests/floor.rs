@@ -184,8 +184,8 @@ fn any_policy() -> impl Strategy<Value = Policy> {
 }
 
 proptest! {
-    /// A retry is never made before the policy's own delay has passed, and before the target's delay has passed only if
-    /// the message is about to expire.
+    /// A retry is never made before the policy's own delay has passed. It is made before the target's delay has passed
+    /// only if the message is about to expire.
     #[test]
     fn a_retry_waits_for_the_later_of_backoff_and_retry_after(
         policy in any_policy(),

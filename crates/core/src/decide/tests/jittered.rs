@@ -24,7 +24,7 @@ fn first_retry_delay(
     now: Timestamp,
 ) -> Result<u16, DeadLetterReason> {
     let failure = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient_failure() };
-    let record = ReceivedMessage { body: body.to_owned(), sent_at, ..received(None) };
+    let record = ReceivedMessage { body: body.to_owned(), sent_at, ..received_message(None) };
     let failed = failed_record(record, &failure, None);
     let resent = match decide(policy, &failed, now) {
         Decision::Resend(resend) => Ok(resend.delay.get()),
@@ -122,7 +122,7 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_receive_count() {
     let policy = uniform_policy("");
     let visibility_seconds = |generation: u32, receive_count| {
         let body = body(&format!(r#""redrive_generation":{generation}"#));
-        let record = ReceivedMessage { body, receive_count, ..received(None) };
+        let record = ReceivedMessage { body, receive_count, ..received_message(None) };
         let failed = failed_record(record, &transient_failure(), None);
         decide_on_queue(
             &policy,
@@ -147,7 +147,7 @@ fn a_hidden_message_has_the_delay_of_its_generation_and_receive_count() {
 fn a_hidden_message_ages_from_its_first_send_but_is_retained_from_its_last() {
     let decide_visibility = |policy: &Policy, sent_at, retention| {
         let hand_off = HandOff { delivery: Delivery { sent_at, ..delivery() }, ..transient_failure() };
-        let record = ReceivedMessage { body: body(""), sent_at: at(-100), ..received(None) };
+        let record = ReceivedMessage { body: body(""), sent_at: at(-100), ..received_message(None) };
         let failed = failed_record(record, &hand_off, None);
         decide_on_queue(
             policy,

@@ -140,7 +140,7 @@ fn body_with_size(bytes: usize, members: &str) -> String {
 }
 
 fn decide_with_attributes(attributes_bytes: usize, body: &str) -> Decision {
-    let failed = failed_with_attributes(attributes_bytes, body, &transient_failure());
+    let failed = failed_message_with_attributes(attributes_bytes, body, &transient_failure());
     decide(&policy(r#"{"max_attempts":1000}"#), &failed, at(10))
 }
 

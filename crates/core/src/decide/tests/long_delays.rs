@@ -145,7 +145,7 @@ fn the_age_of_an_overdue_retry_counts_up_to_now() {
 #[test]
 fn a_message_whose_metadata_will_not_fit_is_given_up_on_before_it_hops() {
     let body = body("");
-    let failed = failed_with_attributes(MESSAGE_BYTES_MAX - body.len(), &body, &transient_failure());
+    let failed = failed_message_with_attributes(MESSAGE_BYTES_MAX - body.len(), &body, &transient_failure());
     match decide(&two_hour_policy(), &failed, at(10)) {
         Decision::GiveUp(give_up) => assert_eq!(give_up.reason, DeadLetterReason::MessageTooLarge),
         other => panic!("{other:?}"),

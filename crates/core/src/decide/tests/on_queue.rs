@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::limits::VisibilitySeconds;
-use crate::policy::Immediate;
+use crate::policy::ImmediateRetries;
 
 /// Decides, at second 10, what happens to a message first sent at second 0, on a queue with a visibility timeout of 180
 /// s.
@@ -14,7 +14,8 @@ fn decide_after_receives(
     hand_off: &HandOff,
     receive_count: u32,
 ) -> Result<u16, GiveUp> {
-    let record = ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received(None) };
+    let record =
+        ReceivedMessage { body: body.to_owned(), sent_at: at(0), receive_count, ..received_message(None) };
     let failed = failed_record(record, hand_off, None);
     decide_on_queue(policy, &failed, Attempts::from_receives(&failed.accepted), queue_times(100_000), at(10))
         .map(VisibilitySeconds::get)
@@ -126,7 +127,7 @@ fn queue_times(retention_seconds: u64) -> QueueTimes {
 #[test]
 fn a_transient_error_is_retried_immediately_if_the_policy_allows_it() {
     let quick = r#""immediate":{"max_attempts":2,"delay_ms":100}"#;
-    let two_retries = Some(Immediate { max_attempts: 2, delay: Duration::from_millis(100) });
+    let two_retries = Some(ImmediateRetries { max_attempts: 2, delay: Duration::from_millis(100) });
     let policy_with_members = |members: &str| policy(&format!("{{{quick}{members}}}"));
     let busy = HandlerError::transient("Db.Busy", "");
     assert_eq!(immediate_retries(&one_minute_policy(), &busy), None);

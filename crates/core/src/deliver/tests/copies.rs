@@ -95,7 +95,7 @@ fn the_first_sends_response_counts_even_after_a_second_send() {
 fn an_unanswered_message_is_sent_twice_regardless_of_deadline() {
     for seconds in [11, 30, 900] {
         let queue = FakeQueue::new([Answer::Hang]);
-        assert_eq!(deliver_bodies_within(seconds, &queue, &["a"]), [Err(no_answer())]);
+        assert_eq!(deliver_bodies_within(seconds, &queue, &["a"]), [Err(no_answer_error())]);
         assert_eq!(queue.times().len(), 2, "{seconds} s");
         assert_eq!(queue.clock.now(), at(seconds));
     }
@@ -104,7 +104,7 @@ fn an_unanswered_message_is_sent_twice_regardless_of_deadline() {
 #[test]
 fn an_unanswered_message_is_sent_once_with_under_five_seconds_left() {
     let queue = FakeQueue::new([Answer::Hang]);
-    assert_eq!(deliver_bodies_within(5, &queue, &["a"]), [Err(no_answer())]);
+    assert_eq!(deliver_bodies_within(5, &queue, &["a"]), [Err(no_answer_error())]);
     assert_eq!(queue.times(), [0]);
 }
 
@@ -114,14 +114,14 @@ fn a_refusal_keeps_the_possible_copy_of_an_earlier_send() {
         let queue = FakeQueue::new([failing_answer(Fault::NoAnswer), failing_answer(fault)]);
         assert_eq!(deliver_bodies(&queue, &["a"]), [Err(error(Fault::NoAnswer))], "{fault:?}");
         let queue = FakeQueue::new([Answer::Hang, failing_answer(fault)]);
-        assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(no_answer())], "{fault:?}");
+        assert_eq!(deliver_bodies_within(30, &queue, &["a"]), [Err(no_answer_error())], "{fault:?}");
     }
 }
 
 #[test]
 fn an_unanswered_send_after_a_refusal_is_not_reported_as_refused() {
     let queue = FakeQueue::new([failing_answer(Fault::Throttled), Answer::Hang]);
-    assert_eq!(deliver_bodies_within(4, &queue, &["a"]), [Err(no_answer())]);
+    assert_eq!(deliver_bodies_within(4, &queue, &["a"]), [Err(no_answer_error())]);
     assert_eq!(queue.times(), [0, 50]);
 }
 

@@ -5,13 +5,13 @@ use crate::events::Event;
 use crate::log_location::LogLocation;
 use crate::message::{Receipt, ReceivedMessage};
 use crate::ports::Observer;
-use crate::testing::received;
+use crate::testing::received_message;
 use crate::trace::Tracer;
 
 #[derive(Default)]
-struct Observed(Mutex<Vec<Event>>);
+struct RecordingObserver(Mutex<Vec<Event>>);
 
-impl Observer for Observed {
+impl Observer for RecordingObserver {
     fn observe(&self, event: &Event) {
         self.0.lock().unwrap().push(event.clone());
     }
@@ -35,7 +35,7 @@ fn not_confirmed_event(record: &str, code: &str) -> Event {
 }
 
 /// Sends messages with these bodies for the records `r-BODY`. Returns the confirmed records and the events.
-fn send_reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
+fn send_and_collect_events(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>) {
     let outgoing = bodies
         .iter()
         .map(|body| {
@@ -44,7 +44,7 @@ fn send_reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>
             Outgoing::new(receipt(&record), content, confirmed_event(&record))
         })
         .collect();
-    let observer = Observed::default();
+    let observer = RecordingObserver::default();
     let outbox = Outbox::new(&queue.clock, &observer, at(10));
     let done = queue.clock.block_on(outbox.send(queue, "final record", outgoing));
     let done = done.iter().map(|record| record.sqs_message_id().to_owned()).collect();
@@ -52,7 +52,7 @@ fn send_reported(queue: &FakeQueue, bodies: &[&str]) -> (Vec<String>, Vec<Event>
 }
 
 fn receipt(sqs_message_id: &str) -> Receipt {
-    ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..received(None) }.into_receipt()
+    ReceivedMessage { sqs_message_id: sqs_message_id.to_owned(), ..received_message(None) }.into_receipt()
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_reserve_takes_at_most_half_of_the_remaining_time() {
 #[test]
 fn a_confirmed_send_confirms_its_record_and_is_observed_once() {
     let queue = FakeQueue::new([Answer::All]);
-    let (done, events) = send_reported(&queue, &["a", "b"]);
+    let (done, events) = send_and_collect_events(&queue, &["a", "b"]);
     assert_eq!(
         (done, events),
         (vec!["r-a".to_owned(), "r-b".to_owned()], vec![confirmed_event("r-a"), confirmed_event("r-b")])
@@ -77,7 +77,7 @@ fn a_confirmed_send_confirms_its_record_and_is_observed_once() {
 #[test]
 fn a_record_confirmed_on_the_second_try_is_observed_once() {
     let queue = FakeQueue::new([Answer::Failing(vec![("a", Fault::Throttled)]), Answer::All]);
-    let (done, events) = send_reported(&queue, &["a", "b"]);
+    let (done, events) = send_and_collect_events(&queue, &["a", "b"]);
     assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(events, [confirmed_event("r-a"), confirmed_event("r-b")]);
 }
@@ -86,7 +86,7 @@ fn a_record_confirmed_on_the_second_try_is_observed_once() {
 fn each_entry_is_confirmed_by_its_own_outcome_alone() {
     let queue = FakeQueue::new([Answer::Failing(vec![("b", Fault::Sender)])]);
     assert_eq!(
-        send_reported(&queue, &["a", "b", "c"]),
+        send_and_collect_events(&queue, &["a", "b", "c"]),
         (
             vec!["r-a".to_owned(), "r-c".to_owned()],
             vec![confirmed_event("r-a"), not_confirmed_event("r-b", "SenderCode"), confirmed_event("r-c")]
@@ -97,7 +97,7 @@ fn each_entry_is_confirmed_by_its_own_outcome_alone() {
 #[test]
 fn a_queue_that_never_answers_confirms_nothing() {
     let queue = FakeQueue::new([Answer::Hang]);
-    let (done, events) = send_reported(&queue, &["a", "b"]);
+    let (done, events) = send_and_collect_events(&queue, &["a", "b"]);
     assert_eq!(done, [""; 0]);
     assert_eq!(
         events,
@@ -111,7 +111,7 @@ fn a_queue_that_never_answers_confirms_nothing() {
 #[test]
 fn an_unsendable_message_is_reported_and_the_others_are_sent() {
     let queue = FakeQueue::new([Answer::All]);
-    let (done, events) = send_reported(&queue, &["a", "\u{FFFE}", "", "b"]);
+    let (done, events) = send_and_collect_events(&queue, &["a", "\u{FFFE}", "", "b"]);
     assert_eq!(done, ["r-a", "r-b"]);
     assert_eq!(queue.requests(), [["a", "b"]]);
     assert_eq!(
@@ -133,9 +133,9 @@ fn the_code_of_an_unsendable_message_contains_no_attribute_name() {
     assert_eq!(outgoing.message.unwrap_err().code(), "EmptyAttribute");
 }
 
-struct Traced(Tracer);
+struct TracingObserver(Tracer);
 
-impl Observer for Traced {
+impl Observer for TracingObserver {
     fn observe(&self, _: &Event) {}
 
     fn tracer(&self) -> Option<&Tracer> {
@@ -152,7 +152,7 @@ fn each_send_has_one_span_for_all_its_tries() {
         let content = Content { body: (*body).to_owned(), ..Content::default() };
         Outgoing::new(receipt(body), content, None).with_span((number < 4).then(|| parent(number)))
     });
-    let observer = Traced(Tracer::new(|| [1; 32], false));
+    let observer = TracingObserver(Tracer::new(|| [1; 32], false));
     let outbox = Outbox::new(&queue.clock, &observer, at(10));
     let done = queue.clock.block_on(outbox.send(&queue, "final record", outgoing.collect()));
     assert_eq!(done.len(), 2);

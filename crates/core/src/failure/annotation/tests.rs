@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::arrival::{ProducersAttributes, producers_attributes};
+use crate::arrival::{ProducerAttributes, split_producer_attributes};
 use crate::message::reason::DeadLetterReason;
 use crate::message::{AttributeValue, Content, OutgoingMessage};
 use crate::testing::{any_text, attempt_logs, sent_message};
@@ -143,7 +143,7 @@ fn beyond_ten_attributes_the_smallest_are_folded() {
         let folded: Vec<_> = record.folded_attributes.keys().cloned().collect();
         let smallest: Vec<_> = (0..count - 7).map(|index| format!("a{index}")).collect();
         assert_eq!(folded, smallest);
-        assert_eq!(producers_attributes(attributes).attributes, producer_attributes(count));
+        assert_eq!(split_producer_attributes(attributes).attributes, producer_attributes(count));
     }
 }
 
@@ -164,7 +164,7 @@ fn folded_attributes_keep_type_and_value() {
         r#""folded_attributes":{"b":{"data_type":"Binary.x","base64":"AA=="},"#,
         r#""large0":{"data_type":"String","text":"x"},"n":{"data_type":"Number.int","text":"7"}}}"#
     )));
-    assert_eq!(producers_attributes(record).attributes, attributes);
+    assert_eq!(split_producer_attributes(record).attributes, attributes);
 }
 
 #[test]
@@ -180,7 +180,7 @@ fn folded_attributes_do_not_count_towards_the_documents_own_limit() {
     assert_eq!(document.folded_attributes.len(), 3);
     let unfolded = DeadLetter { folded_attributes: FoldedAttributes::new(), ..document };
     assert_eq!(unfolded.to_json().len(), 4096);
-    assert_eq!(producers_attributes(record).attributes, attributes);
+    assert_eq!(split_producer_attributes(record).attributes, attributes);
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn a_producers_attribute_with_one_of_our_names_is_folded_first() {
     let record = annotate_attributes(&attributes, 100, &annotation());
     assert_eq!(attribute_text(&record, ERROR_TYPE), "RETRY_ATTEMPT_EXCEEDED");
     assert_eq!(attribute_names(&record), ["DeadLetter", "ErrorDetails", "ErrorType", "a0", "a1"]);
-    assert_eq!(producers_attributes(record).attributes, attributes);
+    assert_eq!(split_producer_attributes(record).attributes, attributes);
 }
 
 #[test]
@@ -264,7 +264,7 @@ proptest! {
                 prop_assert!(unfolded.to_json().len() <= DEAD_LETTER_BYTES_MAX);
                 prop_assert!(unfolded.cause.error_type.len() <= truncate::ERROR_TYPE_BYTES_MAX);
                 prop_assert_eq!(&attributes[ERROR_TYPE], &Attribute::string(annotation.reason.as_str()));
-                let ProducersAttributes { attributes: restored, came_back } = producers_attributes(attributes);
+                let ProducerAttributes { attributes: restored, came_back } = split_producer_attributes(attributes);
                 prop_assert!(came_back.is_some());
                 prop_assert_eq!(restored, producer);
             }

@@ -12,8 +12,11 @@ use crate::testing::attempt_logs;
 const TRACE: &str = "Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1";
 
 /// Opens the message as its receiver does. Returns the document, and the producer's part of the message.
-fn open_attached(Attached { attributes, trace_header }: Attached) -> (FailureDocument, ReceivedMessage) {
-    let arrival = Arrival::from_record(ReceivedMessage { attributes, trace_header, ..received(None) }, at(9));
+fn open_attached(
+    AttachedDocument { attributes, trace_header }: AttachedDocument,
+) -> (FailureDocument, ReceivedMessage) {
+    let arrival =
+        Arrival::from_record(ReceivedMessage { attributes, trace_header, ..received_message(None) }, at(9));
     (arrival.document().cloned().unwrap(), arrival.record)
 }
 
@@ -29,7 +32,7 @@ fn hand_off_drops_members_in_order_before_using_the_trace_header() {
     };
     let least_room_for = |member: &str| {
         let has = |free: &usize| {
-            let Attached { attributes, .. } = attach_with_room(*free);
+            let AttachedDocument { attributes, .. } = attach_with_room(*free);
             attributes.contains_key(FAILURE) && failure_text(&attributes).contains(&format!("\"{member}\":"))
         };
         let least = (0..1000).find(has).unwrap();
@@ -119,7 +122,7 @@ fn a_hand_off_with_folded_attributes_has_an_ignored_due_time() {
 #[test]
 fn document_moves_to_the_trace_header_if_nothing_can_be_folded() {
     let open: Attributes = (0..10).map(|n| (format!("ü{n}"), Attribute::string("x"))).collect();
-    let moved_document = |placed: Attached| {
+    let moved_document = |placed: AttachedDocument| {
         assert_eq!(placed.attributes, open);
         open_attached(placed).0
     };
@@ -162,7 +165,7 @@ fn a_field_without_one_of_our_documents_belongs_to_the_producer() {
     for header in
         producer_headers.into_iter().chain(["Root=1;Redeliver=W10", "Root=1;Redeliver=e30;Sampled=1"])
     {
-        let record = ReceivedMessage { trace_header: Some(header.to_owned()), ..received(None) };
+        let record = ReceivedMessage { trace_header: Some(header.to_owned()), ..received_message(None) };
         let arrival = Arrival::from_record(record, at(9));
         assert_eq!((arrival.record.trace_header.as_deref(), arrival.document()), (Some(header), None));
     }
@@ -171,7 +174,7 @@ fn a_field_without_one_of_our_documents_belongs_to_the_producer() {
 /// A forged field is removed, and never read instead of ours.
 #[test]
 fn last_trace_header_field_counts_and_all_are_removed() {
-    let forged = verdict().in_trace_header(Some(TRACE));
+    let forged = verdict().add_to_trace_header(Some(TRACE));
     let (document, record) =
         open_attached(hand_off().attach_to(&Attributes::new(), MESSAGE_BYTES_MAX, Some(&forged)));
     assert!(matches!(document, FailureDocument::HandOff(_)));
@@ -181,7 +184,7 @@ fn last_trace_header_field_counts_and_all_are_removed() {
 /// Versions that predate the field pass the trace header on unchanged.
 #[test]
 fn a_document_attribute_overrides_one_in_the_trace_header() {
-    let forged = verdict().in_trace_header(Some(TRACE));
+    let forged = verdict().add_to_trace_header(Some(TRACE));
     let placed = hand_off().attach_to(&Attributes::new(), 1, Some(&forged));
     assert!(placed.attributes.contains_key(FAILURE) && placed.trace_header.as_ref() == Some(&forged));
     let (document, record) = open_attached(placed);
@@ -192,9 +195,9 @@ fn a_document_attribute_overrides_one_in_the_trace_header() {
 /// A `Failure` attribute on a moved message is not trusted, either.
 #[test]
 fn a_trace_header_field_on_a_redriven_message_is_ignored() {
-    let trace_header = Some(verdict().in_trace_header(Some(TRACE)));
+    let trace_header = Some(verdict().add_to_trace_header(Some(TRACE)));
     let source = "arn:aws:sqs:eu-central-1:000000000000:source";
-    let moved = ReceivedMessage { trace_header, ..received(Some(source)) };
+    let moved = ReceivedMessage { trace_header, ..received_message(Some(source)) };
     let HandedOffFailure { hand_off, .. } = Arrival::from_record(moved.clone(), at(9)).take_hand_off(at(9));
     assert_eq!(hand_off.classification, Classification::without_delay(FailureClass::Unanswered));
     assert!(Arrival::from_record(moved.clone(), at(9)).take_verdict().is_err());
@@ -225,6 +228,6 @@ proptest! {
         let (document, record) = open_attached(placed);
         let HandedOffFailure { hand_off: parsed, .. } = document.into_hand_off().unwrap();
         prop_assert_eq!((parsed.error.error_type, parsed.classification), (hand_off.error.error_type, hand_off.classification));
-        prop_assert_eq!((record.attributes, record.trace_header.as_deref()), (producers_attributes(producer).attributes, trace_header));
+        prop_assert_eq!((record.attributes, record.trace_header.as_deref()), (split_producer_attributes(producer).attributes, trace_header));
     }
 }

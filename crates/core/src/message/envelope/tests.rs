@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::message::metadata::PastFailure;
-use crate::message::schema::{Invalid, MessageSchema};
+use crate::message::schema::{InvalidMessage, MessageSchema};
 use crate::testing::at;
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
@@ -30,9 +30,9 @@ fn resend_body(body: &str, retry: &RetryMetadata) -> String {
     MessageSchema::default().parse_envelope(body).unwrap().with_retry_metadata(retry)
 }
 
-fn parse_malformed(body: &str) -> Malformed {
+fn parse_malformed(body: &str) -> MalformedBody {
     match MessageSchema::default().parse_envelope(body) {
-        Err(Invalid::Format(malformed)) => malformed,
+        Err(InvalidMessage::Format(malformed)) => malformed,
         other => panic!("{body} results in {other:?}"),
     }
 }
@@ -118,7 +118,7 @@ fn text_that_is_not_json_is_malformed() {
         "\u{feff}{}",
         "NaN",
     ] {
-        assert!(matches!(parse_malformed(body), Malformed::NotJson(_)), "{body:?}");
+        assert!(matches!(parse_malformed(body), MalformedBody::NotJson(_)), "{body:?}");
     }
 }
 
@@ -130,7 +130,7 @@ fn a_control_character_in_a_name_is_malformed_but_its_escape_is_not() {
             let inside = format!(r#"{{"metadata":{{"message_id":"{ID}","{raw}{escape}" : 1}},"data":{{}}}}"#);
             let in_data = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"{raw}{escape}":1}}}}"#);
             for body in [top, inside, in_data] {
-                assert!(matches!(parse_malformed(&body), Malformed::NotJson(_)), "{body:?}");
+                assert!(matches!(parse_malformed(&body), MalformedBody::NotJson(_)), "{body:?}");
             }
         }
     }
@@ -148,7 +148,7 @@ fn a_control_character_in_a_name_is_malformed_but_its_escape_is_not() {
 #[test]
 fn json_that_is_not_an_object_is_malformed() {
     for body in ["[]", "5", "\"canary\"", "null", "true", " [1] "] {
-        assert_eq!(parse_malformed(body), Malformed::NotAnObject, "{body}");
+        assert_eq!(parse_malformed(body), MalformedBody::NotAnObject, "{body}");
     }
 }
 
@@ -187,7 +187,7 @@ fn a_duplicate_member_at_the_top_level_or_in_metadata_is_malformed() {
         ),
         (format!(r#"{{"metadata":{{"message_id":"{ID}","own":1,"own":1}},"data":{{}}}}"#), "/metadata/own"),
     ] {
-        assert_eq!(parse_malformed(&body), Malformed::DuplicateMember(pointer.to_owned()), "{body}");
+        assert_eq!(parse_malformed(&body), MalformedBody::DuplicateMember(pointer.to_owned()), "{body}");
     }
 }
 
@@ -220,9 +220,9 @@ fn nesting_of_128_is_accepted_and_129_is_malformed() {
     assert!(schema.parse_envelope(&nested_body(128)).is_ok());
     let too_deep = nested_body(129);
     let offset = too_deep.rfind('[').unwrap();
-    assert_eq!(parse_malformed(&too_deep), Malformed::TooDeep(offset));
-    assert!(matches!(parse_malformed(&"[".repeat(1_048_576)), Malformed::TooDeep(128)));
-    assert!(matches!(parse_malformed(&"{\"a\":".repeat(200_000)), Malformed::TooDeep(_)));
+    assert_eq!(parse_malformed(&too_deep), MalformedBody::TooDeep(offset));
+    assert!(matches!(parse_malformed(&"[".repeat(1_048_576)), MalformedBody::TooDeep(128)));
+    assert!(matches!(parse_malformed(&"{\"a\":".repeat(200_000)), MalformedBody::TooDeep(_)));
 }
 
 #[test]
@@ -232,7 +232,7 @@ fn nesting_is_also_limited_in_unknown_members() {
     let body_with_member =
         |value: &str| format!(r#"{{"x":{value},"metadata":{{"message_id":"{ID}"}},"data":{{}}}}"#);
     assert!(MessageSchema::default().parse_envelope(&body_with_member(&deep)).is_ok());
-    assert!(matches!(parse_malformed(&body_with_member(&deeper)), Malformed::TooDeep(_)));
+    assert!(matches!(parse_malformed(&body_with_member(&deeper)), MalformedBody::TooDeep(_)));
 }
 
 #[test]
@@ -261,8 +261,8 @@ proptest! {
         // The array of strings adds one level.
         let expected = match depth {
             0..=126 => Ok(()),
-            127 => Err(Malformed::TooDeep(head.len() + depth)),
-            _ => Err(Malformed::TooDeep(head.len() + 127)),
+            127 => Err(MalformedBody::TooDeep(head.len() + depth)),
+            _ => Err(MalformedBody::TooDeep(head.len() + 127)),
         };
         prop_assert_eq!(check_nesting(&body), expected);
     }
@@ -271,5 +271,5 @@ proptest! {
 #[test]
 fn unmatched_closing_brackets_do_not_lower_the_nesting() {
     assert_eq!(check_nesting(&format!("]]]{}", wrap_in_brackets(128, ""))), Ok(()));
-    assert_eq!(check_nesting(&format!("]]]{}", wrap_in_brackets(129, ""))), Err(Malformed::TooDeep(131)));
+    assert_eq!(check_nesting(&format!("]]]{}", wrap_in_brackets(129, ""))), Err(MalformedBody::TooDeep(131)));
 }

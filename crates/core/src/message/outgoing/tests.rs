@@ -36,24 +36,24 @@ fn a_message_of_exactly_1_mib_is_sendable_and_one_byte_more_is_not() {
     let more = format!("{most}x");
     assert_eq!(
         OutgoingMessage::new(content(&more, &attribute)),
-        Err(NotSendable::TooLarge { bytes: MESSAGE_BYTES_MAX + 1 })
+        Err(UnsendableReason::TooLarge { bytes: MESSAGE_BYTES_MAX + 1 })
     );
 }
 
 #[test]
 fn content_that_sqs_refuses_is_not_sendable() {
     let refusal = |content| OutgoingMessage::new(content).unwrap_err();
-    assert_eq!(refusal(content("", &[])), NotSendable::EmptyBody);
+    assert_eq!(refusal(content("", &[])), UnsendableReason::EmptyBody);
     let eleven: Attributes = (0..11).map(|index| (index.to_string(), Attribute::string("x"))).collect();
     let eleven = Content { attributes: eleven, ..content("b", &[]) };
-    assert_eq!(refusal(eleven), NotSendable::TooManyAttributes { count: 11 });
+    assert_eq!(refusal(eleven), UnsendableReason::TooManyAttributes { count: 11 });
     for empty in [Attribute::string(""), binary(&[])] {
         assert_eq!(
             refusal(content("b", &[("a", empty)])),
-            NotSendable::EmptyAttribute { name: "a".to_owned() }
+            UnsendableReason::EmptyAttribute { name: "a".to_owned() }
         );
     }
-    let illegal_character = |offset, place: &str| NotSendable::IllegalCharacter {
+    let illegal_character = |offset, place: &str| UnsendableReason::IllegalCharacter {
         character: '\u{FFFE}',
         offset,
         place: place.to_owned(),

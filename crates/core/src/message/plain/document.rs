@@ -8,7 +8,7 @@ use crate::message::envelope::splice_members;
 use crate::message::folding::{FoldedAttributes, unfold_attributes};
 use crate::message::metadata::Metadata;
 use crate::message::reserved::REDELIVER;
-use crate::message::validation::{self, Invalid};
+use crate::message::validation::{self, InvalidMessage};
 use crate::message::{Attribute, Attributes};
 
 use super::id::{PlainMessageId, is_key};
@@ -39,9 +39,12 @@ impl RedeliverDocument {
     ///
     /// # Errors
     /// Returns an error if the document is invalid. The error's pointers treat `Redeliver` as a member of the body.
-    pub(super) fn from_attribute(redeliver: &Attribute, producers: &mut Attributes) -> Result<Self, Invalid> {
+    pub(super) fn from_attribute(
+        redeliver: &Attribute,
+        producer_attributes: &mut Attributes,
+    ) -> Result<Self, InvalidMessage> {
         let violation = |place: &str, rule: &str| {
-            Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
+            InvalidMessage::Schema(vec![Violation::new(format!("/{REDELIVER}{place}"), rule)])
         };
         let text = redeliver.text().ok_or_else(|| violation("", "is not a String attribute"))?;
         let members = parse_members(text, 0..text.len(), &format!("/{REDELIVER}"))
@@ -62,8 +65,8 @@ impl RedeliverDocument {
             let folded: Option<FoldedAttributes> = serde_json::from_str(folded).ok();
             let unfolded = folded
                 .filter(|folded| !folded.contains_key(REDELIVER))
-                .and_then(|folded| unfold_attributes(producers.clone(), &folded));
-            *producers = unfolded.ok_or_else(|| {
+                .and_then(|folded| unfold_attributes(producer_attributes.clone(), &folded));
+            *producer_attributes = unfolded.ok_or_else(|| {
                 violation("/folded_attributes", "cannot be restored alongside the other attributes")
             })?;
         }
@@ -101,22 +104,22 @@ fn inner_range(document: &str) -> std::ops::Range<usize> {
 }
 
 /// Validates the document by the rules for an envelope's `metadata`.
-fn parse_metadata(document: &str) -> Result<Metadata, Invalid> {
+fn parse_metadata(document: &str) -> Result<Metadata, InvalidMessage> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
     match validation::parse_envelope(&envelope, None) {
         Ok(envelope) => Ok(envelope.metadata),
-        Err(Invalid::Format(malformed)) => {
+        Err(InvalidMessage::Format(malformed)) => {
             let rule = format!("is {malformed}");
-            Err(Invalid::Schema(vec![Violation::new(format!("/{REDELIVER}"), rule)]))
+            Err(InvalidMessage::Schema(vec![Violation::new(format!("/{REDELIVER}"), rule)]))
         }
-        Err(Invalid::Schema(violations)) => {
+        Err(InvalidMessage::Schema(violations)) => {
             let renamed = violations.into_iter().map(|Violation { pointer, rule }| {
                 let place = pointer.strip_prefix("/metadata").unwrap_or_default();
                 // `Redeliver` is always in our own format, so the hint about the setting does not apply.
                 let rule = rule.strip_suffix(validation::ANY_ID).unwrap_or(&rule);
                 Violation::new(format!("/{REDELIVER}{place}"), rule)
             });
-            Err(Invalid::Schema(renamed.collect()))
+            Err(InvalidMessage::Schema(renamed.collect()))
         }
     }
 }

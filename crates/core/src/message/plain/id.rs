@@ -9,7 +9,7 @@ use uuid::Uuid;
 use crate::json::members::unchecked_members;
 use crate::json::pointer::Pointer;
 use crate::message::reserved::{FAILURE, REDELIVER};
-use crate::message::{Attributes, NotSendable, check_attribute_name};
+use crate::message::{Attributes, UnsendableReason, check_attribute_name};
 
 /// Namespace of the version 5 UUIDs derived from ids that are not UUIDs. The name to hash is the id in UTF-8.
 pub const NAMESPACE: Uuid = Uuid::from_u128(0x9d1f_f0a2_5f0c_5c1e_8c38_6d9a_5a1b_2f47);
@@ -37,7 +37,7 @@ pub enum IdAttributeError {
     #[error("is reserved for redeliver's own attribute; use another name")]
     Reserved,
     #[error("is not the name of a message attribute: {0}")]
-    NotAName(#[from] NotSendable),
+    NotAName(#[from] UnsendableReason),
 }
 
 impl IdAttribute {

@@ -14,9 +14,9 @@ use crate::json::members::NESTING_MAX;
 use crate::message::ReceivedMessage;
 use crate::message::reason::DeadLetterReason;
 use crate::message::reserved::{DEAD_LETTER, FAILURE};
-use crate::message::schema::{MessageSchema, Parsed, Rewritten};
+use crate::message::schema::{MessageSchema, ParsedMessage, RewrittenPart};
 use crate::policy::Policy;
-use crate::testing::{any_text, at, delivery, received, sent_message};
+use crate::testing::{any_text, at, delivery, received_message, sent_message};
 
 /// The SQS id of the first delivery.
 const FIRST_SQS_ID: &str = "0a0b0c0d-1111-4222-8333-444455556666";
@@ -27,7 +27,7 @@ fn schema() -> MessageSchema {
 
 fn parse_plain(body: &str, attributes: &Attributes) -> PlainMessage {
     match schema().read_message(body, attributes, FIRST_SQS_ID) {
-        Ok(Parsed::Plain(plain)) => plain,
+        Ok(ParsedMessage::Plain(plain)) => plain,
         other => panic!("{other:?}"),
     }
 }
@@ -49,7 +49,8 @@ fn small_attributes(count: usize) -> Attributes {
 fn decide_after_error(body: &str, attributes: &Attributes) -> Decision {
     let delivery = Delivery { source_message_id: FIRST_SQS_ID.to_owned(), ..delivery() };
     let hand_off = HandOff::from_handler_error(&HandlerError::transient("Db.Busy", "later"), delivery);
-    let record = ReceivedMessage { body: body.to_owned(), attributes: attributes.clone(), ..received(None) };
+    let record =
+        ReceivedMessage { body: body.to_owned(), attributes: attributes.clone(), ..received_message(None) };
     let accepted = Arrival::from_record(record, at(5)).accept(&schema(), Some(&hand_off.delivery)).unwrap();
     let stage = Stage::FailedMessageProcessor;
     let failed = FailedMessage { span: None, accepted, hand_off, due_at: None, stage, error_type: None };
@@ -60,8 +61,8 @@ fn decide_after_error(body: &str, attributes: &Attributes) -> Decision {
 fn resent_attributes(body: &str, attributes: &Attributes) -> Attributes {
     match decide_after_error(body, attributes) {
         Decision::Resend(resend) => match resend.rewritten {
-            Rewritten::Attributes(attributes) => attributes,
-            Rewritten::Body(body) => panic!("a plain body was rewritten: {body}"),
+            RewrittenPart::Attributes(attributes) => attributes,
+            RewrittenPart::Body(body) => panic!("a plain body was rewritten: {body}"),
         },
         other => panic!("{other:?}"),
     }
@@ -130,11 +131,11 @@ fn invalid_envelope_is_refused_and_not_read_as_plain() {
     let producer_redeliver = attributes_with_redeliver("the producer's own");
     assert!(matches!(
         schema().read_message(&envelope, &producer_redeliver, "m").unwrap(),
-        Parsed::Envelope(_)
+        ParsedMessage::Envelope(_)
     ));
     assert!(matches!(
-        MessageSchema::default().read_either(&envelope, &producer_redeliver, "m").unwrap(),
-        Parsed::Envelope(_)
+        MessageSchema::default().read_either_form(&envelope, &producer_redeliver, "m").unwrap(),
+        ParsedMessage::Envelope(_)
     ));
 }
 
@@ -144,14 +145,14 @@ fn message_with_redeliver_attribute_is_plain_even_where_envelopes_are_required()
     let required = MessageSchema::default();
     let read_id = |attributes: &Attributes| {
         required
-            .read_either("x", attributes, "another")
+            .read_either_form("x", attributes, "another")
             .map(|read_id| read_id.metadata().message_id_text.clone())
     };
     assert_eq!(read_id(&with_id).unwrap(), FIRST_SQS_ID);
     assert!(read_id(&Attributes::new()).is_err());
     assert!(read_id(&attributes_with_redeliver("not ours")).is_err());
-    assert!(schema().read_either("x", &attributes_with_redeliver("not ours"), "m").is_err());
-    assert!(schema().read_either("x", &Attributes::new(), "m").is_ok());
+    assert!(schema().read_either_form("x", &attributes_with_redeliver("not ours"), "m").is_err());
+    assert!(schema().read_either_form("x", &Attributes::new(), "m").is_ok());
 }
 
 #[test]
@@ -181,7 +182,7 @@ fn resend_of_a_plain_message_updates_its_redeliver_attribute() {
 fn the_next_generation_starts_over_with_the_same_id() {
     let attributes = resent_attributes("x", &resent_attributes("x", &small_attributes(9)));
     let message = schema().read_message("x", &attributes, "another").unwrap();
-    let Some(Rewritten::Attributes(next)) =
+    let Some(RewrittenPart::Attributes(next)) =
         message.with_next_generation(DlqReturn { generation_before: Some(4), last_attempt: None })
     else {
         panic!()
@@ -233,7 +234,7 @@ fn folding_never_turns_a_producers_dead_letter_into_ours() {
         )
     };
     let open_attributes = |attributes: Attributes| {
-        let record = ReceivedMessage { attributes, ..received(None) };
+        let record = ReceivedMessage { attributes, ..received_message(None) };
         Arrival::from_record(record, at(5)).record.attributes
     };
     let attributes_with_folded = |count| {
@@ -337,7 +338,7 @@ proptest! {
         for round in 1..=rounds {
             match decide_after_error(&body, &wire) {
                 Decision::Resend(resend) => {
-                    let Rewritten::Attributes(next) = resend.rewritten else { panic!("a plain body was rewritten") };
+                    let RewrittenPart::Attributes(next) = resend.rewritten else { panic!("a plain body was rewritten") };
                     prop_assert!(next.len() < ATTRIBUTES_MAX, "a slot for `Failure` is left");
                     prop_assert!(body.len() + attributes_size(&next) <= MESSAGE_BYTES_MAX);
                     let plain = parse_plain(&body, &next);
@@ -347,7 +348,7 @@ proptest! {
                     let hand_off = HandOff::from_handler_error(&HandlerError::transient("Db.Busy", "later"), delivery());
                     let hop = Hop { hand_off, due_at: at(60) };
                     // As on arrival, attributes folded into `Failure` are restored first.
-                    let mut received = crate::testing::received(None);
+                    let mut received = crate::testing::received_message(None);
                     received.attributes = hop.attach_to(&next, body.len(), None).attributes;
                     let opened = crate::arrival::Arrival::from_record(received, at(60));
                     prop_assert_eq!(&opened.record.attributes, &next);
@@ -366,7 +367,7 @@ proptest! {
     #[test]
     fn any_redeliver_text_is_parsed_or_refused(text in any_text(), body in any_text()) {
         let attributes = attributes_with_redeliver(&text);
-        if let Ok(Parsed::Plain(plain)) = schema().read_message(&body, &attributes, FIRST_SQS_ID) {
+        if let Ok(ParsedMessage::Plain(plain)) = schema().read_message(&body, &attributes, FIRST_SQS_ID) {
             prop_assert!(plain.attributes.is_empty());
         }
     }

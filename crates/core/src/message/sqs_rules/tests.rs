@@ -108,7 +108,7 @@ fn group_and_deduplication_ids_have_1_to_128_legal_characters() {
         ("a\u{7F}", "has a space or a control character in it"),
         (&*"g".repeat(129), "has more than 128 characters"),
     ] {
-        assert_eq!(check_message_group_id(wrong), Err(NotSendable::MessageGroupId { rule }), "{wrong}");
-        assert_eq!(check_deduplication_id(wrong), Err(NotSendable::DeduplicationId { rule }), "{wrong}");
+        assert_eq!(check_message_group_id(wrong), Err(UnsendableReason::MessageGroupId { rule }), "{wrong}");
+        assert_eq!(check_deduplication_id(wrong), Err(UnsendableReason::DeduplicationId { rule }), "{wrong}");
     }
 }

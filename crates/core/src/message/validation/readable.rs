@@ -14,7 +14,7 @@ use crate::message::metadata::{
 use crate::message::reserved::REDELIVER;
 
 /// Returns the metadata of a message, from its body or its `Redeliver`. For a valid message, the result is the same as
-/// from [`MessageSchema::read_either`](crate::message::schema::MessageSchema::read_either).
+/// from [`MessageSchema::read_either_form`](crate::message::schema::MessageSchema::read_either_form).
 #[must_use]
 pub fn readable_metadata(body: &str, attributes: &Attributes) -> Option<Metadata> {
     let body = match attributes.get(REDELIVER).filter(|_| !looks_like_envelope(body)) {

@@ -5,7 +5,7 @@ use super::*;
 use crate::json::pointer::Pointer;
 use crate::message::plain::{IdSources, PlainMessages};
 use crate::message::reason::DeadLetterReason;
-use crate::message::schema::{MessageSchema, Parsed};
+use crate::message::schema::{MessageSchema, ParsedMessage};
 use crate::message::{Attributes, BodyForm};
 
 const ID: &str = "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01";
@@ -15,7 +15,7 @@ fn body_with_metadata(members: &str) -> String {
     format!(r#"{{"metadata":{{"message_id":"{ID}",{members}}},"data":{{}}}}"#)
 }
 
-fn parse_invalid(body: &str) -> Invalid {
+fn parse_invalid(body: &str) -> InvalidMessage {
     match MessageSchema::default().parse_envelope(body) {
         Err(invalid) => invalid,
         Ok(envelope) => panic!("{body} is accepted: {:?}", envelope.metadata),
@@ -25,13 +25,13 @@ fn parse_invalid(body: &str) -> Invalid {
 /// Returns the pointers of all violations, without duplicates.
 fn pointers(body: &str) -> Vec<String> {
     match parse_invalid(body) {
-        Invalid::Schema(violations) => {
+        InvalidMessage::Schema(violations) => {
             let mut pointers: Vec<_> = violations.into_iter().map(|violation| violation.pointer).collect();
             pointers.sort();
             pointers.dedup();
             pointers
         }
-        Invalid::Format(malformed) => panic!("{body}: {malformed}"),
+        InvalidMessage::Format(malformed) => panic!("{body}: {malformed}"),
     }
 }
 
@@ -51,7 +51,7 @@ fn every_member_with_a_rule_in_the_schema_is_read() {
     let has_rule = |rules: &Value| rules.as_object().unwrap().keys().any(|name| name != "description");
     let mut ruled: Vec<_> =
         members.iter().filter(|(_, rules)| has_rule(rules)).map(|(name, _)| name).collect();
-    let mut read = RULED_MEMBERS.to_vec();
+    let mut read = MEMBERS_WITH_RULES.to_vec();
     ruled.sort();
     read.sort_unstable();
     assert_eq!(ruled, read);
@@ -133,8 +133,8 @@ fn only_envelopes_with_a_uuid_are_refused_if_plain_messages_are_accepted() {
     let read_form = |id: &str| {
         let body = format!(r#"{{"metadata":{{"message_id":{id},"expires_at":"never"}},"data":{{}}}}"#);
         optional.read_message(&body, &Attributes::new(), ID).map(|parsed| match parsed {
-            Parsed::Plain(plain) => plain.form(),
-            Parsed::Envelope(envelope) => panic!("{id}: {:?}", envelope.metadata),
+            ParsedMessage::Plain(plain) => plain.form(),
+            ParsedMessage::Envelope(envelope) => panic!("{id}: {:?}", envelope.metadata),
         })
     };
     let key = |key: &str| Ok(BodyForm::Plain { idempotency_key: Some(key.to_owned()) });
@@ -379,7 +379,7 @@ fn a_body_of_1_mib_is_accepted() {
 fn a_hostile_history_is_refused_quickly() {
     let entries = vec![r#"{"attempt":1e-9999}"#; 50_000].join(",");
     let body = body_with_metadata(&format!(r#""retry_history":[{entries}]"#));
-    let Invalid::Schema(violations) = parse_invalid(&body) else { panic!("must be valid JSON") };
+    let InvalidMessage::Schema(violations) = parse_invalid(&body) else { panic!("must be valid JSON") };
     assert_eq!(violations.len(), 100);
     assert!(pointers(&body).contains(&"/metadata/retry_history".to_owned()), "the history is too long");
 }

@@ -73,11 +73,11 @@ fn immediate_retries_are_at_most_ten_and_at_most_ten_seconds_apart() {
     let immediate = |text: &str| parse(&format!(r#"{{"immediate":{text}}}"#)).immediate;
     assert_eq!(
         immediate(r#"{"max_attempts":2,"delay_ms":100}"#),
-        Some(Immediate { max_attempts: 2, delay: Duration::from_millis(100) })
+        Some(ImmediateRetries { max_attempts: 2, delay: Duration::from_millis(100) })
     );
     assert_eq!(
         immediate(r#"{"max_attempts":10,"delay_ms":10000}"#),
-        Some(Immediate { max_attempts: 10, delay: Duration::from_secs(10) })
+        Some(ImmediateRetries { max_attempts: 10, delay: Duration::from_secs(10) })
     );
     for (wrong, culprit) in [
         (r#"{"max_attempts":0,"delay_ms":1}"#, "/immediate/max_attempts"),
@@ -94,7 +94,7 @@ fn immediate_retries_are_at_most_ten_and_at_most_ten_seconds_apart() {
 #[test]
 fn absent_members_use_the_given_defaults() {
     let defaults = r#"{"long_delays":true,"max_attempts":1000,"max_age_seconds":86400,"backoff":{"kind":"fixed","delay_seconds":7200}}"#;
-    let parse_over = |text: &str| Policy::from_json_over(defaults, text);
+    let parse_over = |text: &str| Policy::from_json_with_defaults(defaults, text);
     assert_eq!(parse_over("{}").unwrap(), parse(defaults));
     let policy = parse_over(r#"{"max_attempts":3,"max_age_seconds":60}"#).unwrap();
     assert_eq!((policy.max_attempts, policy.max_age_seconds), (3, Some(60)));

@@ -50,16 +50,17 @@ fn report_long_delays(value: &Value, pointer: &str, found: &mut Vec<Violation>) 
         }
         Value::Array(items) if pointer.ends_with("_seconds") => {
             let delays = items.iter().enumerate().filter(|(_, delay)| is_too_long(delay));
-            found.extend(delays.map(|(index, _)| Violation::new(format!("{pointer}/{index}"), TOO_LONG)));
+            found
+                .extend(delays.map(|(index, _)| Violation::new(format!("{pointer}/{index}"), TOO_LONG_RULE)));
         }
         delay if pointer.ends_with("_seconds") && is_too_long(delay) => {
-            found.push(Violation::new(pointer, TOO_LONG));
+            found.push(Violation::new(pointer, TOO_LONG_RULE));
         }
         _ => {}
     }
 }
 
-const TOO_LONG: &str =
+const TOO_LONG_RULE: &str =
     "is more than 900, the longest DelaySeconds of SQS: lower it, or set long_delays to true";
 
 fn is_too_long(delay: &Value) -> bool {

@@ -189,7 +189,7 @@ fn any_object(
 }
 
 /// Generates one of these valid objects, with the value of one member changed.
-fn with_one_change(
+fn any_object_with_one_change(
     sound: &'static [&'static [(&'static str, &'static str)]],
 ) -> impl Strategy<Value = String> {
     (select(sound), any::<prop::sample::Index>(), any_value()).prop_map(|(members, changed, value)| {
@@ -204,7 +204,7 @@ fn with_one_change(
 fn any_immediate() -> impl Strategy<Value = String> {
     const VALID: &[&[(&str, &str)]] = &[&[("max_attempts", "1"), ("delay_ms", "0")]];
     prop_oneof![
-        with_one_change(VALID),
+        any_object_with_one_change(VALID),
         any_object(&["max_attempts", "delay_ms", "foreign"], |_| any_value().boxed())
     ]
 }
@@ -217,7 +217,7 @@ fn any_circuit_breaker() -> impl Strategy<Value = String> {
     let single = (select(&BREAKER_MEMBERS[..]), any_value())
         .prop_map(|(name, value)| format!(r#"{{"{name}":{value}}}"#));
     let several = any_object(&BREAKER_MEMBERS, |_| any_value().boxed());
-    prop_oneof![2 => with_one_change(VALID), 4 => single, 1 => several, 1 => any_value()]
+    prop_oneof![2 => any_object_with_one_change(VALID), 4 => single, 1 => several, 1 => any_value()]
 }
 
 fn any_backoff() -> impl Strategy<Value = String> {
@@ -251,7 +251,7 @@ fn any_backoff() -> impl Strategy<Value = String> {
         "kind" => select(KINDS).prop_map(str::to_owned).boxed(),
         _ => any_value().boxed(),
     });
-    prop_oneof![2 => with_one_change(VALID), 1 => any]
+    prop_oneof![2 => any_object_with_one_change(VALID), 1 => any]
 }
 
 fn any_document() -> impl Strategy<Value = String> {

@@ -43,7 +43,7 @@ impl AttemptCounter {
     /// Returns the start of the message's age: its first receive, or its first failed call, which may have led to a
     /// hold.
     #[must_use]
-    pub fn age_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
+    pub fn age_start(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
             Self::Receives => record.first_received_at.unwrap_or(record.sent_at),
             Self::Calls(remembered) => {
@@ -58,7 +58,7 @@ impl AttemptCounter {
     #[must_use]
     pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
-            Self::Receives => self.age_since(record, now),
+            Self::Receives => self.age_start(record, now),
             Self::Calls(remembered) => {
                 let called = lock(remembered).first_called_at(&record.sqs_message_id);
                 called.or(record.first_received_at).unwrap_or(now)
@@ -69,7 +69,7 @@ impl AttemptCounter {
     /// Counts a failed call, and returns all attempts of the message.
     pub fn record_failure(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
-            Self::Receives => Attempts { made: record.receive_count, since: self.age_since(record, now) },
+            Self::Receives => Attempts { made: record.receive_count, since: self.age_start(record, now) },
             Self::Calls(remembered) => lock(remembered).record_call(&record.sqs_message_id, 1, now),
         }
     }
@@ -78,7 +78,7 @@ impl AttemptCounter {
     pub fn record_hold(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => {
-                Attempts { made: self.retries_made(record), since: self.age_since(record, now) }
+                Attempts { made: self.retries_made(record), since: self.age_start(record, now) }
             }
             Self::Calls(remembered) => lock(remembered).record_call(&record.sqs_message_id, 0, now),
         }

@@ -7,10 +7,10 @@ use crate::failure::{Delivery, Hold, HoldReason, Outage};
 use crate::message::ReceivedMessage;
 use crate::message::reason::DeadLetterReason;
 use crate::message::schema::MessageSchema;
-use crate::testing::{at, delivery, received};
+use crate::testing::{at, delivery, received_message};
 
 fn message(n: u32) -> ReceivedMessage {
-    ReceivedMessage { sqs_message_id: format!("sqs-{n}"), ..received(None) }
+    ReceivedMessage { sqs_message_id: format!("sqs-{n}"), ..received_message(None) }
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn receives_are_calls_in_batches_of_one() {
         receive_count: 3,
         first_received_at: Some(at(7)),
         sent_at: at(1),
-        ..received(None)
+        ..received_message(None)
     };
     assert_eq!(counter.retries_made(&third), 2);
     assert_eq!(counter.record_failure(&third, at(9)), Attempts { made: 3, since: at(7) });
@@ -68,7 +68,7 @@ fn all_earlier_receives_count_as_calls() {
         let attempts = AttemptCounter::for_batch_size(batch_size);
         let ordered = Ordered { source_queue: (), queue_times, attempts, blocked: None };
         for (receive_count, calls_before) in [(1, 0), (2, 1), (1000, 999)] {
-            let record = ReceivedMessage { receive_count, body: body(""), ..received(None) };
+            let record = ReceivedMessage { receive_count, body: body(""), ..received_message(None) };
             let accepted =
                 Arrival::from_record(record, at(0)).accept(&MessageSchema::default(), None).unwrap();
             assert_eq!(ordered.calls_before(&accepted), calls_before);

@@ -146,7 +146,7 @@ fn a_framework_message_without_an_error_says_whether_sqs_moved_it() {
     message.redriven_from = Some("arn:aws:sqs:us-east-2:123456789012:jobs".to_owned());
     assert_eq!(
         ForeignDeadLetter::from_message(&message).unwrap().details(),
-        format!("App\\Jobs\\Charge: {MOVED}")
+        format!("App\\Jobs\\Charge: {MOVED_BY_SQS}")
     );
 }
 
@@ -186,7 +186,7 @@ fn a_message_without_a_framework_mark_is_not_recognized() {
 
 proptest! {
     #[test]
-    fn no_mutated_framework_message_panics_the_reader(
+    fn no_mutated_framework_message_makes_the_reader_panic(
         which in 0..13_usize,
         place in any::<prop::sample::Index>(),
         inserted in "\\PC{0,8}",

@@ -6,11 +6,14 @@ use super::*;
 
 /// Receives as another program would. Returns the number of visible messages received.
 fn receive_elsewhere(world: &World) -> usize {
-    let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(30) };
+    let request =
+        ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(30) };
     world.clock.block_on(world.queue.receive(request)).unwrap().len()
 }
 
-async fn read_first(reader: &mut DeadLetterReader<'_, EmbeddedQueue, VirtualClock>) -> Vec<ReceivedMessage> {
+async fn read_first_messages(
+    reader: &mut DeadLetterReader<'_, EmbeddedQueue, VirtualClock>,
+) -> Vec<ReceivedMessage> {
     reader.next_messages().await.unwrap().unwrap()
 }
 
@@ -19,9 +22,9 @@ fn held_messages_stay_hidden_while_there_is_work() {
     let world = world(40);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = read_first(&mut reader).await;
+        let messages = read_first_messages(&mut reader).await;
         for _ in 0..60 {
-            reader.hold_during(world.clock.sleep(Duration::from_secs(60))).await;
+            reader.hold_messages_during(world.clock.sleep(Duration::from_secs(60))).await;
             let visible = world.queue.depth().await.unwrap().visible;
             assert_eq!((visible, messages.iter().all(|message| reader.is_hidden(message))), (0, true));
         }
@@ -41,8 +44,8 @@ fn messages_received_ahead_are_held_and_no_more_are_requested() {
     let world = world(1000);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        read_first(&mut reader).await;
-        reader.hold_during(world.clock.sleep(Duration::from_secs(3600))).await;
+        read_first_messages(&mut reader).await;
+        reader.hold_messages_during(world.clock.sleep(Duration::from_secs(3600))).await;
         let depth = world.queue.depth().await.unwrap();
         assert_eq!(
             (depth.visible, depth.in_flight),
@@ -59,7 +62,7 @@ fn a_failed_extension_is_repeated_entry_by_entry() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = read_first(&mut reader).await;
+        let messages = read_first_messages(&mut reader).await;
         // In the first request, one entry is rejected permanently, and two fail temporarily.
         let rule = |numbers: &[u64], injection| FaultRule {
             action: SqsAction::ChangeMessageVisibilityBatch,
@@ -73,9 +76,9 @@ fn a_failed_extension_is_repeated_entry_by_entry() {
             .with_rule(rule(&[5, 6, 11], Injection::Throttled))
             .with_rule(rule(&[12], Injection::LostRequest));
         world.sqs.set_faults(faults);
-        reader.hold_during(world.clock.sleep(Duration::from_secs(119))).await;
+        reader.hold_messages_during(world.clock.sleep(Duration::from_secs(119))).await;
         assert_eq!(messages.iter().filter(|message| reader.is_hidden(message)).count(), 9);
-        reader.hold_during(world.clock.sleep(Duration::from_secs(600))).await;
+        reader.hold_messages_during(world.clock.sleep(Duration::from_secs(600))).await;
         let visible = world.queue.depth().await.unwrap().visible;
         assert_eq!((visible, messages.iter().filter(|message| reader.is_hidden(message)).count()), (1, 9));
         reader.finish().await;
@@ -88,10 +91,10 @@ fn a_message_held_for_twelve_hours_is_received_again() {
     let world = world(10);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        let messages = read_first(&mut reader).await;
-        reader.hold_during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
+        let messages = read_first_messages(&mut reader).await;
+        reader.hold_messages_during(world.clock.sleep(Duration::from_secs(43_200 - 300))).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
-        reader.hold_during(world.clock.sleep(Duration::from_secs(301))).await;
+        reader.hold_messages_during(world.clock.sleep(Duration::from_secs(301))).await;
         assert!(
             !messages.iter().any(|message| reader.is_hidden(message)),
             "SQS hides a message for at most 12 hours"
@@ -106,8 +109,8 @@ fn messages_of_a_killed_reader_are_visible_again_within_two_minutes() {
     let world = world(20);
     world.clock.block_on(async {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
-        read_first(&mut reader).await;
-        reader.hold_during(world.clock.sleep(Duration::from_secs(5000))).await;
+        read_first_messages(&mut reader).await;
+        reader.hold_messages_during(world.clock.sleep(Duration::from_secs(5000))).await;
         drop(reader);
         world.clock.sleep(Duration::from_secs(120)).await;
     });
@@ -124,7 +127,7 @@ fn a_late_extension_hides_no_released_message() {
         while reader.next_messages().await.unwrap().is_some() {}
         // The extension was requested at 60 s, and has not completed yet.
         let started = Timestamp::UNIX_EPOCH + Duration::from_millis(60_012);
-        reader.hold_during(world.clock.sleep_until(started)).await;
+        reader.hold_messages_during(world.clock.sleep_until(started)).await;
         assert_eq!(reader.finish().await.still_hidden, 0);
     });
     assert_eq!(world.depth(), (10, 0));

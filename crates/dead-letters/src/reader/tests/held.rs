@@ -120,7 +120,7 @@ fn a_message_that_others_may_have_received_does_not_count_as_deleted() {
         let mut reader = DeadLetterReader::new(&world.queue, &world.clock).await.unwrap();
         let messages = reader.next_messages().await.unwrap().unwrap();
         world.clock.sleep(INITIAL_VISIBILITY_TIMEOUT + Duration::from_secs(1)).await;
-        let request = Receive { max_messages: 4, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 4, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 4);
         // SQS reports success for all ten, but four of them still exist.
         let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
@@ -186,14 +186,14 @@ fn an_extension_counts_from_its_request_not_its_response() {
         // later extensions fail.
         let sleep_until =
             |second| world.clock.sleep_until(Timestamp::UNIX_EPOCH + Duration::from_secs(second));
-        reader.hold_during(sleep_until(100)).await;
+        reader.hold_messages_during(sleep_until(100)).await;
         world.fail(SqsAction::ChangeMessageVisibilityBatch, FaultTrigger::Chance(1.0), Injection::Throttled);
-        reader.hold_during(sleep_until(179)).await;
+        reader.hold_messages_during(sleep_until(179)).await;
         assert!(messages.iter().all(|message| reader.is_hidden(message)));
         assert_eq!(world.queue.depth().await.unwrap().visible, 0);
-        reader.hold_during(sleep_until(181)).await;
+        reader.hold_messages_during(sleep_until(181)).await;
         assert!(!messages.iter().any(|message| reader.is_hidden(message)), "it ended at second 180");
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         assert_eq!(world.queue.receive(request).await.unwrap().len(), 10, "another program has them");
         let deleted = reader.delete_messages(&messages.iter().collect::<Vec<_>>()).await;
         assert_eq!(deleted, [const { Err(NotDeleted::VisibleToOthers) }; 10]);

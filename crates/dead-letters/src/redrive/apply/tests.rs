@@ -25,7 +25,7 @@ use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage, Timestamp,
 };
 use redeliver_core::ports::QueueDepth as _;
-use redeliver_core::ports::{QueueService as _, QueueSettings, Receive};
+use redeliver_core::ports::{QueueService as _, QueueSettings, ReceiveOptions};
 use redeliver_embedded::{
     EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
     VirtualClock,
@@ -130,7 +130,7 @@ impl World {
 
     /// Receives and deletes all visible messages.
     fn take(&self, queue: &EmbeddedQueue) -> Vec<ReceivedMessage> {
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         self.clock.block_on(async {
             let mut all = Vec::new();
             loop {
@@ -385,7 +385,7 @@ fn a_redrive_stops_when_too_many_messages_fail_again() {
     let broken = async {
         loop {
             world.clock.sleep(Duration::from_secs(1)).await;
-            let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+            let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
             while let Ok(messages) = world.source.receive(request).await
                 && !messages.is_empty()
             {
@@ -412,12 +412,12 @@ fn a_redrive_stops_when_too_many_messages_fail_again() {
         }
     });
     assert_eq!(report.early_end, Some(EarlyEnd::Stopped), "{report:?}");
-    assert_eq!((report.sent, report.came_back_count()), (50, 50), "only the pilot");
+    assert_eq!((report.sent, report.returned_count()), (50, 50), "only the pilot");
     assert_eq!(world.depths(), (500, 0));
 }
 
 #[test]
-fn a_journal_in_use_or_of_another_plan_is_refused() {
+fn a_journal_in_use_or_for_another_plan_is_refused() {
     let world = World::new(vec![dead_letter(1)]);
     let held = world.journal();
     let error = RedriveJournal::open(&world.journal, "plan", "dlq", "source").unwrap_err();
@@ -439,7 +439,7 @@ fn a_journal_in_use_or_of_another_plan_is_refused() {
 fn a_planted_journal_deletes_nothing() {
     let world = World::new((1..=4).map(dead_letter).collect());
     let receive =
-        Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::ZERO) };
+        ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::ZERO) };
     let dead_letters = world.clock.block_on(world.dlq.receive(receive)).unwrap();
     assert_eq!(dead_letters.len(), 4);
     let mut forged = "{\"plan\":{\"id\":\"plan\",\"from\":\"dlq\",\"to\":\"source\"}}\n".to_owned();
@@ -448,7 +448,7 @@ fn a_planted_journal_deletes_nothing() {
         let sent = JournalEntry::Sent { sqs_message_id, sent_as: "t".to_owned(), sends: 1 };
         forged += &(serde_json::to_string(&sent).unwrap() + "\n");
     }
-    redeliver_testing::planted::each_planted(&world.journal, &forged, |why| {
+    redeliver_testing::planted::check_each_planted_file(&world.journal, &forged, |why| {
         let opened = RedriveJournal::open(&world.journal, "plan", "dlq", "source");
         let error = opened.map(|mut journal| {
             let report = world.clock.block_on(world.redrive(&unfiltered_plan()).apply(&mut journal)).unwrap();

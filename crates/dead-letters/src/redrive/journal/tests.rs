@@ -19,7 +19,7 @@ impl Scratch {
     }
 
     /// Returns the result of opening a file with this content, and the content afterwards.
-    fn reopen_with(&self, content: &[u8]) -> (Result<RedriveJournal, JournalError>, Vec<u8>) {
+    fn reopen_with_content(&self, content: &[u8]) -> (Result<RedriveJournal, JournalError>, Vec<u8>) {
         crate::files::replace_file(&self.path(), content).unwrap();
         let opened = self.open();
         (opened, std::fs::read(self.path()).unwrap())
@@ -58,12 +58,12 @@ fn an_incomplete_last_line_of_a_journal_is_removed() {
     };
     let header = complete.iter().position(|byte| *byte == b'\n').unwrap() + 1;
     for cut in 0..complete.len() {
-        let (opened, left) = scratch.reopen_with(&complete[..cut]);
+        let (opened, left) = scratch.reopen_with_content(&complete[..cut]);
         let journal = opened.unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
         assert_eq!(copies_after_a_run_starts(journal), 0, "cut at {cut}");
         assert_eq!(left, complete[..header], "cut at {cut}");
     }
-    let (opened, left) = scratch.reopen_with(&complete);
+    let (opened, left) = scratch.reopen_with_content(&complete);
     assert_eq!(left, complete);
     // It may have been sent twice: a send without a response is retried.
     assert_eq!(copies_after_a_run_starts(opened.unwrap()), 1);
@@ -80,7 +80,7 @@ fn a_file_that_is_not_a_redrive_journal_is_refused_and_unchanged() {
         b"\xff\xfe",
         b"{\"intent\":{\"sqs_message_id\":\"s\"",
     ] {
-        let (opened, left) = scratch.reopen_with(foreign);
+        let (opened, left) = scratch.reopen_with_content(foreign);
         assert!(opened.is_err(), "{}", String::from_utf8_lossy(foreign));
         assert_eq!(left, foreign);
     }
@@ -131,7 +131,7 @@ fn a_journal_that_another_user_can_write_is_refused_and_unchanged() {
     let path = scratch.path();
     let forged = "{\"plan\":{\"id\":\"plan\",\"from\":\"dlq\",\"to\":\"source\"}}\n{\"intent\":{";
     for text in [forged, ""] {
-        redeliver_testing::planted::each_planted(&path, text, |why| {
+        redeliver_testing::planted::check_each_planted_file(&path, text, |why| {
             let error = scratch.open().unwrap_err().to_string();
             assert_eq!(error, format!("the journal {}: {why}", path.display()));
             if path.symlink_metadata().unwrap().is_file() {

@@ -27,7 +27,7 @@ enum EditKind {
 
 /// The parts of a message that an edit may change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Editable {
+pub(super) enum EditableParts {
     /// Everything but redeliver's own metadata and the id: changing those would forge the history or break idempotency.
     ProducerPart,
     /// Everything: the message was invalid, so no target has seen its id.
@@ -64,7 +64,7 @@ impl BodyEdit {
     pub(super) fn edit_body(
         &self,
         record: &DeadLetterRecord,
-        editable: Editable,
+        editable: EditableParts,
     ) -> Result<Result<String, String>, FilterError> {
         match &self.0 {
             EditKind::Filter { change, identity } => apply_filter(change, identity, record, editable),
@@ -77,7 +77,7 @@ fn apply_filter(
     change: &Filter,
     identity: &Filter,
     record: &DeadLetterRecord,
-    editable: Editable,
+    editable: EditableParts,
 ) -> Result<Result<String, String>, FilterError> {
     // The document goes through jq twice, once unchanged. Comparing the two outputs shows only what the edit changed,
     // not how jq writes numbers and escapes.
@@ -111,14 +111,14 @@ fn compare_outputs([before, after]: [Result<String, String>; 2]) -> Result<[Valu
 }
 
 /// Applies the text returned by an editor.
-fn apply_text(record: &DeadLetterRecord, text: &str, editable: Editable) -> Result<String, String> {
+fn apply_text(record: &DeadLetterRecord, text: &str, editable: EditableParts) -> Result<String, String> {
     let body = &record.message.body;
     match (read_lossy(body), read_lossy(text)) {
         (Ok(before @ Value::Object(_)), Ok(after @ Value::Object(_))) => {
             splice_body(record, &before, &after, editable)
         }
-        (_, Err(error)) if editable != Editable::All => Err(format!("the body is not JSON: {error}")),
-        _ if editable != Editable::All => Err(NOT_AN_OBJECT.to_owned()),
+        (_, Err(error)) if editable != EditableParts::All => Err(format!("the body is not JSON: {error}")),
+        _ if editable != EditableParts::All => Err(NOT_AN_OBJECT.to_owned()),
         _ => {
             // HTML forms submit CRLF line endings.
             let with_unix_newlines = |text: &str| text.replace("\r\n", "\n");
@@ -135,14 +135,14 @@ fn splice_body(
     record: &DeadLetterRecord,
     before: &Value,
     after: &Value,
-    editable: Editable,
+    editable: EditableParts,
 ) -> Result<String, String> {
     let body = &record.message.body;
     if before == after {
         return Ok(body.clone());
     }
     let are_objects = before.is_object() && after.is_object();
-    if editable == Editable::ProducerPart {
+    if editable == EditableParts::ProducerPart {
         if !are_objects {
             return Err(NOT_AN_OBJECT.to_owned());
         }

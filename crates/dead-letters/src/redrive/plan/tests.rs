@@ -5,7 +5,7 @@ mod surrogates;
 
 use redeliver_core::failure::annotation::{Annotation, Cause, DeadLetter, annotate_attributes};
 use redeliver_core::failure::reason::DeadLetterReason;
-use redeliver_core::failure::{Stage, Verdict as GivenUp};
+use redeliver_core::failure::{Stage, Verdict as GivenUpMessage};
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
 use redeliver_core::message::folding::FoldedAttributes;
 use redeliver_core::message::schema::DataSchema;
@@ -156,9 +156,9 @@ fn resent_attributes(attributes: Attributes) -> Attributes {
 /// A document that a function wrote into the trace header for lack of space does not belong to the producer.
 #[test]
 fn a_redrive_strips_redelivers_trace_header_field() {
-    let verdict = GivenUp::from_code(DeadLetterReason::MessageTooLarge);
+    let verdict = GivenUpMessage::from_code(DeadLetterReason::MessageTooLarge);
     for producers in [None, Some("Root=1-5759e988-bd862e3fe1be46a994272793;Sampled=1")] {
-        let trace_header = Some(verdict.in_trace_header(producers));
+        let trace_header = Some(verdict.add_to_trace_header(producers));
         let record = DeadLetterRecord::new(ReceivedMessage { trace_header, ..valid_record().message });
         let plan = RedrivePlan { max_generation: 3, ..RedrivePlan::default() };
         assert_eq!(expect_send(plan.decide(&record).unwrap()).trace_header.as_deref(), producers);
@@ -216,7 +216,7 @@ fn a_record_without_room_for_its_document_keeps_its_producers_own_details() {
 }
 
 #[test]
-fn an_unknown_error_type_beside_a_forged_document_is_the_producers() {
+fn an_unknown_error_type_beside_a_forged_document_belongs_to_the_producer() {
     // It folds attributes that are also present unfolded, so the annotator did not write it.
     let document = concat!(
         r#"{"stage":"message-processor","cause":{"type":"T","message":"m"},"#,
@@ -319,7 +319,7 @@ fn an_edit_outside_the_editable_part_is_refused() {
 }
 
 #[test]
-fn a_message_that_fails_the_filter_stays_in_the_dlq() {
+fn a_message_on_which_the_filter_fails_stays_in_the_dlq() {
     let pick = Pick::with_filter(Filter::new(".body + 1 | error").unwrap());
     let picking = RedrivePlan { pick, ..RedrivePlan::default() };
     let why = "cannot calculate with two values".to_owned();

@@ -71,9 +71,9 @@ impl Deletions {
     /// Records missing messages as deleted, after a complete pass: a sent message that is no longer in the DLQ was
     /// deleted, although the response was lost.
     ///
-    /// If messages cannot come back, the source is a file. It may differ from the file of an earlier run, so the absence
-    /// of that run's messages proves nothing.
-    pub(super) fn record_gone_as_deleted(
+    /// If messages cannot come back, the source is a file. It may differ from the file of an earlier run, so the
+    /// absence of that run's messages proves nothing.
+    pub(super) fn record_missing_messages_as_deleted(
         &mut self,
         journal: &mut RedriveJournal,
         can_come_back: bool,
@@ -84,7 +84,11 @@ impl Deletions {
         let gone_here: Vec<_> =
             self.remaining.extract_if(.., |_, tried| *tried != pass).map(|(id, _)| id).collect();
         let gone: Vec<_> = if can_come_back {
-            journal.not_deleted().filter(|id| !self.remaining.contains_key(*id)).map(str::to_owned).collect()
+            journal
+                .undeleted_ids()
+                .filter(|id| !self.remaining.contains_key(*id))
+                .map(str::to_owned)
+                .collect()
         } else {
             gone_here
         };

@@ -52,7 +52,7 @@ impl Candidate {
 pub(super) struct SentLetter {
     pub(super) record: DeadLetterRecord,
     /// True if an earlier run or pass sent it, according to the journal.
-    pub(super) before: bool,
+    pub(super) sent_earlier: bool,
 }
 
 /// An event of the flow.
@@ -209,7 +209,7 @@ impl<'a> RedriveFlow<'a> {
             if reads {
                 FlowEvent::Read(reader.next_messages().await)
             } else {
-                reader.hold_during(pending()).await
+                reader.hold_messages_during(pending()).await
             }
         };
         let (work, read) = (work.fuse(), read.fuse());

@@ -100,7 +100,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
             FlowEvent::Deletion(sent, answers) => {
                 let outcomes = reader.confirm_deletions(answers);
                 let before =
-                    sent.iter().zip(&outcomes).filter(|(sent, outcome)| sent.before && outcome.is_ok());
+                    sent.iter().zip(&outcomes).filter(|(sent, outcome)| sent.sent_earlier && outcome.is_ok());
                 self.report.deleted_only += before.count() as u64;
                 let records = sent.into_iter().map(|sent| sent.record).collect();
                 // Recorded afterwards: if the process dies before this is on disk, the next run finds the messages gone
@@ -123,7 +123,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
             // run finish the work of the first.
             if self.journal.was_sent(&record.message.sqs_message_id) {
                 let _is_named = self.redrive.plan.pick.observe_record(&record);
-                flow.sent.push(SentLetter { record, before: true });
+                flow.sent.push(SentLetter { record, sent_earlier: true });
             } else if self.phase != Phase::Finish {
                 flow.waiting.extend(self.classify_record(record)?);
             }
@@ -134,8 +134,8 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
     /// Returns the dead letter if it is to be sent back; otherwise counts it and returns `None`.
     fn classify_record(&mut self, record: DeadLetterRecord) -> Result<Option<Candidate>, DeadLetterError> {
         if self.redrive.can_come_back && self.journal.has_come_back(&record) {
-            self.report.count_came_back(record.message_id(), &record);
-            (self.redrive.progress)(RedriveProgress::CameBack(self.report.came_back_count()));
+            self.report.count_returned_message(record.message_id(), &record);
+            (self.redrive.progress)(RedriveProgress::CameBack(self.report.returned_count()));
             return Ok(None);
         }
         let sqs_message_id = &record.message.sqs_message_id;
@@ -172,7 +172,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
                 }
             }
         }
-        flow.sent.extend(confirmed.into_iter().map(|record| SentLetter { record, before: false }));
+        flow.sent.extend(confirmed.into_iter().map(|record| SentLetter { record, sent_earlier: false }));
         (self.redrive.progress)(RedriveProgress::Sent(self.report.sent));
     }
 }

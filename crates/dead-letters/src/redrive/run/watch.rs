@@ -48,22 +48,22 @@ pub(super) async fn watch_pilot<D: Queue, S: QueueSender + QueueDepth, C: Clock>
         // count, which includes retries of other producers' messages, so it is compared with the count before the
         // pilot.
         count_returned(redrive, journal, report).await?;
-        (redrive.progress)(RedriveProgress::CameBack(report.came_back_count()));
+        (redrive.progress)(RedriveProgress::CameBack(report.returned_count()));
         let delayed = count_delayed(*source).await;
         let waiting = delayed_before.zip(delayed).map(|(before, now)| now.saturating_sub(before));
         report.pilot_result = Some(PilotResult {
             seconds: check.as_secs(),
             sent: report.sent,
-            came_back: report.came_back_count(),
+            came_back: report.returned_count(),
             waiting,
         });
         // SQS's counts are up to a minute old, so they are only used in the last check.
         let waiting = waiting.filter(|_| check == span).unwrap_or(0);
-        if limits.are_exceeded(report.came_back_count() + waiting, report.sent) {
+        if limits.are_exceeded(report.returned_count() + waiting, report.sent) {
             return Ok(Some(EarlyEnd::Stopped));
         }
         // Nothing is left to wait for, even if any number of failures is allowed.
-        if report.came_back_count() >= report.sent {
+        if report.returned_count() >= report.sent {
             break;
         }
     }
@@ -112,7 +112,7 @@ async fn count_returned<D: Queue, S, C: Clock>(
         while let Some(messages) = reader.next_messages().await? {
             for record in messages.into_iter().map(DeadLetterRecord::new) {
                 if journal.has_come_back(&record) {
-                    report.count_came_back(record.message_id(), &record);
+                    report.count_returned_message(record.message_id(), &record);
                 }
             }
         }

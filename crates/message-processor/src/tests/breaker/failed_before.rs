@@ -3,17 +3,18 @@
 use super::*;
 
 /// Returns a message with one failed call in its history, which spent no attempt.
-fn failed_before(n: usize) -> ReceivedMessage {
+fn previously_failed_message(n: usize) -> ReceivedMessage {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.503","error_details":""}"#;
-    resent(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
+    resent_record(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))
 }
 
 /// If these failures opened the circuit, a poison message would repeatedly put all others on hold.
 #[test]
 fn failures_of_previously_failed_messages_open_no_circuit() {
-    let setup = outage(Setup::new());
-    (0..5)
-        .for_each(|batch| drop(setup.process((0..10).map(|n| failed_before(batch * 10 + n)).collect(), 30)));
+    let setup = fail_every_call(Setup::new());
+    (0..5).for_each(|batch| {
+        drop(setup.process((0..10).map(|n| previously_failed_message(batch * 10 + n)).collect(), 30))
+    });
     assert_eq!(setup.handler.calls().len(), 50);
     assert_eq!(count(&setup, FAILED), 50);
 }
@@ -22,7 +23,7 @@ fn failures_of_previously_failed_messages_open_no_circuit() {
 #[test]
 fn failures_of_previously_received_messages_open_no_circuit() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
-    let setup = outage(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
+    let setup = fail_every_call(Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) });
     for batch in 0..5 {
         let again = |n| ReceivedMessage { receive_count: 2, ..nth_record(n, nth_body(n)) };
         setup.process((batch * 10..batch * 10 + 10).map(again).collect(), 30);
@@ -32,11 +33,14 @@ fn failures_of_previously_received_messages_open_no_circuit() {
 
 #[test]
 fn a_previously_failed_message_can_be_the_only_probe_of_its_batch() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.sleep(15);
     // A probe is due immediately for a message that never failed, and after three quarters of the outage's age for
     // others.
-    setup.process(vec![failed_before(10), nth_record(11, nth_body(11)), failed_before(12)], 30);
+    setup.process(
+        vec![previously_failed_message(10), nth_record(11, nth_body(11)), previously_failed_message(12)],
+        30,
+    );
     assert_eq!(setup.handler.called()[10..], [nth_id(10)]);
 }
 
@@ -44,15 +48,18 @@ fn a_previously_failed_message_can_be_the_only_probe_of_its_batch() {
 /// available.
 #[test]
 fn an_unconfirmed_outage_holds_no_previously_failed_message() {
-    let setup = Setup { max_concurrency: 1, ..open() };
+    let setup = Setup { max_concurrency: 1, ..setup_with_open_circuit() };
     setup.sleep(299);
-    setup.process(vec![failed_before(10)], 30);
+    setup.process(vec![previously_failed_message(10)], 30);
     assert_eq!(kinds(&setup)[10..], pairs([CALLED]), "a probe");
     setup.sleep(1);
-    setup.process(vec![failed_before(11), nth_record(12, nth_body(12)), failed_before(13)], 30);
+    setup.process(
+        vec![previously_failed_message(11), nth_record(12, nth_body(12)), previously_failed_message(13)],
+        30,
+    );
     assert_eq!(kinds(&setup)[11..], pairs([FAILED, FAILED, NOT_CALLED]), "a new message is still held");
     // The probe with a new message confirms the outage.
     setup.sleep(120);
-    setup.process(vec![nth_record(14, nth_body(14)), failed_before(15)], 30);
+    setup.process(vec![nth_record(14, nth_body(14)), previously_failed_message(15)], 30);
     assert_eq!(kinds(&setup)[13..], pairs([CALLED, NOT_CALLED, NOT_CALLED]));
 }

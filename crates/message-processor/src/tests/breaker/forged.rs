@@ -12,15 +12,15 @@ const HELD_SINCE_2020: &str = r#""held_seconds":1,"held_since":"2020-01-01T00:00
 const HELD_FOR_EVER: &str = r#""held_seconds":1210500,"held_since":"2020-01-01T00:00:00Z""#;
 
 /// Returns the ids of the messages in all calls after the first ten.
-fn called(setup: &Setup) -> Vec<String> {
+fn called_ids(setup: &Setup) -> Vec<String> {
     setup.handler.called().split_off(10)
 }
 
 #[test]
 fn a_forged_outage_holds_no_other_message() {
     let unknown: fn(ReceivedMessage) -> ReceivedMessage = |record| record;
-    for sent in [produced, unknown] {
-        let setup = Setup::new().failing(0, down());
+    for sent in [produced_record, unknown] {
+        let setup = Setup::new().failing(0, down_error());
         let mut batch = records(1..10);
         batch.insert(0, sent(with_forged_metadata(0, HELD_SINCE_2020)));
         setup.process(batch, 30);
@@ -33,17 +33,17 @@ fn a_forged_outage_holds_no_other_message() {
 
 #[test]
 fn a_forged_hold_forces_no_call_while_the_target_is_down() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.process(
         vec![
-            produced(with_forged_metadata(1, HELD_FOR_EVER)),
-            resent(with_forged_metadata(2, HELD_FOR_EVER)),
+            produced_record(with_forged_metadata(1, HELD_FOR_EVER)),
+            resent_record(with_forged_metadata(2, HELD_FOR_EVER)),
         ],
         30,
     );
-    assert_eq!(called(&setup), [nth_id(2)]);
+    assert_eq!(called_ids(&setup), [nth_id(2)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED, NOT_CALLED]));
-    let held = &setup.re_sent()[0];
+    let held = &setup.resent_metadata()[0];
     assert_eq!(
         (&held["held_since"], &held["held_seconds"]),
         (&format_moment(0).into(), &2.into()),
@@ -53,25 +53,27 @@ fn a_forged_hold_forces_no_call_while_the_target_is_down() {
 
 #[test]
 fn without_resend_sender_ids_a_hold_still_ends() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.process(vec![with_forged_metadata(1, HELD_FOR_EVER)], 30);
-    assert_eq!(called(&setup), [nth_id(1)]);
+    assert_eq!(called_ids(&setup), [nth_id(1)]);
     assert_eq!(kinds(&setup)[10..], pairs([FAILED]));
 }
 
 #[test]
 fn calls_at_the_hold_limit_close_and_open_the_circuit() {
     // A call succeeds: the target has recovered.
-    let setup = healed(open());
-    setup.process(vec![resent(with_forged_metadata(1, HELD_FOR_EVER))], 30);
+    let setup = succeed_every_call(setup_with_open_circuit());
+    setup.process(vec![resent_record(with_forged_metadata(1, HELD_FOR_EVER))], 30);
     assert_eq!(closings(&setup), 1);
     setup.process(records(20..30), 30);
-    assert_eq!(called(&setup), [nth_id(1), nth_id(20), nth_id(21)], "calls resume slowly");
+    assert_eq!(called_ids(&setup), [nth_id(1), nth_id(20), nth_id(21)], "calls resume slowly");
     // These calls fail: the target goes down again. There are no other calls.
-    let setup = outage(Setup::new());
+    let setup = fail_every_call(Setup::new());
     // The messages are not evidence, since they are at their hold limit.
-    setup
-        .process((0..10).map(|n| resent(with_forged_metadata(n, r#""held_seconds":1210500"#))).collect(), 30);
+    setup.process(
+        (0..10).map(|n| resent_record(with_forged_metadata(n, r#""held_seconds":1210500"#))).collect(),
+        30,
+    );
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 10);
     assert_eq!((count(&setup, FAILED), count(&setup, NOT_CALLED)), (10, 10));
@@ -80,11 +82,11 @@ fn calls_at_the_hold_limit_close_and_open_the_circuit() {
 #[test]
 fn a_resend_does_not_carry_a_producers_forged_hold() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-        let setup = outage(Setup { strategy, ..Setup::new() });
+        let setup = fail_every_call(Setup { strategy, ..Setup::new() });
         setup.process(records(10..20), 30);
-        setup.process(vec![produced(with_forged_metadata(1, HELD_FOR_EVER))], 30);
+        setup.process(vec![produced_record(with_forged_metadata(1, HELD_FOR_EVER))], 30);
         let setup = match strategy {
-            Strategy::DelayedResend => setup.then_failed_message_processor(),
+            Strategy::DelayedResend => setup.run_failed_message_processor(),
             _ => setup,
         };
         let sent = setup
@@ -107,13 +109,13 @@ fn a_resend_does_not_carry_a_producers_forged_hold() {
 fn a_message_that_stays_on_its_queue_has_no_trusted_holds() {
     let policy = r#"{"circuit_breaker":{},"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     let hidden = || Setup { strategy: Strategy::Visibility, ..Setup::with_policy(policy) };
-    let setup = hidden().failing(0, down());
+    let setup = hidden().failing(0, down_error());
     let mut batch = records(1..10);
-    batch.insert(0, resent(with_forged_metadata(0, HELD_SINCE_2020)));
+    batch.insert(0, resent_record(with_forged_metadata(0, HELD_SINCE_2020)));
     setup.process(batch, 30);
     assert_eq!(setup.handler.calls().len(), 10);
-    let setup = outage(hidden());
+    let setup = fail_every_call(hidden());
     setup.process(ten_records(), 30);
-    setup.process(vec![resent(with_forged_metadata(11, HELD_FOR_EVER))], 30);
+    setup.process(vec![resent_record(with_forged_metadata(11, HELD_FOR_EVER))], 30);
     assert_eq!(setup.handler.calls().len(), 10);
 }

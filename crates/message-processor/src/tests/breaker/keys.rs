@@ -10,16 +10,16 @@ const A: &str = "a";
 const B: &str = "b";
 
 fn tenant_record(tenant: &str, n: usize) -> ReceivedMessage {
-    in_group(tenant, nth_record(n, nth_body(n)))
+    record_in_group(tenant, nth_record(n, nth_body(n)))
 }
 
-fn in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
+fn record_in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { message_group_id: Some(tenant.to_owned()), ..record }
 }
 
 /// Makes messages below 100, which have key A, fail. The others have key B and succeed.
-fn tenant_a_down(setup: Setup) -> Setup {
-    outage(setup)
+fn fail_tenant_a(setup: Setup) -> Setup {
+    fail_every_call(setup)
 }
 
 fn calls_for_b(setup: &Setup) -> usize {
@@ -28,7 +28,7 @@ fn calls_for_b(setup: &Setup) -> usize {
 
 #[test]
 fn only_the_tenant_with_failing_calls_is_held() {
-    let setup = tenant_a_down(Setup::new());
+    let setup = fail_tenant_a(Setup::new());
     for batch in 0..9 {
         let mut records: Vec<_> = (0..9).map(|n| tenant_record(A, batch * 10 + n)).collect();
         records.push(tenant_record(B, 100 + batch));
@@ -41,7 +41,7 @@ fn only_the_tenant_with_failing_calls_is_held() {
 
 #[test]
 fn fifty_outages_after_ten_answers_hold_only_the_failing_tenant() {
-    let setup = tenant_a_down(Setup::new());
+    let setup = fail_tenant_a(Setup::new());
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     (0..5).for_each(|batch| {
         drop(setup.process((0..10).map(|n| tenant_record(A, batch * 10 + n)).collect(), 30))
@@ -52,8 +52,8 @@ fn fifty_outages_after_ten_answers_hold_only_the_failing_tenant() {
 
 #[test]
 fn a_held_message_in_a_new_environment_holds_only_its_tenant() {
-    let setup = tenant_a_down(Setup::new());
-    let mut records = vec![in_group(A, held(0, 600, 700))];
+    let setup = fail_tenant_a(Setup::new());
+    let mut records = vec![record_in_group(A, held_message(0, 600, 700))];
     records.extend((100..109).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -63,7 +63,7 @@ fn a_held_message_in_a_new_environment_holds_only_its_tenant() {
 #[test]
 fn outages_of_one_tenant_hold_no_other_tenant_in_any_order() {
     for order in 0..200_usize {
-        let setup = tenant_a_down(Setup::new());
+        let setup = fail_tenant_a(Setup::new());
         // The messages of A and B, shuffled by a step coprime to 127.
         let step = order % 126 + 1;
         let mut numbers: Vec<_> = (0..127).map(|place| (place * step + order) % 127).collect();
@@ -82,7 +82,8 @@ fn outages_of_one_tenant_hold_no_other_tenant_in_any_order() {
 #[test]
 fn no_tenant_waits_for_another_tenants_probe() {
     let setup = Setup::new().on(0, Step::Hang);
-    let mut records = vec![in_group(A, held(0, 600, 700)), in_group(A, held(1, 600, 700))];
+    let mut records =
+        vec![record_in_group(A, held_message(0, 600, 700)), record_in_group(A, held_message(1, 600, 700))];
     records.extend((100..108).map(|n| tenant_record(B, n)));
     setup.process(records, 30);
     assert_eq!(calls_for_b(&setup), 8);
@@ -103,7 +104,7 @@ fn no_tenant_waits_for_the_turn_of_another() {
 
 #[test]
 fn messages_without_a_key_have_their_own_circuit() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.process((100..110).map(|n| tenant_record(B, n)).chain(records(10..20)).collect(), 30);
     assert_eq!(calls_for_b(&setup), 10);
     assert_eq!(setup.handler.calls().len(), 20);
@@ -112,7 +113,7 @@ fn messages_without_a_key_have_their_own_circuit() {
 /// With one circuit per tenant, an outage of the target would cost a thousand tenants ten thousand calls.
 #[test]
 fn several_unanswered_tenants_indicate_that_the_target_is_down() {
-    let setup = outage(Setup::new());
+    let setup = fail_every_call(Setup::new());
     setup.process((0..10).map(|n| tenant_record(&format!("tenant-{n}"), n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(setup.handler.calls().len(), 10);
@@ -121,7 +122,7 @@ fn several_unanswered_tenants_indicate_that_the_target_is_down() {
 
 #[test]
 fn an_attribute_may_name_the_tenant() {
-    let setup = tenant_a_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#));
+    let setup = fail_tenant_a(Setup::with_policy(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#));
     let tenant_message = |tenant: &str, n: usize| ReceivedMessage {
         attributes: Attributes::from([("tenant".to_owned(), Attribute::string(tenant))]),
         ..tenant_record("all messages of one group", n)
@@ -135,7 +136,7 @@ fn an_attribute_may_name_the_tenant() {
 
 #[test]
 fn a_circuit_for_the_whole_target_holds_all_messages() {
-    let setup = tenant_a_down(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
+    let setup = fail_tenant_a(Setup::with_policy(r#"{"circuit_breaker":{"per":"target"}}"#));
     setup.process((0..10).map(|n| tenant_record(A, n)).collect(), 30);
     setup.process((100..110).map(|n| tenant_record(B, n)).collect(), 30);
     assert_eq!(calls_for_b(&setup), 0);

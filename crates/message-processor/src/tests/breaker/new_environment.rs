@@ -4,14 +4,14 @@ use super::*;
 
 /// Returns one held message without a key, and nine new messages.
 fn one_held_and_nine_new(sent_before: i64) -> Vec<ReceivedMessage> {
-    let mut batch = vec![held(0, 600, sent_before)];
+    let mut batch = vec![held_message(0, 600, sent_before)];
     batch.extend(records(1..10));
     batch
 }
 
 #[test]
 fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
-    let setup = outage(Setup::new());
+    let setup = fail_every_call(Setup::new());
     setup.process(one_held_and_nine_new(700), 30);
     assert_eq!(setup.handler.called(), [nth_id(0)], "one probe instead of ten calls that fail");
     assert_eq!((count(&setup, CALLED), count(&setup, NOT_CALLED)), (1, 9));
@@ -22,7 +22,7 @@ fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
     );
     // This is the environment's first failure, which may be due to chance. The other messages have never been held.
     assert_eq!((&probed["retry_after_seconds"], delays(&setup)), (&2.into(), vec![2; 9]));
-    for metadata in setup.re_sent() {
+    for metadata in setup.resent_metadata() {
         assert_eq!(
             (&metadata["held_since"], &metadata["outage_failures"]),
             (&format_moment(-2000).into(), &13.into())
@@ -34,8 +34,8 @@ fn a_recently_held_message_opens_the_circuit_of_a_new_environment() {
 fn a_forged_hold_opens_no_circuit() {
     // A hold of 0 s, and an outage that begins after the send, are ignored.
     for (held_seconds, sent_before) in [(0, 700), (600, 2001)] {
-        let setup = outage(Setup::new());
-        let mut batch = vec![held(0, held_seconds, sent_before)];
+        let setup = fail_every_call(Setup::new());
+        let mut batch = vec![held_message(0, held_seconds, sent_before)];
         batch.extend(records(1..10));
         setup.process(batch, 30);
         assert_eq!(setup.handler.calls().len(), 10, "{held_seconds} {sent_before}");
@@ -45,7 +45,7 @@ fn a_forged_hold_opens_no_circuit() {
 #[test]
 fn an_old_hold_opens_no_circuit() {
     for (sent_before, calls) in [(1799, 1), (1800, 10)] {
-        let setup = outage(Setup::new());
+        let setup = fail_every_call(Setup::new());
         setup.process(one_held_and_nine_new(sent_before), 30);
         assert_eq!(setup.handler.calls().len(), calls, "{sent_before}");
     }
@@ -58,7 +58,7 @@ fn a_new_environment_continues_the_outage_count_of_a_held_message() {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.500","error_details":""}"#;
     for failed in [format!(r#""retry_history":[{past}],"#), r#""retry_attempt":1,"#.to_owned()] {
         for (first_failures, called, open) in [(0, 10, false), (1, 10, true), (12, 1, true)] {
-            let setup = outage(Setup::new());
+            let setup = fail_every_call(Setup::new());
             let mut batch = one_held_and_nine_new(700);
             let members = format!(r#"{failed}"outage_failures":{first_failures}"#);
             batch[0].body = batch[0].body.replace(r#""outage_failures":12"#, &members);
@@ -76,22 +76,22 @@ fn a_new_environment_continues_the_outage_count_of_a_held_message() {
 
 #[test]
 fn only_a_report_newer_than_the_last_answer_counts() {
-    let setup = open();
-    let setup = healed(setup);
+    let setup = setup_with_open_circuit();
+    let setup = succeed_every_call(setup);
     setup.sleep(15);
     setup.process(records(10..11), 30);
     assert_eq!(closings(&setup), 1, "at second 15");
     setup.sleep(60);
-    setup.process(vec![held(0, 600, 10), held(1, 600, -15)], 30);
+    setup.process(vec![held_message(0, 600, 10), held_message(1, 600, -15)], 30);
     assert_eq!(closings(&setup), 1, "both messages were held before the answer");
     setup.sleep(60);
-    setup.process(vec![held(0, 600, 10), held(1, 600, -75)], 30);
+    setup.process(vec![held_message(0, 600, 10), held_message(1, 600, -75)], 30);
     assert_eq!(closings(&setup), 1, "the target answered at second 75");
     setup.sleep(60);
     // After an outage, a run of failures may be due to chance, so the next outage takes more failures to detect.
-    let mut newer = held(1, 600, -136);
+    let mut newer = held_message(1, 600, -136);
     newer.body = newer.body.replace(r#""outage_failures":12"#, r#""outage_failures":200"#);
-    setup.process(vec![held(0, 600, 10), newer], 30);
+    setup.process(vec![held_message(0, 600, 10), newer], 30);
     assert_eq!(closings(&setup), 2, "another environment has since found the target down");
 }
 
@@ -99,14 +99,14 @@ fn only_a_report_newer_than_the_last_answer_counts() {
 #[test]
 fn an_answer_within_30_seconds_outweighs_a_held_message() {
     for (seconds, calls) in [(29, 10), (30, 1)] {
-        let setup = (1..11).fold(Setup::new(), |setup, n| setup.failing(n, down()));
+        let setup = (1..11).fold(Setup::new(), |setup, n| setup.failing(n, down_error()));
         // A key gets its own circuit only after a failure.
         setup.process(records(1..2), 30);
         setup.process(records(11..12), 30);
         let before = setup.handler.calls().len();
         setup.sleep(seconds);
         // Half of the calls have failed, so twelve consecutive failures may be due to chance.
-        let mut report = held(2, 600, -1);
+        let mut report = held_message(2, 600, -1);
         report.body = report.body.replace(r#""outage_failures":12"#, r#""outage_failures":40"#);
         let batch = vec![report].into_iter().chain(records(3..12)).collect();
         setup.process(batch, 30);

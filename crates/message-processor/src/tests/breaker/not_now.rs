@@ -27,7 +27,7 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
                     (&failure["held_since"], &failure["outage_failures"]),
                     (&format_moment(0).into(), &1.into())
                 );
-                setup.then_failed_message_processor()
+                setup.run_failed_message_processor()
             }
             _ => setup,
         };
@@ -44,12 +44,12 @@ fn a_503_in_a_new_environment_is_held_with_its_error() {
             "outage_failures": 1,
             "held_seconds": 2,
         });
-        assert_eq!(setup.re_sent(), [expected], "{strategy}");
+        assert_eq!(setup.resent_metadata(), [expected], "{strategy}");
     }
 }
 
 #[test]
-fn not_now_answers_of_a_batch_are_logged_in_one_line_without_target_text() {
+fn not_now_answers_in_a_batch_are_logged_in_one_line_without_target_text() {
     let named = HandlerError::unavailable(ErrorType::FromTarget(CANARY.to_owned()), CANARY);
     let setup = Setup::new().failing(0, named.clone()).failing(1, named).failing(2, not_now());
     setup.process(records(0..3), 30);
@@ -61,11 +61,11 @@ fn not_now_answers_of_a_batch_are_logged_in_one_line_without_target_text() {
 /// No decision is needed, so the message bypasses the intermediate DLQ.
 #[test]
 fn a_message_held_without_a_call_is_confirmed_once_it_is_re_sent() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     assert_eq!(setup.process(records(10..12), 30), [""; 0]);
     assert_eq!((delays(&setup), setup.intermediate.sent_contents().len()), (vec![2, 2], 10));
     for scope in [FaultScope::Request, FaultScope::Entry] {
-        let setup = open();
+        let setup = setup_with_open_circuit();
         setup.world.fail_sends(&setup.source, scope, FaultTrigger::Chance(1.0), Injection::Sender);
         assert_eq!(setup.process(records(10..12), 30), ["sqs-10", "sqs-11"], "{scope:?}");
         assert_eq!(setup.intermediate.sent_contents().len(), 10);
@@ -76,14 +76,17 @@ fn a_message_held_without_a_call_is_confirmed_once_it_is_re_sent() {
 fn a_message_at_its_hold_limit_is_given_up_at_the_next_not_now() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
         let setup = Setup { strategy, ..Setup::new() }.failing(0, not_now()).failing(1, not_now());
-        assert_eq!(setup.process(vec![held(0, 86_399, 700), held(1, 86_400, 700)], 30), [""; 0]);
+        assert_eq!(
+            setup.process(vec![held_message(0, 86_399, 700), held_message(1, 86_400, 700)], 30),
+            [""; 0]
+        );
         assert_eq!(setup.handler.called(), [nth_id(0), nth_id(1)]);
         let setup = match strategy {
-            Strategy::DelayedResend => setup.then_failed_message_processor(),
+            Strategy::DelayedResend => setup.run_failed_message_processor(),
             _ => setup,
         };
-        assert_eq!(setup.re_sent().len(), 1, "{strategy}");
-        let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+        assert_eq!(setup.resent_metadata().len(), 1, "{strategy}");
+        let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
         assert_eq!(
             (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
             (
@@ -102,8 +105,8 @@ fn assert_waits(setup: &Setup, since: i64, state: &str) {
     for (n, second) in [0, 1, 60, 299, 301, 799].into_iter().enumerate() {
         setup.sleep(u64::try_from(since + second - setup.world.elapsed_seconds()).unwrap());
         // The second message is at its hold limit, and the third has failed before.
-        let failed = resent(nth_record(92, with_metadata(92, r#""retry_attempt":1"#)));
-        setup.process(vec![nth_record(90, nth_body(90)), held(91, 86_400, 700), failed], 30);
+        let failed = resent_record(nth_record(92, with_metadata(92, r#""retry_attempt":1"#)));
+        setup.process(vec![nth_record(90, nth_body(90)), held_message(91, 86_400, 700), failed], 30);
         assert_eq!(setup.handler.calls().len(), calls, "{state}: second {second}");
         let left = 800 - second;
         for delay in delays(setup).split_off(delays(setup).len() - 3) {
@@ -128,12 +131,13 @@ fn a_retry_after_holds_all_calls_in_any_circuit_state() {
     setup.process(records(1..2), 30);
     assert_waits(&setup, 5, "limited");
 
-    let setup = open().failing(10, not_now_error());
+    let setup = setup_with_open_circuit().failing(10, not_now_error());
     setup.sleep(15);
     setup.process(records(10..11), 30);
     assert_waits(&setup, 15, "open");
 
-    let setup = (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down())).failing(9, not_now_error());
+    let setup =
+        (0..9).fold(Setup::new(), |setup, n| setup.failing(n, down_error())).failing(9, not_now_error());
     setup.process(ten_records(), 30);
     assert_eq!(count(&setup, CALLED), 9, "the refusal opened the circuit");
     assert_waits(&setup, 0, "the circuit was opened by the refusal");
@@ -141,12 +145,20 @@ fn a_retry_after_holds_all_calls_in_any_circuit_state() {
 
 #[test]
 fn holds_over_a_minute_end_on_multiples_of_ten_seconds() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.sleep(3);
     setup.process(records(10..11), 30);
     let now = setup.world.elapsed_seconds();
     // The first message is the probe.
-    setup.process(vec![held(11, 100, 0), held(12, 300, 0), held(13, 1000, 0), held(14, 40_000, 0)], 30);
+    setup.process(
+        vec![
+            held_message(11, 100, 0),
+            held_message(12, 300, 0),
+            held_message(13, 1000, 0),
+            held_message(14, 40_000, 0),
+        ],
+        30,
+    );
     let delays = delays(&setup);
     let ends: Vec<_> = delays.iter().map(|delay| now + i64::from(*delay)).collect();
     assert_eq!(delays.len(), 4, "{delays:?}");

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn refused() -> HandlerError {
+fn refusal_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429")
 }
 
@@ -11,7 +11,7 @@ const REFUSED: (&str, &str) = ("held", "HttpStatus.429");
 /// If refused calls spent attempts, a busy hour would dead-letter the messages that the target cannot handle.
 #[test]
 fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
-    for (error, delay) in [(refused(), 2), (refused().retry_after(Duration::from_secs(40)), 40)] {
+    for (error, delay) in [(refusal_error(), 2), (refusal_error().retry_after(Duration::from_secs(40)), 40)] {
         for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
             // Two messages are refused, so neither of them is the cause.
             let setup =
@@ -20,11 +20,11 @@ fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
             let setup = match strategy {
                 Strategy::DelayedResend => {
                     assert_eq!(kinds(&setup), pairs([REFUSED, REFUSED]));
-                    setup.then_failed_message_processor()
+                    setup.run_failed_message_processor()
                 }
                 _ => setup,
             };
-            for metadata in setup.re_sent() {
+            for metadata in setup.resent_metadata() {
                 assert_eq!(metadata["retry_attempt"], 0, "{strategy}");
                 assert!(metadata["held_seconds"].as_u64().unwrap() >= delay, "{strategy}: {metadata}");
                 assert_eq!(metadata["retry_history"][0]["error_type"], "HttpStatus.429");
@@ -35,7 +35,7 @@ fn a_call_refused_by_a_busy_target_waits_without_spending_an_attempt() {
 
 #[test]
 fn a_message_waits_for_the_rate_limit_while_its_batch_runs() {
-    let setup = Setup::new().failing(0, refused());
+    let setup = Setup::new().failing(0, refusal_error());
     setup.process(records(0..1), 30);
     // 0.8 calls per second, and the burst of one and a half calls is used up.
     let setup = setup.on(1, Step::Take(10));
@@ -49,7 +49,7 @@ fn a_message_waits_for_the_rate_limit_while_its_batch_runs() {
 #[test]
 fn a_rate_limited_message_is_held_and_reports_no_outage() {
     for strategy in [Strategy::DelayedResend, Strategy::DirectResend] {
-        let setup = Setup { strategy, ..Setup::new() }.failing(0, refused());
+        let setup = Setup { strategy, ..Setup::new() }.failing(0, refusal_error());
         setup.process(records(0..1), 30);
         setup.process(records(1..10), 30);
         assert_eq!(setup.handler.calls().len(), 1, "{strategy}");
@@ -67,13 +67,13 @@ fn a_rate_limited_message_is_held_and_reports_no_outage() {
         };
         let held = setup.source.sent_contents().split_off(called);
         assert_eq!(held.len(), 9, "{strategy}");
-        for metadata in &setup.re_sent()[called..] {
+        for metadata in &setup.resent_metadata()[called..] {
             assert_eq!((&metadata["retry_attempt"], &metadata["held_since"]), (&0.into(), &Value::Null));
             assert_eq!((&metadata["held_seconds"], &metadata["retry_history"]), (&1.into(), &Value::Null));
         }
         // Other environments are not informed: a new environment makes all calls.
-        let other = outage(Setup::new());
-        let held = held.into_iter().enumerate().map(|(n, sent)| resent(nth_record(n, sent.body)));
+        let other = fail_every_call(Setup::new());
+        let held = held.into_iter().enumerate().map(|(n, sent)| resent_record(nth_record(n, sent.body)));
         other.process(held.collect(), 30);
         assert_eq!(other.handler.calls().len(), 9);
     }
@@ -82,10 +82,10 @@ fn a_rate_limited_message_is_held_and_reports_no_outage() {
 /// A message held after a refusal is not evidence of an outage either, regardless of its metadata.
 #[test]
 fn a_refused_message_reports_no_outage_to_other_environments() {
-    let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refused());
+    let setup = Setup { strategy: Strategy::DirectResend, ..Setup::new() }.failing(0, refusal_error());
     setup.process(records(0..1), 30);
-    let other = outage(Setup::new());
-    let mut batch = vec![resent(nth_record(0, setup.source.only_sent().body))];
+    let other = fail_every_call(Setup::new());
+    let mut batch = vec![resent_record(nth_record(0, setup.source.only_sent_content().body))];
     batch.extend(records(1..9));
     other.process(batch, 30);
     assert_eq!(other.handler.calls().len(), 9);
@@ -93,7 +93,7 @@ fn a_refused_message_reports_no_outage_to_other_environments() {
 
 #[test]
 fn calls_resume_slowly_after_an_outage() {
-    let setup = healed(open());
+    let setup = succeed_every_call(setup_with_open_circuit());
     setup.sleep(15);
     setup.process(records(10..20), 30);
     // The probe, one immediate call, and one call in the half second for which the batch waits.
@@ -103,9 +103,9 @@ fn calls_resume_slowly_after_an_outage() {
 /// If the target were probed earlier, Lambda would bill time for calls that the target has forbidden.
 #[test]
 fn a_target_with_a_retry_after_is_not_probed_earlier() {
-    let setup = open();
+    let setup = setup_with_open_circuit();
     setup.sleep(15);
-    let setup = setup.failing(10, refused().retry_after(Duration::from_secs(800)));
+    let setup = setup.failing(10, refusal_error().retry_after(Duration::from_secs(800)));
     setup.process(records(10..20), 30);
     assert_eq!(setup.handler.calls().len(), 11);
     let probed = setup.failures()[10]["retry_after_seconds"].as_u64().unwrap();

@@ -12,8 +12,8 @@ const BLOCKING: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_a
 const HIDDEN: u64 = 43_200 - 180;
 
 /// Creates a setup in which the first message of group a has failed until it was given up.
-fn given_up() -> (Setup, Environment) {
-    let setup = setup_with(1, BLOCKING).failing(0, busy());
+fn blocked_setup() -> (Setup, Environment) {
+    let setup = setup_with_policy(1, BLOCKING).failing(0, busy_error());
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
     assert_eq!(setup.turn(&environment)[0], 0);
@@ -40,7 +40,7 @@ impl Setup {
 
 #[test]
 fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
-    let (setup, environment) = given_up();
+    let (setup, environment) = blocked_setup();
     let blocked_at = setup.world.clock.now();
     setup.sleep(60);
     let [notice] = &setup.blocked.receive_all()[..] else { panic!("not exactly one notice") };
@@ -72,22 +72,24 @@ fn a_message_that_is_given_up_blocks_its_group_with_a_notice() {
 
 #[test]
 fn a_blocking_message_is_retried_twice_a_day() {
-    let (setup, environment) = given_up();
+    let (setup, environment) = blocked_setup();
     assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
-    assert_eq!(setup.calls_of(0).len(), 3, "called once more");
+    assert_eq!(setup.retry_numbers(0).len(), 3, "called once more");
     assert_eq!(setup.blocked.sent_contents().len(), 2);
-    let environment =
-        Environment { handler: Scripted { steps: BTreeMap::new(), ..environment.handler }, ..environment };
+    let environment = Environment {
+        handler: ScriptedHandler { steps: BTreeMap::new(), ..environment.handler },
+        ..environment
+    };
     assert_eq!(setup.turn_after(&environment, HIDDEN)[0], 0);
-    assert_eq!(setup.calls_of(0).len(), 4);
+    assert_eq!(setup.retry_numbers(0).len(), 4);
     assert_eq!(setup.next_turn(&environment), (0, vec![1]));
-    assert_eq!(setup.calls_of(1).len(), 1);
+    assert_eq!(setup.retry_numbers(1).len(), 1);
     assert_eq!(setup.annotation.sent_contents(), []);
 }
 
 #[test]
-fn a_notices_handle_makes_a_blocking_message_callable_immediately() {
-    let (setup, environment) = given_up();
+fn a_notices_handle_makes_a_blocking_message_visible_immediately() {
+    let (setup, environment) = blocked_setup();
     setup.sleep(60);
     let BlockedNotice { receipt_handle, .. } =
         BlockedNotice::from_record(&setup.blocked.receive_all()[0]).unwrap();
@@ -104,7 +106,7 @@ fn a_notices_handle_makes_a_blocking_message_callable_immediately() {
 #[test]
 fn a_message_whose_notice_is_refused_is_not_hidden() {
     let at_once = BLOCKING.replace(r#""max_attempts":1"#, r#""max_attempts":0"#);
-    let setup = setup_with(1, &at_once).failing(0, busy());
+    let setup = setup_with_policy(1, &at_once).failing(0, busy_error());
     setup.produce_in("a", [0, 1]);
     setup.world.fail_sends(&setup.blocked, FaultScope::Request, FaultTrigger::Chance(1.0), Injection::Sender);
     let environment = setup.processor();
@@ -114,7 +116,7 @@ fn a_message_whose_notice_is_refused_is_not_hidden() {
 
 #[test]
 fn an_invalid_message_blocks_its_group() {
-    let setup = setup_with(1, BLOCKING);
+    let setup = setup_with_policy(1, BLOCKING);
     setup.produce_in("a", [0]);
     setup.produce_bodies_in("a", [(1, r#"{"data":{"n":1}}"#.to_owned())]);
     setup.produce_in("a", [2]);
@@ -128,7 +130,7 @@ fn an_invalid_message_blocks_its_group() {
 
 #[test]
 fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
-    let (setup, environment) = given_up();
+    let (setup, environment) = blocked_setup();
     // A week in steps of 12 hours minus the visibility timeout, then the remainder.
     for _ in 0..14 {
         assert_eq!(setup.turn_after(&environment, HIDDEN), [0]);
@@ -144,7 +146,7 @@ fn a_blocking_message_is_given_up_at_the_end_of_its_retention() {
 
 #[test]
 fn messages_behind_an_invalid_message_that_cannot_stay_are_processed_immediately() {
-    let setup = setup_with(10, BLOCKING);
+    let setup = setup_with_policy(10, BLOCKING);
     setup.produce_bodies_in("a", [(0, r#"{"data":{"n":0}}"#.to_owned())]);
     setup.produce_in("a", [1]);
     setup.sleep(14 * 24 * 3600 - 180);

@@ -4,7 +4,7 @@ use redeliver_core::message::Attribute;
 
 use super::*;
 
-fn down() -> HandlerError {
+fn down_error() -> HandlerError {
     HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503")
 }
 
@@ -18,30 +18,30 @@ fn tenant_record_in(tenant: &str, group: &str, n: usize) -> ReceivedMessage {
 
 impl Setup {
     /// Creates a message-processor whose breaker has no evidence.
-    fn in_a_new_environment(&self) -> Environment {
+    fn create_environment(&self) -> Environment {
         Environment { breaker: SharedBreaker::from_policy(&self.policy), ..self.processor() }
     }
 }
 
 /// Creates a setup in which ten calls for tenant a, each in a different group, have opened its circuit.
-fn tenant_a_down() -> Setup {
+fn setup_with_tenant_a_down() -> Setup {
     let policy = Policy::from_json(r#"{"circuit_breaker":{"per":"attribute:tenant"}}"#).unwrap();
-    let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
+    let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down_error()));
     let setup = Setup { policy, ..setup };
     setup.process((0..10).map(|n| tenant_record_in("a", &format!("group-{n}"), n)).collect(), 30);
-    assert_eq!((setup.handler.calls().len(), held(&setup)), (10, 10));
+    assert_eq!((setup.handler.calls().len(), count_holds(&setup)), (10, 10));
     setup
 }
 
 /// Returns the number of holds that were reported.
-fn held(setup: &Setup) -> u32 {
+fn count_holds(setup: &Setup) -> u32 {
     let held = |event| if let Event::Held { messages, .. } = event { messages } else { 0 };
     setup.world.seen.events().into_iter().map(held).sum()
 }
 
 #[test]
 fn an_outage_stops_its_group_like_any_failure() {
-    let setup = tenant_a_down().failing(20, down());
+    let setup = setup_with_tenant_a_down().failing(20, down_error());
     setup.process(
         vec![
             tenant_record_in("b", "one", 20),
@@ -55,7 +55,7 @@ fn an_outage_stops_its_group_like_any_failure() {
 
 #[test]
 fn a_message_of_an_available_tenant_does_not_overtake_a_held_message() {
-    let setup = tenant_a_down();
+    let setup = setup_with_tenant_a_down();
     setup.process(
         vec![
             tenant_record_in("a", "one", 20),
@@ -65,12 +65,12 @@ fn a_message_of_an_available_tenant_does_not_overtake_a_held_message() {
         30,
     );
     assert_eq!(setup.handler.called()[10..], [nth_id(22)]);
-    assert_eq!(held(&setup), 11);
+    assert_eq!(count_holds(&setup), 11);
 }
 
 #[test]
 fn no_message_overtakes_one_waiting_for_another_groups_probe() {
-    let setup = tenant_a_down().on(20, Step::Take(3));
+    let setup = setup_with_tenant_a_down().on(20, Step::Take(3));
     setup.sleep(600);
     setup.process(
         vec![
@@ -85,7 +85,7 @@ fn no_message_overtakes_one_waiting_for_another_groups_probe() {
 
 #[test]
 fn no_message_overtakes_one_waiting_for_a_message_of_its_tenant() {
-    let setup = tenant_a_down().on(20, Step::Take(3));
+    let setup = setup_with_tenant_a_down().on(20, Step::Take(3));
     setup.sleep(600);
     let waits = [
         tenant_record_in("a", "two", 21),
@@ -99,7 +99,7 @@ fn no_message_overtakes_one_waiting_for_a_message_of_its_tenant() {
 /// If it were held, it would remain hidden longer than the message for which it waits.
 #[test]
 fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
-    let setup = tenant_a_down().on(20, Step::Hang).on(22, Step::Hang);
+    let setup = setup_with_tenant_a_down().on(20, Step::Hang).on(22, Step::Hang);
     setup.sleep(600);
     setup.process(
         vec![
@@ -110,13 +110,13 @@ fn a_message_behind_a_call_that_is_cut_off_is_not_held() {
         30,
     );
     assert_eq!(setup.handler.called()[10..], [nth_id(20), nth_id(22)]);
-    assert_eq!(held(&setup), 11, "message 22 was the probe, and failed");
+    assert_eq!(count_holds(&setup), 11, "message 22 was the probe, and failed");
 }
 
 /// If it were held, it would remain hidden longer than the message for which it waits.
 #[test]
 fn a_message_behind_an_unstarted_message_is_not_held() {
-    let setup = Setup { max_concurrency: 1, ..tenant_a_down() }.on(20, Step::Hang);
+    let setup = Setup { max_concurrency: 1, ..setup_with_tenant_a_down() }.on(20, Step::Hang);
     setup.process(
         vec![
             tenant_record_in("b", "one", 20),
@@ -126,12 +126,12 @@ fn a_message_behind_an_unstarted_message_is_not_held() {
         1,
     );
     assert_eq!(setup.handler.called()[10..], [nth_id(20)]);
-    assert_eq!(held(&setup), 10);
+    assert_eq!(count_holds(&setup), 10);
 }
 
 #[test]
 fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive() {
-    let setup = tenant_a_down();
+    let setup = setup_with_tenant_a_down();
     let days_ago = start_time() - chrono::TimeDelta::days(2);
     let received_first = |at, n| ReceivedMessage {
         sent_at: days_ago,
@@ -144,7 +144,7 @@ fn a_message_that_waited_for_days_behind_others_is_held_from_its_first_receive()
 
 #[test]
 fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
-    let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down()));
+    let setup = (0..10).fold(setup(10), |setup, n| setup.failing(n, down_error()));
     let setup = Setup { policy: Strategy::Ordered.definition().parse_policy("{}").unwrap(), ..setup };
     (0..10).for_each(|n| setup.produce_in(&format!("group-{n}"), [n]));
     let environment = setup.processor();
@@ -166,11 +166,11 @@ fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
 #[test]
 fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
     for batch_size in [1, 10] {
-        let setup = setup_with(batch_size, "{}").failing(0, down());
+        let setup = setup_with_policy(batch_size, "{}").failing(0, down_error());
         setup.produce_in("a", [0, 1]);
         let (mut waits, mut called) = (Vec::new(), 0);
         while setup.world.elapsed_seconds() < 3600 {
-            let (seconds, _) = setup.next_turn(&setup.in_a_new_environment());
+            let (seconds, _) = setup.next_turn(&setup.create_environment());
             waits.push(seconds);
             called += 1;
         }
@@ -184,14 +184,14 @@ fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
 
 #[test]
 fn an_ordered_message_with_spent_holds_is_given_up_after_not_now() {
-    let setup = setup_with(1, "{}").failing(0, down()).failing(1, down());
+    let setup = setup_with_policy(1, "{}").failing(0, down_error()).failing(1, down_error());
     let received_first = |seconds, n| ReceivedMessage {
         first_received_at: Some(start_time() - chrono::TimeDelta::seconds(seconds)),
         ..tenant_record_in("a", &format!("group-{n}"), n)
     };
     assert_eq!(setup.process(vec![received_first(86_399, 0)], 30), ["sqs-0"]);
     assert_eq!(setup.process(vec![received_first(86_400, 1)], 30), [""; 0]);
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
     assert_eq!(
         (&verdict["verdict"], &verdict["type"], &verdict["explanation"]),
         (
@@ -206,7 +206,7 @@ fn an_ordered_message_with_spent_holds_is_given_up_after_not_now() {
 #[test]
 fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
     for (batch_size, expected) in [(1, [0, 2, 6]), (10, [0, 2, 6])] {
-        let setup = setup_with(batch_size, "{}").failing(0, down());
+        let setup = setup_with_policy(batch_size, "{}").failing(0, down_error());
         setup.sleep(100);
         setup.produce_in("a", [0]);
         let environment = setup.processor();
@@ -218,7 +218,7 @@ fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
         let longest: Vec<_> = setup.world.seen.events().into_iter().filter_map(longest).collect();
         assert_eq!(longest, expected, "batches of {batch_size}");
     }
-    let setup = setup_with(10, "{}").failing(0, down());
+    let setup = setup_with_policy(10, "{}").failing(0, down_error());
     let hours_ago = start_time() - chrono::TimeDelta::hours(2);
     setup.process(
         vec![ReceivedMessage { first_received_at: Some(hours_ago), ..tenant_record_in("a", "one", 0) }],
@@ -233,17 +233,17 @@ fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
 #[test]
 fn a_message_that_waited_for_a_day_in_batches_is_not_given_up_for_one_503() {
     let policy = r#"{"circuit_breaker":{"opens_on":["Db.Busy"]}}"#;
-    let setup = setup_with(10, policy).failing(0, down()).on(1, Step::Blip(1));
+    let setup = setup_with_policy(10, policy).failing(0, down_error()).on(1, Step::Blip(1));
     setup.produce_in("a", [0, 1]);
     let environment = setup.processor();
     while setup.annotation.sent_contents().is_empty() {
         setup.next_turn(&environment);
     }
     assert!((86_400..87_300).contains(&setup.world.elapsed_seconds()), "{}", setup.world.elapsed_seconds());
-    let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
-    assert_eq!((&verdict["verdict"], setup.calls_of(1).len()), (&json!("HOLD_TIME_EXCEEDED"), 0));
+    let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
+    assert_eq!((&verdict["verdict"], setup.retry_numbers(1).len()), (&json!("HOLD_TIME_EXCEEDED"), 0));
     while setup.next_turn_within(&environment, 1000).is_some() {}
-    assert_eq!(setup.calls_of(1), [0, 0], "the message is held once and then processed");
+    assert_eq!(setup.retry_numbers(1), [0, 0], "the message is held once and then processed");
     assert_eq!(setup.annotation.sent_contents().len(), 1);
 }
 
@@ -253,7 +253,7 @@ fn a_message_past_its_maximum_age_waits_for_a_retry_after() {
         let policy = r#"{"max_age_seconds":600}"#;
         let refused = HandlerError::transient(ErrorType::HttpStatus(429), "HTTP 429");
         let refused = refused.retry_after(Duration::from_secs(800));
-        let setup = setup_with(batch_size, policy).failing(0, refused);
+        let setup = setup_with_policy(batch_size, policy).failing(0, refused);
         setup.produce_in("a", [0]);
         let environment = setup.processor();
         let mut turns = 0;
@@ -264,7 +264,7 @@ fn a_message_past_its_maximum_age_waits_for_a_retry_after() {
             assert_eq!(setup.handler.calls().len(), called, "at second {}", setup.world.elapsed_seconds());
         }
         assert!((800..=880).contains(&setup.world.elapsed_seconds()) && turns < 20, "{turns} turns");
-        let verdict = attribute_document(&setup.annotation.only_sent().attributes, FAILURE);
+        let verdict = attribute_document(&setup.annotation.only_sent_content().attributes, FAILURE);
         let (reason, error_type) = (json!("MESSAGE_EXPIRED"), json!("HttpStatus.429"));
         assert_eq!((&verdict["verdict"], &verdict["type"]), (&reason, &error_type));
     }

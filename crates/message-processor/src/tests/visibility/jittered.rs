@@ -5,7 +5,7 @@ use redeliver_core::message::metadata::format_rfc3339;
 
 use super::*;
 
-fn spread(members: &str) -> Setup {
+fn jittered_setup(members: &str) -> Setup {
     Setup {
         strategy: Strategy::Visibility,
         ..Setup::with_policy(&format!(r#"{{"max_attempts":20{members}}}"#))
@@ -21,19 +21,19 @@ impl Setup {
     }
 
     /// Sends message 1 with additional metadata members, and receives it.
-    fn received_with(&self, members: &str, attributes: Attributes) -> ReceivedMessage {
+    fn receive_with_metadata(&self, members: &str, attributes: Attributes) -> ReceivedMessage {
         let body = format!(r#"{{"metadata":{{"message_id":"{}"{members}}},"data":{{}}}}"#, nth_id(1));
         send_and_receive(&self.source, Content { body, attributes, ..Content::default() })
     }
 
     /// Returns the `Failure` of the only verdict.
     fn verdict(&self) -> serde_json::Value {
-        attribute_document(&self.annotation.only_sent().attributes, FAILURE)
+        attribute_document(&self.annotation.only_sent_content().attributes, FAILURE)
     }
 }
 
 /// Returns the attributes of a message that the console moved back from the final DLQ.
-fn came_back() -> Attributes {
+fn redriven_attributes() -> Attributes {
     let record = json!({
         "stage": "message-processor",
         "cause": { "type": "Db.Busy", "message": "come later" },
@@ -50,11 +50,11 @@ fn came_back() -> Attributes {
 
 #[test]
 fn each_of_twenty_retries_comes_after_its_own_delay() {
-    let setup = spread("").failing(1, busy());
-    let mut record = setup.received_with("", Attributes::new());
+    let setup = jittered_setup("").failing(1, busy_error());
+    let mut record = setup.receive_with_metadata("", Attributes::new());
     for attempt in 1..=20 {
         assert_eq!(setup.process(vec![record], 30).len(), 1, "the message remains on its queue");
-        let (seconds, next) = setup.hidden_for();
+        let (seconds, next) = setup.hidden_message();
         assert_eq!((seconds, next.receive_count), (setup.delay(0, attempt), attempt + 1));
         record = next;
     }
@@ -68,27 +68,27 @@ fn each_of_twenty_retries_comes_after_its_own_delay() {
 #[test]
 fn each_generation_has_its_own_delays() {
     for (members, attributes, generation) in [
-        ("", came_back(), 1),
-        (r#","redrive_generation":2"#, came_back(), 3),
+        ("", redriven_attributes(), 1),
+        (r#","redrive_generation":2"#, redriven_attributes(), 3),
         (r#","redrive_generation":2"#, Attributes::new(), 2),
     ] {
-        let setup = spread("").failing(1, busy());
-        let record = setup.received_with(members, attributes);
+        let setup = jittered_setup("").failing(1, busy_error());
+        let record = setup.receive_with_metadata(members, attributes);
         assert_eq!(setup.process(vec![record], 30).len(), 1);
         assert_eq!(setup.handler.calls()[0].redrive_generation, generation);
-        assert_eq!(setup.hidden_for().0, setup.delay(generation, 1), "generation {generation}");
+        assert_eq!(setup.hidden_message().0, setup.delay(generation, 1), "generation {generation}");
     }
 }
 
 #[test]
 fn a_message_that_came_back_is_as_old_as_its_new_generation() {
     let old = format!(r#","retry_attempt":5,"first_sent_time":"{}""#, format_moment(-9000));
-    let setup = spread(r#","max_age_seconds":1000"#).failing(1, busy());
-    let record = setup.received_with(&old, came_back());
+    let setup = jittered_setup(r#","max_age_seconds":1000"#).failing(1, busy_error());
+    let record = setup.receive_with_metadata(&old, redriven_attributes());
     assert_eq!(setup.process(vec![record], 30).len(), 1, "none of its 1000 s has passed");
 
-    let setup = spread("").failing(1, HandlerError::permanent("Gone", ""));
-    let record = setup.received_with(&old, came_back());
+    let setup = jittered_setup("").failing(1, HandlerError::permanent("Gone", ""));
+    let record = setup.receive_with_metadata(&old, redriven_attributes());
     assert!(setup.process(vec![record], 30).is_empty());
     let verdict = setup.verdict();
     assert_eq!(
@@ -99,24 +99,24 @@ fn a_message_that_came_back_is_as_old_as_its_new_generation() {
 
 #[test]
 fn retention_counts_from_the_queues_own_send_not_the_first() {
-    let setup = spread("").failing(1, busy());
+    let setup = jittered_setup("").failing(1, busy_error());
     let eight_days_ago = format_moment(-8 * 24 * 3600);
     let retried = format!(r#","retry_attempt":1,"first_sent_time":"{eight_days_ago}""#);
-    let record = setup.received_with(&retried, Attributes::new());
+    let record = setup.receive_with_metadata(&retried, Attributes::new());
     assert_eq!(setup.process(vec![record], 30).len(), 1, "the queue keeps it for another seven days");
-    assert_eq!(setup.hidden_for().0, setup.delay(0, 1));
+    assert_eq!(setup.hidden_message().0, setup.delay(0, 1));
 }
 
 #[test]
 fn a_delay_and_its_limits_count_from_the_end_of_the_call() {
     // The call is cut off after 25 s, five before the deadline.
     let hidden = |limit: i64, micros: i64| {
-        let setup = spread("").on(1, Step::Hang);
+        let setup = jittered_setup("").on(1, Step::Hang);
         let due = 25 + i64::try_from(setup.delay(0, 1)).unwrap() + limit;
         let expires =
             start_time() + chrono::TimeDelta::seconds(due) + chrono::TimeDelta::microseconds(micros);
         let expires = format!(r#","expires_at":"{}""#, format_rfc3339(expires));
-        let record = setup.received_with(&expires, Attributes::new());
+        let record = setup.receive_with_metadata(&expires, Attributes::new());
         let is_kept = setup.process(vec![record], 30).len() == 1;
         assert_eq!(setup.annotation.sent_contents().is_empty(), is_kept);
         is_kept

@@ -6,7 +6,7 @@ use std::time::Duration;
 use redeliver_core::message::packing::pack_batches;
 use redeliver_core::message::{Attribute, Content, OutgoingMessage, Timestamp};
 use redeliver_core::ports::QueueDepth as _;
-use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings, Receive};
+use redeliver_core::ports::{QueueSender as _, QueueService as _, QueueSettings, ReceiveOptions};
 use redeliver_dead_letters::{Filter, FilterError, ReaderError};
 use redeliver_embedded::{
     EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
@@ -73,7 +73,7 @@ impl World {
     }
 }
 
-fn filtered(filter: &str) -> Pick {
+fn pick_by_filter(filter: &str) -> Pick {
     Pick::new(None, Vec::new(), Some(Filter::for_dead_letters(filter).unwrap()))
 }
 
@@ -91,7 +91,7 @@ fn an_audit_sees_every_message_and_consumes_none() {
 fn a_filter_does_not_reduce_the_coverage() {
     let world = world(30);
     let (audited, output) =
-        world.audit(filtered(r#".body.data.card == "secret-7""#), Box::new(JsonLinesView));
+        world.audit(pick_by_filter(r#".body.data.card == "secret-7""#), Box::new(JsonLinesView));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.coverage.seen), (1, 30));
     assert!(output.starts_with(&format!(r#"{{"message_id":"{}","#, letter_id(7))), "{output}");
@@ -126,7 +126,7 @@ fn a_group_is_compared_with_unselected_messages_after_a_complete_read() {
     let comparison = compared(u64::MAX).unwrap();
     assert_eq!((comparison.fingerprint.as_str(), comparison.count, comparison.others), (&*group, 3, 1));
     assert_eq!(compared(1), None, "most messages were not read");
-    let receive = Receive { max_messages: 1, wait: Duration::ZERO, visibility: None };
+    let receive = ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility: None };
     assert_eq!(world.clock.block_on(world.queue.receive(receive)).unwrap().len(), 1);
     assert_eq!(compared(u64::MAX), None, "another reader holds a message");
 }
@@ -135,12 +135,12 @@ fn a_group_is_compared_with_unselected_messages_after_a_complete_read() {
 fn filter_errors_are_counted_and_end_the_audit_if_all_messages_fail() {
     let world = world(30);
     let failing = r#"if .body.data.card == "secret-7" then .body.data.card + {} else true end"#;
-    let (audited, _) = world.audit(filtered(failing), Box::new(JsonView));
+    let (audited, _) = world.audit(pick_by_filter(failing), Box::new(JsonView));
     let report = audited.unwrap().report;
     assert_eq!((report.total, report.not_judged.messages, report.complete), (29, 1, true));
     assert_eq!(report.not_judged.reason.as_deref(), Some("cannot calculate with two values"));
     for wrong in [".body.data.card", ".body.data.card + {}"] {
-        let (audited, _) = world.audit(filtered(wrong), Box::new(JsonView));
+        let (audited, _) = world.audit(pick_by_filter(wrong), Box::new(JsonView));
         assert!(audited.unwrap_err().is::<FilterError>(), "{wrong}");
         assert_eq!(world.depth(), (30, 0), "all messages are released");
     }
@@ -173,9 +173,9 @@ fn an_interrupted_audit_is_reported_and_releases_all_messages() {
 }
 
 /// A view whose output is closed after the first line.
-struct Closed(Cell<bool>);
+struct ClosingView(Cell<bool>);
 
-impl View for Closed {
+impl View for ClosingView {
     fn write_record(&mut self, _: &DeadLetterRecord, _: &mut dyn Write) -> io::Result<()> {
         match self.0.replace(true) {
             false => Ok(()),
@@ -187,7 +187,7 @@ impl View for Closed {
 #[test]
 fn a_closed_output_pipe_ends_the_audit_without_an_error() {
     let world = world(100);
-    let (audited, _) = world.audit(Pick::default(), Box::new(Closed(Cell::new(false))));
+    let (audited, _) = world.audit(Pick::default(), Box::new(ClosingView(Cell::new(false))));
     let audited = audited.unwrap();
     assert!(audited.output_closed && !audited.report.interrupted && !audited.report.complete, "{audited:?}");
     assert_eq!(world.depth(), (100, 0));

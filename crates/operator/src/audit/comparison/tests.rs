@@ -21,7 +21,7 @@ fn summary(letters: &[ComparedLetter<'_>]) -> String {
 }
 
 #[test]
-fn a_cause_of_one_tenant_since_a_version_is_distinguished() {
+fn a_cause_has_its_only_tenant_and_its_first_version() {
     let others = [
         letter("a", 0, Some("zeta"), Some("orders:40")),
         letter("b", 10 * HOUR + 60, Some("acme"), Some("orders:41")),

@@ -1,12 +1,14 @@
 use super::*;
-use crate::audit::examples::{context, foreign, record, report, report_with_retention, with_sent_seconds};
+use crate::audit::examples::{
+    context, foreign_dead_letter, record, report, report_with_retention, with_sent_seconds,
+};
 
 #[test]
 fn a_report_in_json_has_its_totals_groups_and_coverage() {
     let report = report(&[
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 10),
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 20),
-        with_sent_seconds(foreign("plain", 3), 30),
+        with_sent_seconds(foreign_dead_letter("plain", 3), 30),
     ]);
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     assert_eq!(json["total"], 3);
@@ -36,8 +38,8 @@ fn a_report_in_json_has_its_totals_groups_and_coverage() {
 #[test]
 fn audit_json_counts_the_messages_that_sqs_deletes_soon() {
     let report = report_with_retention(&[
-        with_sent_seconds(foreign("old", 1), 0),
-        with_sent_seconds(foreign("young", 2), 80_000),
+        with_sent_seconds(foreign_dead_letter("old", 1), 0),
+        with_sent_seconds(foreign_dead_letter("young", 2), 80_000),
     ]);
     let json: serde_json::Value = serde_json::from_str(&report.to_json()).unwrap();
     let age = &json["age"];
@@ -76,7 +78,7 @@ fn an_incomplete_audit_is_described_in_a_sentence() {
         AuditTally::new(context()).into_report(these_alone, false).describe_incompleteness().unwrap(),
         "Not everything was read: 17 of about 20 messages, and 3 that could not be understood and stay in the queue."
     );
-    let mut two = report(&[foreign("x", 1), foreign("y", 2)]);
+    let mut two = report(&[foreign_dead_letter("x", 1), foreign_dead_letter("y", 2)]);
     (two.coverage, two.complete, two.max_reached) = (coverage, false, true);
     assert_eq!(
         two.describe_incompleteness().unwrap(),

@@ -5,7 +5,7 @@ use redeliver_core::message::Timestamp;
 
 use super::RegionClients;
 use crate::fleet::facts::{Ages, OldestMessageAge, QueueId, ReceivesByQueue};
-use crate::queues::cloudwatch::{MetricQuery, NoPoints, OLDEST_MESSAGE, Point, fetch_points};
+use crate::queues::cloudwatch::{MetricQuery, OLDEST_MESSAGE, Point, PointsError, fetch_points};
 use crate::status::{RECEIVE_METRICS, RECEIVES_LOOK_BACK, Receives};
 
 /// SQS reports its metrics once per minute.
@@ -50,8 +50,8 @@ impl RegionClients<'_> {
                 };
                 Ok(queues.iter().map(with_points).collect::<Vec<_>>().into_iter())
             }
-            Err(NoPoints::Request(error)) => Err(self.describe_failure(ACTION, &*error).await),
-            Err(NoPoints::Metric(why)) => Err(self.locate_problem(&format!("{ACTION}: {why}"))),
+            Err(PointsError::Request(error)) => Err(self.describe_failure(ACTION, &*error).await),
+            Err(PointsError::Metric(why)) => Err(self.locate_problem(&format!("{ACTION}: {why}"))),
         }
     }
 }

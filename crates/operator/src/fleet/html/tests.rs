@@ -1,7 +1,7 @@
 use redeliver_testing::browser::BrowserScratch;
 
 use super::*;
-use crate::fleet::table::tests::{fleet, with_a_queue_without_dlq};
+use crate::fleet::table::tests::{fleet, fleet_with_queue_without_dlq};
 
 #[test]
 fn a_fleet_page_has_the_cells_of_the_table_and_escapes_markup() {
@@ -32,7 +32,7 @@ fn a_fleet_page_has_the_cells_of_the_table_and_escapes_markup() {
 
 #[test]
 fn a_queue_that_is_not_a_dlq_is_on_the_page_with_its_findings() {
-    let page = render_page(&with_a_queue_without_dlq());
+    let page = render_page(&fleet_with_queue_without_dlq());
     let queue =
         "<strong>orders&lt;b&gt;</strong></p><ul><li class=\"wrong\">it has no dead-letter queue</li></ul>";
     assert_eq!(page.matches(queue).count(), 1, "{page}");

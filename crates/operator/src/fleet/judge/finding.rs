@@ -19,12 +19,12 @@ pub(super) fn find_faults(
 ) -> Vec<QueueFinding> {
     let found = [
         (FindingCode::Missing, missing_queue(dlq)),
-        (FindingCode::PointsToItself, points_to_itself(dlq, sources)),
+        (FindingCode::PointsToItself, self_reference(dlq, sources)),
         (FindingCode::KindMismatch, kind_mismatch(dlq, sources)),
         (FindingCode::ShortRetention, short_retention(dlq, sources)),
-        (FindingCode::NoAlarm, no_alarm(dlq)),
-        (FindingCode::DeletedSoon, deleted_soon(dlq, now)),
-        (FindingCode::AgeUncertain, age_uncertain(dlq)),
+        (FindingCode::NoAlarm, missing_alarm(dlq)),
+        (FindingCode::DeletedSoon, imminent_deletion(dlq, now)),
+        (FindingCode::AgeUncertain, uncertain_age(dlq)),
         (FindingCode::Orphan, orphan_queue(dlq)),
     ];
     found
@@ -34,7 +34,7 @@ pub(super) fn find_faults(
 }
 
 /// Returns a finding if a queue that is not a DLQ itself has no DLQ.
-pub(super) fn no_dlq(read: &QueueAttributes) -> Option<QueueFinding> {
+pub(super) fn missing_dlq(read: &QueueAttributes) -> Option<QueueFinding> {
     let retention = read.counts.retention_seconds.map(|seconds| format!(" after {}", format_span(seconds)));
     read.redrives_to.is_none().then(|| QueueFinding {
         code: FindingCode::NoDlq,
@@ -94,7 +94,7 @@ fn missing_queue(dlq: &Dlq) -> Option<String> {
     })
 }
 
-fn points_to_itself(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
+fn self_reference(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
     sources.iter().any(|(source, _)| source.name == dlq.name).then(|| {
         "its redrive policy names itself: a message that fails never leaves it; name another queue".to_owned()
     })
@@ -131,7 +131,7 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Optio
 
 /// Returns a finding if messages are waiting in a queue without an alarm and without a function or container that reads
 /// it.
-fn no_alarm(dlq: &Dlq) -> Option<String> {
+fn missing_alarm(dlq: &Dlq) -> Option<String> {
     let waiting = dlq.counts.total_messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);
     let is_read = !dlq.read_by.is_empty() || dlq.readers.as_ref().is_some_and(Readers::is_steady);
@@ -141,7 +141,7 @@ fn no_alarm(dlq: &Dlq) -> Option<String> {
     })
 }
 
-fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
+fn imminent_deletion(dlq: &Dlq, now: Timestamp) -> Option<String> {
     let deleted_by = dlq.first_deleted_by.filter(|_| dlq.counts.has_messages())?;
     let when = match (deleted_by - now).num_seconds() {
         ..=0 => "at any moment".to_owned(),
@@ -153,7 +153,7 @@ fn deleted_soon(dlq: &Dlq, now: Timestamp) -> Option<String> {
 }
 
 /// Returns a remark if something, such as an audit, receives the messages.
-fn age_uncertain(dlq: &Dlq) -> Option<String> {
+fn uncertain_age(dlq: &Dlq) -> Option<String> {
     let Some(Readers::SomethingElse { messages_received: 1.., .. }) = dlq.readers else { return None };
     dlq.counts.has_messages().then(|| {
         "something receives its messages, and CloudWatch's age leaves out those that were received three times or \

@@ -127,7 +127,7 @@ fn control_characters_are_escaped_in_the_fleet_table() {
 
 #[test]
 fn a_queue_that_is_not_a_dlq_is_listed_below_the_dlqs_of_its_region() {
-    let fleet = with_a_queue_without_dlq();
+    let fleet = fleet_with_queue_without_dlq();
     let table = fleet_table(&fleet, &TextLayout::Whole);
     let start = "6 DLQs, 1 with messages, 2 with something wrong; 1 other queue with something wrong (";
     assert!(table.starts_with(start), "{table}");
@@ -137,7 +137,7 @@ fn a_queue_that_is_not_a_dlq_is_listed_below_the_dlqs_of_its_region() {
     assert!(!well.is_well());
 }
 
-pub(in crate::fleet) fn with_a_queue_without_dlq() -> Fleet {
+pub(in crate::fleet) fn fleet_with_queue_without_dlq() -> Fleet {
     let queue = CheckedQueue {
         name: "orders<b>".to_owned(),
         account: "123456789012".to_owned(),

@@ -5,9 +5,9 @@ use std::fs::{File, TryLockError};
 use std::io::{self, BufReader, Seek as _, SeekFrom};
 use std::path::Path;
 
-use redeliver_dead_letters::files::{keep_private, open_own};
+use redeliver_dead_letters::files::{keep_private, open_own_file};
 
-use super::{ConfirmedLines, Replayed, SendJournal, read_journal};
+use super::{ConfirmedLines, ReplayedJournal, SendJournal, read_journal};
 use crate::CommandFailure;
 use crate::message_file::LineForm;
 
@@ -25,7 +25,7 @@ pub fn open_journal(
     let unusable = |error: io::Error| {
         format!("{shown}: cannot be used as the journal: {error}; name another with --journal")
     };
-    let mut file = open_own(path, true).map_err(unusable)?;
+    let mut file = open_own_file(path, true).map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => {
@@ -53,7 +53,7 @@ pub fn open_journal(
 
 /// Rejects the journal of a send to a different queue, or of an input whose sent lines have changed.
 fn check_owner(
-    replayed: &Replayed,
+    replayed: &ReplayedJournal,
     path: &Path,
     input: &Path,
     queue: &str,

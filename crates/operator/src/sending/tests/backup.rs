@@ -12,7 +12,7 @@ use redeliver_core::message::schema::MessageSchema;
 use redeliver_core::message::{
     Attribute, AttributeValue, Attributes, Content, OutgoingMessage, ReceivedMessage,
 };
-use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, Receive};
+use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, ReceiveOptions};
 use redeliver_dead_letters::purge::Purge;
 use redeliver_dead_letters::redrive::{
     self, RedriveEnding, RedriveJob, RedriveLimits, RedrivePlan, RedriveReport,
@@ -66,7 +66,7 @@ impl PurgeWorld {
         let (mut journal, confirmed) = journal::open_journal(&path, backup, "arn:source", &form()).unwrap();
         let rules = LineRules { form: form(), confirmed, ..LineRules::default() };
         let input = fs::read_to_string(backup).unwrap();
-        self.world.send_with(&input, rules, Some(&mut journal), pending())
+        self.world.send_with_rules(&input, rules, Some(&mut journal), pending())
     }
 
     /// Runs `redeliver redrive --apply`.
@@ -94,7 +94,7 @@ impl PurgeWorld {
     /// Receives all messages of the source queue, as its consumers would.
     fn receive_all(&self) -> Vec<(String, Attributes, Option<String>, Option<String>)> {
         self.world.sqs.set_faults(Default::default());
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut all = Vec::new();
         self.world.clock.block_on(async {
             loop {
@@ -221,7 +221,7 @@ fn a_partly_sent_backup_is_finished_without_repeats() {
     assert!(longest > redeliver_core::limits::MESSAGE_BYTES_MAX, "{longest}: longer than any message");
     purging.world.fail(FaultScope::Entry, FaultTrigger::Numbers(vec![2, 15]), Injection::Sender);
     let first = purging.send(&backup);
-    assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, ExitCode::NotAllDone));
+    assert_eq!((first.sent, first.unconfirmed, first.exit_code()), (18, 2, ExitCode::PartlyDone));
     purging.world.sqs.set_faults(Default::default());
     let second = purging.send(&backup);
     assert_eq!((second.sent, second.sent_before, second.exit_code()), (2, 18, ExitCode::Done));
@@ -267,7 +267,8 @@ fn invalid_backup_lines_are_reported_without_their_values() {
     let world = World::new();
     let form = LineForm::Backup(Box::new(BackupReader::new(MessageSchema::default(), "arn:source")));
     let rules = LineRules { form, ..LineRules::default() };
-    let summary = world.send_with(&lines.join("\n"), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
+    let summary =
+        world.send_with_rules(&lines.join("\n"), rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (1, 6));
     let problems = world.problems();
     let foreign = "not a line of `audit --save` or `purge --backup`";
@@ -287,7 +288,8 @@ fn invalid_backup_lines_are_reported_without_their_values() {
 fn a_backup_line_sent_as_a_message_is_refused_with_a_hint() {
     let world = World::new();
     let line = backup_line(dead_letter(1, "x"), "arn:dlq");
-    let summary = world.send_with(&line, LineRules::default(), None::<&mut SendJournal<Vec<u8>>>, pending());
+    let summary =
+        world.send_with_rules(&line, LineRules::default(), None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!((summary.sent, summary.invalid), (0, 1));
     assert_eq!(
         world.problems(),
@@ -371,7 +373,7 @@ fn a_backup_that_another_user_may_have_written_is_not_restored() {
     let purging = PurgeWorld::new(vec![dead_letter(1, "x")]);
     let backup = purging.purge();
     let text = fs::read_to_string(&backup).unwrap();
-    redeliver_testing::planted::each_planted(&backup, &text, |why| {
+    redeliver_testing::planted::check_each_planted_file(&backup, &text, |why| {
         let error = open_backups(std::slice::from_ref(&backup), "arn:dlq").unwrap_err();
         assert!(error.to_string().ends_with(why), "{error}");
     });

@@ -32,9 +32,9 @@ fn a_crash_at_any_journal_byte_resends_only_unrecorded_lines() {
         if known.queue.is_none() {
             journal = super::journal();
         }
-        let summary = world.send_with(&input, rules, Some(&mut journal), pending());
+        let summary = world.send_with_rules(&input, rules, Some(&mut journal), pending());
         assert_eq!((summary.sent, summary.sent_before), ((LINES - before) as u64, before as u64));
-        assert_eq!(lines(&super::confirmed(journal)), LINES, "the second journal is complete");
+        assert_eq!(lines(&super::read_confirmed_lines(journal)), LINES, "the second journal is complete");
         let bodies = world.bodies();
         assert_eq!(bodies.len(), LINES, "every line was sent at least once");
         let copies = bodies.values().filter(|count| **count == 2).count();
@@ -89,7 +89,7 @@ fn an_unwritable_journal_stops_the_send_and_a_second_run_completes_it() {
     let disk = FillingDisk { written: Vec::new(), writes_left: AtomicUsize::new(5) };
     let mut journal = SendJournal::begin(disk, "arn").unwrap();
     let summary = world.send(&input, &mut journal);
-    let Some(Stopped::Journal(reason)) = &summary.stopped else { panic!("{summary:?}") };
+    let Some(StopReason::Journal(reason)) = &summary.stopped else { panic!("{summary:?}") };
     assert!(reason.ends_with("were sent and will be sent again"), "{reason}");
     assert_eq!(summary.exit_code(), ExitCode::Failed);
     assert!(summary.sent < 1000, "no new batch after the failure");
@@ -97,7 +97,7 @@ fn an_unwritable_journal_stops_the_send_and_a_second_run_completes_it() {
     let before = (1..=1000).filter(|number| known.confirmed.contains(*number)).count();
     assert_eq!(before, 30, "three records are complete, and the fourth is torn");
     let rules = LineRules { confirmed: known.confirmed, ..LineRules::default() };
-    let second = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
+    let second = world.send_with_rules(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
     assert_eq!(second.sent, 970);
     let bodies = world.bodies();
     assert_eq!(bodies.len(), 1000);
@@ -123,8 +123,8 @@ fn a_run_killed_between_batches_has_recorded_all_confirmed_lines() {
             let sending = sender.send(steps, Some(&mut first), pending());
             futures_util::future::select(Box::pin(dies), Box::pin(sending)).await;
         });
-        let rules = LineRules { confirmed: confirmed(first), ..LineRules::default() };
-        let second = world.send_with(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
+        let rules = LineRules { confirmed: read_confirmed_lines(first), ..LineRules::default() };
+        let second = world.send_with_rules(&input, rules, None::<&mut SendJournal<Vec<u8>>>, pending());
         assert_eq!(second.sent + second.sent_before, LINES as u64);
         let bodies = world.bodies();
         assert_eq!(bodies.len(), LINES);

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::stream;
 use redeliver_core::message::Timestamp;
-use redeliver_core::ports::{Queue as _, QueueService as _, QueueSettings, Receive};
+use redeliver_core::ports::{Queue as _, QueueService as _, QueueSettings, ReceiveOptions};
 use redeliver_embedded::{
     EmbeddedQueue, EmbeddedSqs, FaultPlan, FaultRule, FaultScope, FaultTrigger, Injection, SqsAction,
     VirtualClock,
@@ -57,10 +57,10 @@ impl World {
     }
 
     pub(super) fn send(&self, input: &str, journal: &mut SendJournal<impl Write>) -> Summary {
-        self.send_with(input, LineRules::default(), Some(journal), pending())
+        self.send_with_rules(input, LineRules::default(), Some(journal), pending())
     }
 
-    pub(super) fn send_with(
+    pub(super) fn send_with_rules(
         &self,
         input: &str,
         rules: LineRules,
@@ -80,7 +80,7 @@ impl World {
     /// Empties the queue and returns the number of copies of each body.
     pub(super) fn bodies(&self) -> BTreeMap<String, usize> {
         self.sqs.set_faults(FaultPlan::default());
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut bodies = BTreeMap::new();
         self.clock.block_on(async {
             loop {

@@ -19,7 +19,7 @@ fn values(values: [u64; 4]) -> Result<CounterValues, Problem> {
         .collect())
 }
 
-fn refused() -> Result<CounterValues, Problem> {
+fn refused_request() -> Result<CounterValues, Problem> {
     Err(Problem {
         service: QueriedService::Container,
         missing: "metrics",
@@ -79,7 +79,7 @@ fn a_missing_series_does_not_count_twice_and_a_new_series_counts_in_full() {
 fn a_failing_container_does_not_affect_the_counts_of_another() {
     let mut history = History::default();
     history.record_counters(at(0), &[values([1, 0, 0, 0]), values([10, 0, 0, 0])]);
-    history.record_counters(at(1), &[values([2, 0, 0, 0]), refused()]);
+    history.record_counters(at(1), &[values([2, 0, 0, 0]), refused_request()]);
     history.record_counters(at(15), &[values([2, 0, 0, 0]), values([30, 0, 0, 0])]);
     assert_eq!(history.points[0], [(at(1), 1), (at(15), 20)]);
 }
@@ -91,7 +91,7 @@ fn counting_restarts_after_a_long_gap_between_reads() {
         history.record_counters(at(minute), &[values([value, 0, 0, value])]);
     }
     assert_eq!(history.points[0], [(at(1), 1), (at(18), 1)]);
-    history.record_counters(at(1441), &[refused()]);
+    history.record_counters(at(1441), &[refused_request()]);
     assert_eq!(history.points[0], [(at(18), 1)], "points are kept for a day");
 }
 

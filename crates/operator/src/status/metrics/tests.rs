@@ -49,7 +49,7 @@ fn now() -> Timestamp {
 }
 
 async fn query_target(server: &Loopback, functions: &[&str]) -> Result<TargetPoints, String> {
-    let metrics = MetricsClient::for_region_of(
+    let metrics = MetricsClient::for_queue_region(
         &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
@@ -119,7 +119,7 @@ async fn each_queue_has_its_age_sends_and_deletions() {
         page("q1", "Complete", &[(1_800_000_000, 7.0)], Some("yet more")),
         page("q5", "Complete", &[(1_800_000_300, 3.0)], None),
     ]);
-    let metrics = MetricsClient::for_region_of(
+    let metrics = MetricsClient::for_queue_region(
         &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
@@ -153,7 +153,7 @@ async fn receives_are_queried_minute_by_minute() {
         page("q1", "PartialData", &[(1_800_000_000, 3.0)], Some("more")),
         page("q0", "Complete", &[(1_800_000_060, 20.0)], None),
     ]);
-    let metrics = MetricsClient::for_region_of(
+    let metrics = MetricsClient::for_queue_region(
         &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )
@@ -176,7 +176,7 @@ async fn alarms_are_queried_by_name_prefix() {
     cbor.map(2).str("AlarmName").str("orders-prod-target-down").str("StateValue").str("ALARM");
     cbor.map(1).str("AlarmName").str("orders-prod-dead-letters");
     let server = Loopback::start_scripted([(200, LoopbackBody::from_cbor(cbor.into_writer())), denied()]);
-    let metrics = MetricsClient::for_region_of(
+    let metrics = MetricsClient::for_queue_region(
         &AwsConnection::from_parts(None, Some("eu-central-1".to_owned()), Some(server.url().to_owned())),
         ARN,
     )

@@ -135,7 +135,7 @@ fn a_queue_paused_just_now_does_not_indicate_a_container() {
     let refused = || Err("no".to_owned());
     assert_eq!(
         infer(&[off(3)], refused()),
-        Readers::NotKnown { why: NotCounted::Failed("no".to_owned()) },
+        Readers::NotKnown { why: UncountedReason::Failed("no".to_owned()) },
         "its own messages are in flight"
     );
     assert!(matches!(infer(&[], refused()), Readers::InFlight { messages: 7, .. }));

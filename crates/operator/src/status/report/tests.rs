@@ -1,7 +1,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::status::readers::NotCounted;
+use crate::status::readers::UncountedReason;
 use crate::terminal::output::json_document;
 
 fn queue(role: &'static str, attributes: &[(&str, &str)]) -> QueueStatus {
@@ -106,7 +106,7 @@ fn unknown_counts_are_not_zero_and_containers_are_readers() {
         minutes_with_receives: 15,
     };
     let queues = vec![
-        read_by("source", Readers::NotKnown { why: NotCounted::Failed("no figures".to_owned()) }),
+        read_by("source", Readers::NotKnown { why: UncountedReason::Failed("no figures".to_owned()) }),
         read_by("annotation", idle),
         read_by("queue", Readers::NobodySeen { minutes: 15 }),
         queue("final DLQ", &[]),

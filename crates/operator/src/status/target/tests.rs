@@ -118,7 +118,7 @@ fn target_json_has_timestamps_and_seconds() {
 
 /// Returns the points that CloudWatch has for signs at these seconds: one per period, with the start of the period as
 /// its timestamp.
-fn in_periods(signs: &[i64]) -> Vec<Point> {
+fn period_points(signs: &[i64]) -> Vec<Point> {
     let mut periods: Vec<_> = signs.iter().map(|at| at.div_euclid(300) * 300).collect();
     periods.dedup();
     periods.into_iter().map(|at| (Timestamp::from_timestamp(at, 0).unwrap(), 1)).collect()
@@ -141,7 +141,7 @@ proptest! {
         let now = signs.last().unwrap() + after;
         let earlier = [begin - before];
         let arrived: Vec<_> = signs.iter().copied().filter(|at| *at <= now - late || *at == begin).collect();
-        let points = in_periods(&[&earlier[..], &arrived].concat());
+        let points = period_points(&[&earlier[..], &arrived].concat());
         let outage = OngoingOutage::from_points(&points, Timestamp::from_timestamp(now, 0).unwrap());
         let since = outage.map(|outage| outage.since.timestamp());
         prop_assert_eq!(since, Some(begin.div_euclid(300) * 300));
@@ -151,6 +151,6 @@ proptest! {
     #[test]
     fn a_past_outage_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
         let now = Timestamp::from_timestamp(last + after, 0).unwrap();
-        prop_assert_eq!(OngoingOutage::from_points(&in_periods(&[last]), now), None);
+        prop_assert_eq!(OngoingOutage::from_points(&period_points(&[last]), now), None);
     }
 }

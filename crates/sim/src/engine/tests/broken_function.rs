@@ -54,7 +54,7 @@ fn run_after_outage(seconds: i64, bodies: &[String]) -> (BTreeMap<String, u64>, 
         let (schema, policy) = (MessageSchema::default, Policy::default);
         let queues = topology.for_functions();
         let functions = LoopFunctions {
-            on_source: BrokenFunction {
+            source_function: BrokenFunction {
                 clock: &clock,
                 until: clock.now() + Duration::from_secs(seconds.unsigned_abs()),
                 function: message_processor(&queues, target, &clock, &SilentObserver, schema(), policy()),

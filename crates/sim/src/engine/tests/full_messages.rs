@@ -46,7 +46,14 @@ fn run_until_given_up(
         let (tracker, calls) = (Mutex::default(), AtomicUsize::new(0));
         let (target, schema) = (RefusingTarget { calls: &calls, error }, MessageSchema::default);
         let functions = LoopFunctions {
-            on_source: message_processor(&topology, target, &clock, &SilentObserver, schema(), policy()),
+            source_function: message_processor(
+                &topology,
+                target,
+                &clock,
+                &SilentObserver,
+                schema(),
+                policy(),
+            ),
             failed_message_processor: failed_message_processor(
                 &topology,
                 &clock,
@@ -78,7 +85,7 @@ fn run_until_given_up(
                 }
             };
             join!(
-                engine.poll_queue(source, &functions.on_source, one, batching, never_done),
+                engine.poll_queue(source, &functions.source_function, one, batching, never_done),
                 failed,
                 engine.poll_queue(annotation, &functions.final_dlq_annotator, one, batching, never_done),
             )
@@ -105,7 +112,7 @@ fn reason(record: &ReceivedMessage) -> Option<(String, String)> {
     }
 }
 
-fn full(free: usize, attributes: Attributes, trace_header: Option<&str>) -> Content {
+fn full_content(free: usize, attributes: Attributes, trace_header: Option<&str>) -> Content {
     let bytes = MESSAGE_BYTES_MAX - free - attributes_size(&attributes);
     let empty = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{"x":""}}"#;
     let filled = format!(r#""x":"{}""#, "x".repeat(bytes - empty.len()));
@@ -115,22 +122,26 @@ fn full(free: usize, attributes: Attributes, trace_header: Option<&str>) -> Cont
 
 const STRATEGIES: [Strategy; 3] = [Strategy::DelayedResend, Strategy::DirectResend, Strategy::Visibility];
 
-fn ten() -> Attributes {
+fn ten_attributes() -> Attributes {
     (0..10).map(|n| (format!("a{n}"), Attribute::string("x"))).collect()
 }
 
 #[test]
-fn a_full_message_keeps_its_reason_and_is_not_called_again() {
+fn the_target_is_called_only_once_for_a_full_message_and_its_reason_is_kept() {
     let refused = HandlerError::permanent("HttpStatus.400", "HTTP 400: no such order");
     let busy = HandlerError::transient("HttpStatus.503", "HTTP 503: come later");
     let mut wrong = Vec::new();
     for strategy in STRATEGIES {
         for (error, code) in [(&refused, "NON_RETRYABLE_ERROR"), (&busy, "RETRY_ATTEMPT_EXCEEDED")] {
             let expected = Some((code.to_owned(), error.error_type.loggable_name().into_owned()));
-            let full = |free| (format!("{free} bytes free"), full(free, Attributes::new(), Some(TRACE)));
+            let full =
+                |free| (format!("{free} bytes free"), full_content(free, Attributes::new(), Some(TRACE)));
             let mut contents: Vec<_> = [0, 1, 30, 60, 100, 180, 230, 269, 270, 300].map(full).into();
-            contents.push(("ten attributes, full".to_owned(), self::full(0, ten(), None)));
-            contents.push(("ten attributes".to_owned(), self::full(900_000, ten(), Some(TRACE))));
+            contents.push(("ten attributes, full".to_owned(), self::full_content(0, ten_attributes(), None)));
+            contents.push((
+                "ten attributes".to_owned(),
+                self::full_content(900_000, ten_attributes(), Some(TRACE)),
+            ));
             for (name, content) in contents {
                 let (calls, record) = run_until_given_up(strategy, content.clone(), error);
                 assert_eq!(record.body, content.body);
@@ -149,9 +160,10 @@ fn a_full_message_keeps_its_reason_and_is_not_called_again() {
 #[test]
 fn a_written_final_record_also_has_the_reason() {
     let refused = HandlerError::permanent("HttpStatus.400", "");
-    let (_, record) = run_until_given_up(Strategy::DelayedResend, full(0, Attributes::new(), None), &refused);
+    let (_, record) =
+        run_until_given_up(Strategy::DelayedResend, full_content(0, Attributes::new(), None), &refused);
     let mut output = Vec::new();
-    let ((), _) = on_queues(async |engine| {
+    let ((), _) = run_on_queues(async |engine| {
         engine.lock_tracker().record_sent(&record.body);
         let content = Content {
             body: record.body.clone(),

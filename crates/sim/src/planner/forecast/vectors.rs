@@ -11,11 +11,11 @@ const RETRIES_MAX: u32 = 100;
 #[derive(Deserialize)]
 struct Vector {
     name: String,
-    accepted: Option<Accepted>,
+    accepted: Option<AcceptedPolicy>,
 }
 
 #[derive(Deserialize)]
-struct Accepted {
+struct AcceptedPolicy {
     means: Value,
     worst_case_span_seconds: u64,
     least_retention_seconds: Option<u64>,

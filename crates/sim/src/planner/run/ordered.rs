@@ -36,7 +36,7 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     // immediately afterwards.
     assert_eq!(by_group.up, Some(DelayPercentiles { p50: 0.0, p90: 0.0, p99: 0.0, max: 0.0 }));
     assert_eq!(by_group.down.map(|delays| delays.max), Some(180.0));
-    assert_eq!(in_order.load.at_second(180), SecondCalls { calls: 20, succeeded: 20 });
+    assert_eq!(in_order.load.calls_at_second(180), SecondCalls { calls: 20, succeeded: 20 });
     assert_eq!((in_order.calls, in_order.retries, in_order.wasted.while_down), (63, 3, 3));
     assert_eq!((in_order.processed, by_group.overtaken), (60, 0));
     // Sends, receives, deletes and visibility changes, and one invocation per receive.

@@ -13,7 +13,7 @@ fn moments(policy: &str) -> Vec<(u64, u64, u64)> {
     attempts.iter().map(|at| (at.earliest_seconds, at.median_seconds, at.latest_seconds)).collect()
 }
 
-fn survives(policy: &str, outage_seconds: u64) -> (f64, f64) {
+fn survival_chances(policy: &str, outage_seconds: u64) -> (f64, f64) {
     let survival = Survival::for_outage(&schedule(policy), None, outage_seconds);
     (survival.from_its_beginning, survival.at_a_random_moment)
 }
@@ -41,15 +41,15 @@ fn the_default_policy_is_spread_over_75_minutes() {
 
 #[test]
 fn a_message_survives_until_its_last_attempt() {
-    assert_eq!(survives(FIXED, 179), (1.0, 1.0));
-    assert_eq!(survives(FIXED, 180), (1.0, 1.0), "an attempt in the last second is after the outage");
+    assert_eq!(survival_chances(FIXED, 179), (1.0, 1.0));
+    assert_eq!(survival_chances(FIXED, 180), (1.0, 1.0), "an attempt in the last second is after the outage");
     // If a message fails at a random time in 360 s, at most 180 s are left in half of the cases.
-    assert_eq!(survives(FIXED, 360), (0.0, 0.5));
+    assert_eq!(survival_chances(FIXED, 360), (0.0, 0.5));
     let none = r#"{"max_attempts":0}"#;
-    assert_eq!((survives(none, 1), moments(none)), ((0.0, 0.0), vec![]));
+    assert_eq!((survival_chances(none, 1), moments(none)), ((0.0, 0.0), vec![]));
     // One delay of 0..=9: 5 of 10 values are at least 5; the mean of min(delay, 5) is 3.5.
     let one = r#"{"max_attempts":1,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
-    let (from_its_beginning, at_a_random_moment) = survives(one, 5);
+    let (from_its_beginning, at_a_random_moment) = survival_chances(one, 5);
     assert!((from_its_beginning - 0.5).abs() < 1e-12 && (at_a_random_moment - 0.7).abs() < 1e-12);
 }
 
@@ -57,7 +57,7 @@ fn a_message_survives_until_its_last_attempt() {
 fn attempts_after_the_age_limit_are_not_made() {
     let limited = r#"{"max_attempts":9,"max_age_seconds":150,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
     assert_eq!(moments(limited), [(60, 60, 60), (120, 120, 120)]);
-    assert_eq!((survives(limited, 120).0, survives(limited, 121).0), (1.0, 0.0));
+    assert_eq!((survival_chances(limited, 120).0, survival_chances(limited, 121).0), (1.0, 0.0));
     // The delay is 0 to 9; delays of 0 to 4 are in time.
     let half = r#"{"max_attempts":1,"max_age_seconds":4,"backoff":{"kind":"uniform","max_delay_seconds":9}}"#;
     let attempt = schedule(half).attempts[0];

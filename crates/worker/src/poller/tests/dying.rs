@@ -30,7 +30,7 @@ const FIXED: &str = r#"{"backoff":{"kind":"fixed","delay_seconds":5,"jitter":"no
 const LONG: &str =
     r#"{"long_delays":true,"backoff":{"kind":"schedule","delays_seconds":[5,1000],"jitter":"none"}}"#;
 
-struct Target<'a>(&'a Seen);
+struct Target<'a>(&'a Observations);
 
 impl Handler for Target<'_> {
     async fn handle(&self, message: &Message<'_>) -> Result<(), HandlerError> {
@@ -113,7 +113,7 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
 struct EndState {
     processed: Vec<String>,
     dead: Vec<String>,
-    /// See [`Seen`].
+    /// See [`Observations`].
     successes: Vec<(String, u32, u32)>,
     /// True if the first process died before its end.
     died: bool,
@@ -149,7 +149,8 @@ fn end_state_after_kill(strategy: Strategy, policy: &Policy, polls: u32) -> EndS
     // Longer than the visibility timeout of six times thirty seconds plus the subsequent retries.
     run(u32::MAX, 60);
     let mut processed: Vec<_> = on_source.seen.bodies().into_iter().map(|(_, body)| body).collect();
-    let request = redeliver_core::ports::Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+    let request =
+        redeliver_core::ports::ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
     let mut dead = Vec::new();
     while let records @ [_, ..] = &on_source.clock.block_on(topology.final_dlq.receive(request)).unwrap()[..]
     {

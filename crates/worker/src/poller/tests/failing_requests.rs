@@ -12,7 +12,7 @@ fn failed_receives_are_reported_and_retried_after_growing_pauses() {
         Injection::Throttled,
     );
     let healthy = Mutex::new(Vec::new());
-    world.run(world.record_for(0), async {
+    world.run(world.recording_function(0), async {
         world.send(&["a"]).await;
         for _ in 0..4 {
             world.seconds(61).await;
@@ -48,7 +48,7 @@ fn a_pause_ends_at_the_stop_and_is_short_again_after_a_success() {
         FaultTrigger::Numbers(vec![1, 2, 3, 5, 6, 7, 8, 9, 10, 11, 12]),
         Injection::LostRequest,
     );
-    let ended = world.run(world.record_for(0), world.seconds(60));
+    let ended = world.run(world.recording_function(0), world.seconds(60));
     assert_eq!(ended, 60);
     let events = world.seen.events();
     let Event::ReceiveFailed { pause_seconds, .. } = &events[3].1 else { panic!("{events:?}") };
@@ -56,7 +56,7 @@ fn a_pause_ends_at_the_stop_and_is_short_again_after_a_success() {
 }
 
 #[test]
-fn messages_of_a_lost_response_are_received_again() {
+fn messages_in_a_lost_response_are_received_again() {
     let world = World::new();
     world.faults(
         SqsAction::ReceiveMessage,
@@ -64,11 +64,11 @@ fn messages_of_a_lost_response_are_received_again() {
         FaultTrigger::Numbers(vec![1]),
         Injection::LostAnswer,
     );
-    world.run(world.record_for(0), async {
+    world.run(world.recording_function(0), async {
         world.send(&["a"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });
-    assert_eq!((world.seen.bodies(), world.left()), (at(&[(40, "a")]), 0));
+    assert_eq!((world.seen.bodies(), world.left()), (timed_bodies(&[(40, "a")]), 0));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_temporarily_failing_delete_is_retried_entry_by_entry() {
             FaultTrigger::Numbers(vec![1, 3]),
             injection,
         );
-        world.run(world.record_for(0), async {
+        world.run(world.recording_function(0), async {
             world.send(&["a", "b", "c"]).await;
             world.seconds(1).await;
         });
@@ -100,13 +100,13 @@ fn an_undeletable_record_is_reported_and_received_again() {
         FaultTrigger::Numbers(vec![2]),
         Injection::Sender,
     );
-    world.run(world.record_for(0), async {
+    world.run(world.recording_function(0), async {
         world.send(&["a", "b"]).await;
         world.seconds(VISIBILITY_SECONDS + 1).await;
     });
     assert!(matches!(&world.seen.events()[..], [(0, Event::NotDeleted { .. })]), "{:?}", world.seen.events());
     let bodies = world.seen.bodies();
-    assert_eq!(bodies[..2], at(&[(0, "a"), (0, "b")]));
+    assert_eq!(bodies[..2], timed_bodies(&[(0, "a"), (0, "b")]));
     assert_eq!(bodies[2].0, 40, "{bodies:?}");
     assert_eq!((bodies.len(), world.left()), (3, 0));
 }

@@ -25,7 +25,7 @@ impl World {
 #[test]
 fn a_poller_is_healthy_during_and_after_a_long_batch() {
     let world = World::new();
-    world.run_long(world.record_for(200), async {
+    world.run_long(world.recording_function(200), async {
         world.send(&["a"]).await;
         world.seconds(61).await;
         assert_eq!(world.report(), (true, 61, 1));
@@ -72,7 +72,7 @@ fn a_poller_is_unhealthy_a_minute_after_its_last_poll() {
 #[test]
 fn an_idle_poller_is_healthy() {
     let world = World::new();
-    world.run(world.record_for(0), async {
+    world.run(world.recording_function(0), async {
         world.clock.sleep(Duration::from_millis(500)).await;
         for second in 0..200 {
             assert_eq!(world.report(), (true, second % 20, 0), "second {second}");

@@ -15,11 +15,13 @@ use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::Command;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{EMULATOR, HOSTILE, LARGE, RunningConsole, console_topology, dead_letter, fill_dlq, new_folder};
+use super::{
+    EMULATOR, HOSTILE, LARGE_MESSAGE, RunningConsole, console_topology, dead_letter, fill_dlq, new_folder,
+};
 
 /// Returns the number of copies and the body of each message in the source queue, by message number; they stay in
 /// flight there.
-async fn sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, String)> {
+async fn messages_sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, String)> {
     let mut found = BTreeMap::<u64, (u32, String)>::new();
     loop {
         let request = topology.client.receive_message().queue_url(&topology.source.url);
@@ -72,7 +74,7 @@ async fn deploy_functions(name: &str) {
 #[tokio::test]
 async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     let topology = console_topology().await;
-    let numbers: Vec<_> = (0..40).chain([LARGE]).collect();
+    let numbers: Vec<_> = (0..40).chain([LARGE_MESSAGE]).collect();
     let ids = fill_dlq(&topology, &numbers).await;
     // The console discovers these queues by name, like a deployment's.
     let (_, name) = topology.final_dlq.url.rsplit_once('/').unwrap();
@@ -87,8 +89,9 @@ async fn console_pages_are_accessible_in_both_themes_and_by_keyboard() {
     assert_eq!(found["shared"], found["words"], "the filter is in the address");
     assert!(found["wrong"].as_str().unwrap().contains("filter"), "{found}");
 
-    let hostile =
-        console.run_task("readsHostileTexts", json!({"ids": [ids[&0], ids[&1], ids[&2], ids[&LARGE]]})).await;
+    let hostile = console
+        .run_task("readsHostileTexts", json!({"ids": [ids[&0], ids[&1], ids[&2], ids[&LARGE_MESSAGE]]}))
+        .await;
     let seen = hostile["seen"].as_array().unwrap();
     assert_eq!(seen[0]["masked"], "<masked text of 39 bytes>");
     assert_eq!(seen[0]["revealed"], format!("no JSON {} 0", HOSTILE[0]));
@@ -168,7 +171,7 @@ async fn repeated_clicks_redrive_edit_and_delete_once() {
     let deleted = console.run_task("deletes", json!({"type": "MESSAGE_EXPIRED"})).await;
     assert_eq!(deleted["outcome"], "deleted\t4\nin the plan\t4");
 
-    let found = sent_back(&topology).await;
+    let found = messages_sent_back(&topology).await;
     let expected = (0..40).filter(|n| *n == 6 || (1..6).contains(&(n % 10)));
     assert_eq!(
         found.iter().map(|(n, (count, _))| (*n, *count)).collect::<Vec<_>>(),
@@ -340,7 +343,7 @@ async fn one_edit_fixes_a_cause_and_a_deletion_is_restored_once() {
     let restored = console.run_task("restores", json!({"plan": deleted["plan"]})).await;
     assert_eq!(restored["outcomes"], json!(vec!["restored\t4\nin the plan\t4"; 2]));
 
-    let found = sent_back(&topology).await;
+    let found = messages_sent_back(&topology).await;
     let expected = (0..40).filter(|n| n % 10 >= 6).map(|n| (n, 1)).collect::<Vec<_>>();
     assert_eq!(found.iter().map(|(n, (count, _))| (*n, *count)).collect::<Vec<_>>(), expected);
     for (n, (_, body)) in &found {
@@ -375,7 +378,7 @@ async fn a_restarted_console_finishes_a_killed_redrive() {
         outcome.starts_with("sent back\t250\n") && outcome.ends_with("\nin the plan\t250"),
         "both runs: {outcome}"
     );
-    let found = sent_back(&topology).await;
+    let found = messages_sent_back(&topology).await;
     assert_eq!(found.len(), 250);
     let copies: u32 = found.values().map(|(count, _)| count - 1).sum();
     assert!(copies <= 10, "at most one round of intents: {copies}");

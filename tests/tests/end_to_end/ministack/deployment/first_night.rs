@@ -37,9 +37,9 @@ const BODIES: [&str; 4] = [
 ];
 
 #[tokio::test]
-async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
+async fn functions_that_read_existing_queues_get_redeliver_from_the_template() {
     let cloud = Cloud::start_empty();
-    first_night(&cloud, &["bucket", "artefacts"]).await;
+    first_night(&cloud, &["bucket", "artifacts"]).await;
     for (name, runtime, handler, bug_error) in FUNCTIONS {
         let package = package_function(name);
         let package = package.path().to_str().unwrap();
@@ -55,7 +55,7 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
             "SourceQueueArn": found["arn"],
             "Policy": POLICY,
         });
-        let account = json!({ "bucket": "artefacts" });
+        let account = json!({ "bucket": "artifacts" });
         template::deploy_template(&cloud, &prefix, "own-function-", &account, &parameters).await;
         let printed = attach_redeliver(&cloud, name, &prefix).await;
         assert!(printed.starts_with("deleting the event source mapping "), "{printed}");
@@ -71,7 +71,7 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_template() {
 }
 
 #[tokio::test]
-async fn functions_that_read_existing_queues_get_redeliver_by_the_construct() {
+async fn functions_that_read_existing_queues_get_redeliver_from_the_construct() {
     let cloud = Cloud::start().await.unwrap();
     let packages = FUNCTIONS.map(|(name, ..)| package_function(name));
     let policy = packages[0].path().join("policy.json");
@@ -83,7 +83,7 @@ async fn functions_that_read_existing_queues_get_redeliver_by_the_construct() {
         context.push(format!("{name}Code={}", package.path().display()));
         context.push(format!("{name}QueueArn={arn}"));
     }
-    let outputs = cloud.deploy_of("test/first-night-app.ts", &context).await.unwrap();
+    let outputs = cloud.deploy_app_stack("test/first-night-app.ts", &context).await.unwrap();
     for (name, _, _, bug_error) in FUNCTIONS {
         let source = format!("{}/000000000000/{name}", cloud.endpoint_url());
         let final_dlq = queue_url(&outputs, &format!("{name}FinalDlqUrl"));

@@ -12,7 +12,7 @@ const LANGUAGES: [&str; 2] = ["Node", "Python"];
 #[tokio::test]
 async fn a_deployed_own_function_hands_off_failures() {
     let cloud = Cloud::start().await.unwrap();
-    let outputs = cloud.deploy_of(APP, &local_context()).await.unwrap();
+    let outputs = cloud.deploy_app_stack(APP, &local_context()).await.unwrap();
 
     for language in LANGUAGES {
         assert_messages_settle(&cloud, &outputs, language).await;

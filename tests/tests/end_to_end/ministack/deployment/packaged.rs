@@ -30,7 +30,7 @@ struct App {
 }
 
 /// The result of synthesizing an app.
-struct Synthesized {
+struct SynthesisResult {
     succeeded: bool,
     errors: String,
     assembly: PathBuf,
@@ -92,7 +92,7 @@ impl App {
         Self { folder, program: python, arguments: vec!["-B".to_owned(), "app.py".to_owned()] }
     }
 
-    async fn synthesize(&self, context: &Value) -> Synthesized {
+    async fn synthesize(&self, context: &Value) -> SynthesisResult {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).current_dir(self.folder.path());
         // The bridge to Node.js caches unpacked packages by hash; the CDK alone has 200 MB.
@@ -109,11 +109,11 @@ async fn run_command(command: &mut Command) {
 }
 
 /// Runs an app as the CDK's command line does.
-async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -> Synthesized {
+async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -> SynthesisResult {
     command.env("CDK_CONTEXT_JSON", context.to_string()).env("CDK_OUTDIR", &assembly);
     let output = command.kill_on_drop(true).output().await.unwrap();
     let errors = String::from_utf8_lossy(&output.stderr).into_owned();
-    Synthesized { succeeded: output.status.success(), errors, assembly }
+    SynthesisResult { succeeded: output.status.success(), errors, assembly }
 }
 
 /// Returns the context of a new app in `cdk.json`, with these values.
@@ -146,7 +146,7 @@ async fn synthesize_repository_app(folder: &Path, mut context: Value) -> Value {
 }
 
 /// Returns the file modes of the programs that Lambda starts.
-fn modes_of_bootstraps(assembly: &Path) -> Vec<u32> {
+fn bootstrap_modes(assembly: &Path) -> Vec<u32> {
     let assets = fs::read_dir(assembly).unwrap().map(|entry| entry.unwrap().path().join("bootstrap"));
     assets.filter_map(|file| fs::metadata(file).ok()).map(|file| file.permissions().mode() & 0o777).collect()
 }
@@ -161,7 +161,7 @@ async fn assert_package_deploys(prefix: &str, app: App) {
         read_template(&made.assembly),
         synthesize_repository_app(new_folder(&format!("own-{prefix}")).path(), context).await
     );
-    assert_eq!(modes_of_bootstraps(&made.assembly), [0o755; 3]);
+    assert_eq!(bootstrap_modes(&made.assembly), [0o755; 3]);
 
     let cloud = Cloud::start().await.unwrap();
     let outputs = cloud.deploy_assembly(&made.assembly).await.unwrap();

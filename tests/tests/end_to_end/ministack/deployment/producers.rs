@@ -13,11 +13,11 @@ use super::{boto3_script, queue_url, run_boto3};
 const APP: &str = "examples/producers-app.ts";
 
 #[tokio::test]
-async fn messages_of_aws_services_are_retried_unchanged() {
+async fn messages_from_aws_services_are_retried_unchanged() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = [local_context().as_slice(), &[format!("target={}", target.url())]].concat();
-    let outputs = cloud.deploy_of(APP, &context).await.unwrap();
+    let outputs = cloud.deploy_app_stack(APP, &context).await.unwrap();
 
     target.refuse_first_attempts();
     check_event_bridge(&cloud, &target).await;

@@ -69,14 +69,14 @@ async fn the_smoke_test_creates_nothing_without_consent() {
 async fn an_interrupted_smoke_test_cleans_up_and_duplicates_are_refused() {
     let cloud = Cloud::start().await.unwrap();
     let prefix = "smoke-interrupted";
-    let mut first = with_a_profile(&cloud, prefix).stderr(Stdio::piped()).spawn().unwrap();
+    let mut first = command_with_profile(&cloud, prefix).stderr(Stdio::piped()).spawn().unwrap();
     let mut reported = BufReader::new(first.stderr.take().unwrap()).lines();
     while let Some(line) = reported.next_line().await.unwrap() {
         if line.starts_with("passed: a message is processed") {
             break;
         }
     }
-    let second = with_a_profile(&cloud, prefix).output().await.unwrap();
+    let second = command_with_profile(&cloud, prefix).output().await.unwrap();
     let refusal = String::from_utf8(second.stderr).unwrap();
     assert!(
         refusal.starts_with("error: the stack smoke-interrupted already exists (CREATE_COMPLETE)"),
@@ -101,7 +101,7 @@ async fn an_interrupted_smoke_test_cleans_up_and_duplicates_are_refused() {
     remove_report(prefix);
 }
 
-fn with_a_profile(cloud: &Cloud, prefix: &str) -> Command {
+fn command_with_profile(cloud: &Cloud, prefix: &str) -> Command {
     let config = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("smoke-config");
     let profile = format!(
         "[profile smoke]\nregion = {REGION}\naws_access_key_id = test\naws_secret_access_key = test\n"

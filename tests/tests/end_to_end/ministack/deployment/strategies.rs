@@ -18,7 +18,7 @@ async fn each_deployed_strategy_retries_as_designed() {
     let target = HttpTargetServer::start().await;
     let cloud = Cloud::start().await.unwrap();
     let context = [local_context(), vec![format!("target={}", target.url())]].concat();
-    let outputs = cloud.deploy_of(APP, &context).await.unwrap();
+    let outputs = cloud.deploy_app_stack(APP, &context).await.unwrap();
 
     assert_visibility_strategy(&cloud, &outputs, &target).await;
     assert_direct_resend(&cloud, &outputs, &target).await;

@@ -11,9 +11,14 @@ use tokio::process::Command;
 use super::*;
 
 /// Runs the program and returns the standard output and the standard error.
-async fn redeliver(arguments: &[&str]) -> (String, String) {
+async fn run_redeliver(arguments: &[&str]) -> (String, String) {
     let mut command = Command::new(tested_program("redeliver"));
-    command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION).stdin(Stdio::null());
+    command
+        .args(arguments)
+        .env_clear()
+        .envs(verbose_variables())
+        .env("AWS_REGION", REGION)
+        .stdin(Stdio::null());
     command.current_dir(env!("CARGO_TARGET_TMPDIR"));
     let ended = tokio::time::timeout(PATIENCE, command.output());
     let output = ended.await.expect("the program ends").unwrap();
@@ -51,7 +56,7 @@ async fn local_and_check_print_no_values() {
         &["local", &messages, "--target", &url],
         &["check", &messages],
     ] {
-        let (stdout, stderr) = redeliver(arguments).await;
+        let (stdout, stderr) = run_redeliver(arguments).await;
         assert!(!stdout.is_empty(), "{stderr}");
         secrets().assert_absent("standard output", &stdout);
         secrets().assert_absent("standard error", &stderr);
@@ -63,7 +68,7 @@ async fn local_and_check_print_no_values() {
         &["local", &messages, "--endpoint-url", &credentials],
         &["audit", "--queue", "https://sqs.eu-west-1.amazonaws.com/0/q", "--endpoint-url", &credentials],
     ] {
-        let (_, stderr) = redeliver(arguments).await;
+        let (_, stderr) = run_redeliver(arguments).await;
         assert!(stderr.contains("credentials"), "{stderr}");
         secrets().assert_absent("standard error", &stderr);
     }
@@ -73,7 +78,7 @@ async fn local_and_check_print_no_values() {
 async fn send_and_redrive_print_no_values() {
     let (topology, endpoint) = (new_topology().await, Ministack::shared().endpoint_url());
     let messages = file(&lines());
-    let (stdout, stderr) = redeliver(&[
+    let (stdout, stderr) = run_redeliver(&[
         "send",
         &messages,
         "--apply",
@@ -100,15 +105,15 @@ async fn send_and_redrive_print_no_values() {
         (&["--where", "error(.body)"], "whose text may quote the message"),
         (&["--edit", ".body.data.text[]"], "cannot use a value as "),
     ] {
-        let (stdout, stderr) = redeliver(&[&redrive[..], filter].concat()).await;
+        let (stdout, stderr) = run_redeliver(&[&redrive[..], filter].concat()).await;
         assert!(format!("{stdout}{stderr}").contains(expected), "{expected}: {stdout}{stderr}");
         secrets().assert_absent("standard output", &stdout);
         secrets().assert_absent("standard error", &stderr);
     }
-    let (_, stderr) = redeliver(&[&redrive[..], &["--apply"]].concat()).await;
+    let (_, stderr) = run_redeliver(&[&redrive[..], &["--apply"]].concat()).await;
     secrets().assert_absent("standard error", &stderr);
     let audit = ["audit", "--queue", &topology.final_dlq.url, "--endpoint-url", &endpoint];
-    let (_, stderr) = redeliver(&audit).await;
+    let (_, stderr) = run_redeliver(&audit).await;
     secrets().assert_absent("standard error", &stderr);
 }
 
@@ -123,7 +128,7 @@ async fn an_unresponsive_aws_is_reported_without_credentials() {
         &["status", "--stack", "no-such-stack"],
     ] {
         let mut command = Command::new(tested_program("redeliver"));
-        command.args(arguments).env_clear().envs(loud_variables()).env("AWS_REGION", REGION);
+        command.args(arguments).env_clear().envs(verbose_variables()).env("AWS_REGION", REGION);
         command.env("AWS_ENDPOINT_URL", unused_endpoint).env("AWS_MAX_ATTEMPTS", "1").stdin(Stdio::null());
         let output = command.output().await.unwrap();
         let reported = [output.stdout, output.stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();

@@ -8,7 +8,11 @@ use super::*;
 /// Starts a function that cannot start, and returns all of its output.
 async fn failed_start_output(name: &str, variables: &[(&str, &str)]) -> String {
     let mut command = tokio::process::Command::new(bundle_path(name));
-    command.env_clear().env("AWS_REGION", "eu-west-1").envs(loud_variables()).envs(variables.iter().copied());
+    command
+        .env_clear()
+        .env("AWS_REGION", "eu-west-1")
+        .envs(verbose_variables())
+        .envs(variables.iter().copied());
     let ended = tokio::time::timeout(PATIENCE, command.output());
     let output = ended.await.expect("the program ends").unwrap();
     assert!(!output.status.success(), "{variables:?}");
@@ -18,7 +22,7 @@ async fn failed_start_output(name: &str, variables: &[(&str, &str)]) -> String {
 }
 
 /// Valid settings of a message-processor.
-const GOOD: [(&str, &str); 4] = [
+const VALID_SETTINGS: [(&str, &str); 4] = [
     ("SOURCE_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/source"),
     ("INTERMEDIATE_DLQ_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/intermediate"),
     ("ANNOTATION_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/annotation"),
@@ -45,8 +49,11 @@ async fn wrong_settings_are_named_without_their_values() {
         "http://Rw8queryJ3pGk5Hy2.com/?a=Rw8queryJ3pGk5Hy2",
         "https://[Rw8queryJ3pGk5Hy2/",
     ] {
-        let reported =
-            failed_start_output("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", target)]).await;
+        let reported = failed_start_output(
+            "message-processor",
+            &[VALID_SETTINGS[0], VALID_SETTINGS[1], VALID_SETTINGS[2], ("TARGET", target)],
+        )
+        .await;
         assert!(reported.contains("- TARGET is "), "{reported}");
     }
     let policy = format!(r#"{{"max_attempts":"{QUERY}","backoff":{{"kind":"{QUERY}"}}}}"#);
@@ -62,8 +69,11 @@ async fn wrong_settings_are_named_without_their_values() {
     );
     // All settings are valid, but Lambda's own variables are missing.
     let target = format!("https://example.com/{QUERY}?key={QUERY}");
-    let reported =
-        failed_start_output("message-processor", &[GOOD[0], GOOD[1], GOOD[2], ("TARGET", &target)]).await;
+    let reported = failed_start_output(
+        "message-processor",
+        &[VALID_SETTINGS[0], VALID_SETTINGS[1], VALID_SETTINGS[2], ("TARGET", &target)],
+    )
+    .await;
     assert!(reported.contains("- AWS_LAMBDA_RUNTIME_API is missing"), "{reported}");
 }
 
@@ -100,7 +110,7 @@ async fn an_unusable_secret_is_refused_without_its_text() {
         let arn = "arn:aws:secretsmanager:eu-west-1:000000000000:secret:headers";
         let more =
             [("TARGET_HEADERS_SECRET_ARN", arn), ("AWS_ENDPOINT_URL_SECRETS_MANAGER", aws.endpoint_url())];
-        let reported = failed_start_output("message-processor", &[&GOOD[..], &more].concat()).await;
+        let reported = failed_start_output("message-processor", &[&VALID_SETTINGS[..], &more].concat()).await;
         assert!(reported.contains(reason), "{reason}: {reported}");
     }
 }

@@ -53,7 +53,8 @@ async fn secrets_of_an_http_target_stay_out_of_logs() {
     }
     send(&topology, (0..=6).map(|n| message(n, &json!({})))).await;
     send(&topology, invalid_bodies()).await;
-    let mut setup = loud(TopologySetup::for_http_target(&format!("{}?key={QUERY}", target.url())), &tap);
+    let mut setup =
+        with_verbose_output(TopologySetup::for_http_target(&format!("{}?key={QUERY}", target.url())), &tap);
     setup.processor_variables.extend([
         ("TARGET_TIMEOUT_SECONDS", "1".to_owned()),
         (
@@ -106,7 +107,7 @@ async fn secrets_of_a_lambda_target_stay_out_of_logs() {
         aws.script_invocations(&id(n), invocations);
     }
     send(&topology, (0..=6).map(|n| message(n, &json!({})))).await;
-    let mut setup = loud(TopologySetup::for_http_target(FUNCTION), &tap);
+    let mut setup = with_verbose_output(TopologySetup::for_http_target(FUNCTION), &tap);
     setup.processor_variables.push(("AWS_ENDPOINT_URL_LAMBDA", aws.endpoint_url().to_owned()));
     let running = topology.start_functions(&setup);
     topology.wait_until_settled(&running).await;
@@ -137,7 +138,8 @@ async fn secrets_of_a_rust_handler_stay_out_of_logs() {
     let bodies =
         (0..).zip(scripts).map(|(n, script)| message(n, &json!({ "script": script, "text": ERROR_TEXT })));
     send(&topology, bodies).await;
-    let running = topology.start_functions(&loud(TopologySetup::for_script(Language::Rust, &journal), &tap));
+    let running = topology
+        .start_functions(&with_verbose_output(TopologySetup::for_script(Language::Rust, &journal), &tap));
     topology.wait_until_settled(&running).await;
 
     assert_nothing_leaked(&running, &topology, &tap);
@@ -156,7 +158,8 @@ async fn secrets_stay_out_of_logs_while_sqs_fails() {
     tap.fail_sends_to(&topology.intermediate.url);
     target.script_replies(&id(0), [Reply::Status(500)]);
     send(&topology, [message(0, &json!({})), message(1, &json!({}))]).await;
-    let running = topology.start_functions(&loud(TopologySetup::for_http_target(target.url()), &tap));
+    let running =
+        topology.start_functions(&with_verbose_output(TopologySetup::for_http_target(target.url()), &tap));
     while running.processor.invocations().is_empty() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

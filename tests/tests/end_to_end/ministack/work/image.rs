@@ -80,7 +80,7 @@ impl UnpackedImage {
     }
 
     /// Returns the command `redeliver work` with the test's queues.
-    fn work(&self, topology: &TestTopology, target: &str) -> Command {
+    fn work_command(&self, topology: &TestTopology, target: &str) -> Command {
         let mut command = self.command();
         command.arg("work").args(ALL).args(["--wait", "2s"]);
         command.args(["--endpoint-url", &Ministack::shared().endpoint_url(), "--region", REGION]);
@@ -89,7 +89,7 @@ impl UnpackedImage {
     }
 }
 
-/// Runs a command to its end and returns its output.
+/// Runs a command to completion and returns its output.
 async fn run(command: &mut Command) -> String {
     let output = command.output().await.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -110,7 +110,7 @@ async fn the_image_runs_the_program_as_an_unprivileged_user() {
 }
 
 #[tokio::test]
-async fn the_image_lists_its_packages_with_their_licences() {
+async fn the_image_lists_its_packages_with_their_licenses() {
     let image = UnpackedImage::unpack().await;
     let label = image.config["annotations"]["redeliver.packages"].as_str().unwrap();
     let packages: Vec<_> =
@@ -139,7 +139,7 @@ async fn the_image_processes_queues_until_sigterm() {
     // The container's runtime normally provides this file.
     fs::write(image.path("etc/hosts"), "127.0.0.1 target.test\n").unwrap();
     let url = target.url().replace("127.0.0.1", "target.test");
-    let mut command = image.work(&topology, &url);
+    let mut command = image.work_command(&topology, &url);
     command.env("TARGET_ALLOW_HTTP", "true");
     let mut working = RunningWorker::start(command).await;
     topology.send_batch([0, 1, 2].map(|n| test_message(n, &json!({ "n": n })))).await;
@@ -162,9 +162,10 @@ async fn the_image_processes_queues_until_sigterm() {
     assert_eq!(records[0].error_type, "NON_RETRYABLE_ERROR");
 }
 
-/// The same call with and without one more authority in the image's file, so only the file can make the difference.
+/// Makes the same call with and without an extra authority in the image's file, so only the file can explain the
+/// difference.
 #[tokio::test]
-async fn the_image_trusts_targets_by_its_bundled_authorities() {
+async fn the_image_trusts_targets_certified_by_its_bundled_authorities() {
     let (image, authority) = (UnpackedImage::unpack().await, TestAuthority::new());
     let target = TlsTarget::start(&authority, Certificate::Good).await;
     fs::write(image.path("etc/hosts"), "127.0.0.1 localhost\n").unwrap();
@@ -174,7 +175,7 @@ async fn the_image_trusts_targets_by_its_bundled_authorities() {
             fs::write(image.path(AUTHORITIES), both).unwrap();
         }
         let topology = new_topology().await;
-        let mut command = image.work(&topology, &target.url);
+        let mut command = image.work_command(&topology, &target.url);
         // With the circuit breaker, a call that cannot connect would be held for a day.
         command.env("RETRY_POLICY", r#"{"max_attempts":0,"circuit_breaker":false}"#);
         let mut working = RunningWorker::start(command).await;
@@ -197,7 +198,7 @@ async fn the_image_trusts_targets_by_its_bundled_authorities() {
 }
 
 #[tokio::test]
-async fn every_certificate_file_of_the_image_is_a_certificate() {
+async fn every_certificate_file_in_the_image_is_a_certificate() {
     let image = UnpackedImage::unpack().await;
     let mut store = RootCertStore::empty();
     for certificate in CertificateDer::pem_file_iter(image.path(AUTHORITIES)).unwrap() {

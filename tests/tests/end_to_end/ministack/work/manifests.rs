@@ -29,7 +29,7 @@ const VARIABLES: [&str; 7] = [
 
 #[tokio::test]
 async fn the_kubernetes_manifest_runs_the_worker() {
-    let manifests = documents("kubernetes.yaml").await;
+    let manifests = parse_manifest("kubernetes.yaml").await;
     let deployment = manifests.iter().find(|one| one["kind"] == "Deployment").unwrap();
     let pod = &deployment["spec"]["template"]["spec"];
     let container = &pod["containers"][0];
@@ -55,7 +55,7 @@ async fn the_kubernetes_manifest_runs_the_worker() {
 
 #[tokio::test]
 async fn the_ecs_task_definition_runs_the_worker() {
-    let template = &documents("ecs.yaml").await[0];
+    let template = &parse_manifest("ecs.yaml").await[0];
     let task = &template["Resources"]["Task"]["Properties"];
     let container = &task["ContainerDefinitions"][0];
     let command = container["Command"].as_array().unwrap();
@@ -116,10 +116,12 @@ async fn assert_container_runs(container: Container) {
 }
 
 /// Parses a manifest. Both manifests are plain YAML.
-async fn documents(example: &str) -> Vec<Value> {
-    const READ: &str = "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
+async fn parse_manifest(example: &str) -> Vec<Value> {
+    const READ_SCRIPT: &str =
+        "import json, sys, yaml; print(json.dumps(list(yaml.safe_load_all(sys.stdin))))";
     let file = fs::File::open(workspace_root().join("examples").join(example)).unwrap();
-    let output = Command::new(venv_file("bin/python")).args(["-c", READ]).stdin(file).output().await.unwrap();
+    let output =
+        Command::new(venv_file("bin/python")).args(["-c", READ_SCRIPT]).stdin(file).output().await.unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).unwrap()
 }

@@ -100,7 +100,7 @@ async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() 
 }
 
 #[tokio::test]
-async fn an_unknown_otlp_protocol_is_a_single_warning() {
+async fn an_unknown_otlp_protocol_causes_a_single_warning() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
     let mut command = command(&topology, target.url(), &[PROCESSOR, "--health", "127.0.0.1:0"]);
     command

@@ -7,7 +7,7 @@ async fn call_with_unfinished_body(answer: Answer) -> (Result<(), HandlerError>,
     let (server, clock) = (Loopback::start([answer]).await, ManualClock::default());
     let target = target_at(server.url(), &clock);
     let message = message("{}");
-    let outcome = soon(target.handle(&message)).await;
+    let outcome = complete_soon(target.handle(&message)).await;
     (outcome, server, clock)
 }
 

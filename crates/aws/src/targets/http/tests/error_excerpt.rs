@@ -50,7 +50,7 @@ async fn an_endless_error_body_is_abandoned_after_a_second_and_the_status_counts
                 clock.end_sleeps();
             }
         };
-        let (outcome, ()) = soon(async { tokio::join!(call, time_is_up) }).await;
+        let (outcome, ()) = complete_soon(async { tokio::join!(call, time_is_up) }).await;
         let details = "HTTP 503 Service Unavailable";
         assert_eq!(outcome, Err(HandlerError::transient(ErrorType::HttpStatus(503), details)));
     }
@@ -67,7 +67,11 @@ async fn values_are_extracted_only_from_a_complete_document() {
         let answer = Answer::raw(&format!("HTTP/1.1 422 Scripted\r\ncontent-length: 5000\r\n\r\n{body}"));
         let server = Loopback::start([answer.and_closed()]).await;
         let target = target(server.url(), LONG).with_error_excerpt(excerpt());
-        assert_eq!(soon(target.handle(&message("{}"))).await.unwrap_err().error_type, error_type, "{cut}");
+        assert_eq!(
+            complete_soon(target.handle(&message("{}"))).await.unwrap_err().error_type,
+            error_type,
+            "{cut}"
+        );
     }
 }
 
@@ -86,6 +90,6 @@ async fn the_wait_for_a_body_ends_at_the_calls_deadline() {
         assert_eq!(clock.sleeps(), [Duration::from_millis(200)]);
         clock.end_sleeps();
     };
-    let (outcome, ()) = soon(async { tokio::join!(call, time_is_up) }).await;
+    let (outcome, ()) = complete_soon(async { tokio::join!(call, time_is_up) }).await;
     assert_eq!(outcome.unwrap_err().error_type, ErrorType::HttpStatus(422));
 }

@@ -49,7 +49,7 @@ async fn a_cookie_is_not_kept() {
 #[tokio::test]
 async fn an_endless_head_fails_before_it_fills_memory() {
     let server = Loopback::start([Answer::endless_head(1024 * 1024)]).await;
-    let error = soon(call(&server, LONG)).await.unwrap_err();
+    let error = complete_soon(call(&server, LONG)).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.InvalidResponse".into(), FailureKind::Transient));
 }
 
@@ -57,14 +57,14 @@ async fn an_endless_head_fails_before_it_fills_memory() {
 async fn a_server_that_never_starts_tls_hits_the_connect_timeout() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}", listener.local_addr().unwrap());
-    let error = soon(target(&url, LONG).handle(&message("{}"))).await.unwrap_err();
+    let error = complete_soon(target(&url, LONG).handle(&message("{}"))).await.unwrap_err();
     assert_eq!((error.error_type, error.kind), ("Http.ConnectTimeout".into(), FailureKind::Transient));
 }
 
 /// A poisoned name server, which resolves every name to this address.
-struct Rebound(SocketAddr);
+struct PoisonedResolver(SocketAddr);
 
-impl Resolve for Rebound {
+impl Resolve for PoisonedResolver {
     fn resolve(&self, _: Name) -> Resolving {
         let decoy: Addrs = Box::new(std::iter::once(self.0));
         Box::pin(std::future::ready(Ok(decoy)))
@@ -74,9 +74,9 @@ impl Resolve for Rebound {
 #[tokio::test]
 async fn localhost_resolves_to_loopback_without_dns() {
     // No server listens on port 0 of 127.0.0.2, so a call that used the name server would fail.
-    let decoy = Rebound("127.0.0.2:0".parse().unwrap());
+    let decoy = PoisonedResolver("127.0.0.2:0".parse().unwrap());
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    let endpoint = public(&server.url().replace("127.0.0.1", "localhost"));
+    let endpoint = public_endpoint(&server.url().replace("127.0.0.1", "localhost"));
     let client = harden_client(Client::builder().dns_resolver(decoy), LONG).build().unwrap();
     let target = HttpTarget::with_clock(client, endpoint, SystemClock);
     assert_eq!(target.handle(&message("{}")).await, Ok(()));

@@ -105,8 +105,8 @@ impl Authority {
     async fn error(&self, url: &str) -> HandlerError {
         let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
         let client = harden_client(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
-        let target = HttpTarget::with_clock(client, public(url), SystemClock);
-        let error = soon(target.handle(&message("{}"))).await.unwrap_err();
+        let target = HttpTarget::with_clock(client, public_endpoint(url), SystemClock);
+        let error = complete_soon(target.handle(&message("{}"))).await.unwrap_err();
         assert!(!format!("{error:?}").contains(CANARY), "{error:?}");
         error
     }

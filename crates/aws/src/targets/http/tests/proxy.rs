@@ -18,14 +18,14 @@ use crate::targets::TargetProxy;
 const NAME: &str = "orders.example.invalid";
 
 /// An HTTPS server for [`NAME`] that records its requests and responds with 200.
-struct Tls {
+struct TlsServer {
     address: SocketAddr,
     certificate: reqwest::Certificate,
     requests: Arc<Mutex<Vec<String>>>,
     task: JoinHandle<()>,
 }
 
-impl Tls {
+impl TlsServer {
     async fn start() -> Self {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new([NAME.to_owned()]).unwrap().self_signed(&key).unwrap();
@@ -84,7 +84,7 @@ impl ConnectProxy {
     }
 }
 
-impl Drop for Tls {
+impl Drop for TlsServer {
     fn drop(&mut self) {
         self.task.abort();
     }
@@ -97,18 +97,19 @@ impl Drop for ConnectProxy {
 }
 
 /// Creates a target behind the proxy. Its endpoint has a key in its path and in a header.
-fn target_behind(proxy: &ConnectProxy, tls: &Tls) -> HttpTarget {
+fn target_behind(proxy: &ConnectProxy, tls: &TlsServer) -> HttpTarget {
     let client = harden_client(Client::builder(), LONG).proxy(proxy.proxy.proxy_rule().unwrap());
     let client = client.tls_certs_only([tls.certificate.clone()]).build().unwrap();
-    let endpoint = with_secret(&format!("https://{NAME}/{CANARY}"), r#"{"Authorization":"Bearer CANARY"}"#);
+    let endpoint =
+        endpoint_with_secret(&format!("https://{NAME}/{CANARY}"), r#"{"Authorization":"Bearer CANARY"}"#);
     HttpTarget::with_clock(client, endpoint, SystemClock)
 }
 
 #[tokio::test]
 async fn a_call_is_tunneled_and_the_proxy_sees_only_the_host_name() {
-    let tls = Tls::start().await;
+    let tls = TlsServer::start().await;
     let proxy = ConnectProxy::start("200 OK", tls.address).await;
-    assert_eq!(soon(target_behind(&proxy, &tls).handle(&message(r#"{"n":1}"#))).await, Ok(()));
+    assert_eq!(complete_soon(target_behind(&proxy, &tls).handle(&message(r#"{"n":1}"#))).await, Ok(()));
     let head = proxy.heads.lock().unwrap().concat();
     assert!(head.starts_with(&format!("CONNECT {NAME}:443 HTTP/1.1\r\n")), "{head}");
     assert!(!head.contains(CANARY), "{head}");
@@ -123,9 +124,9 @@ async fn a_call_is_tunneled_and_the_proxy_sees_only_the_host_name() {
 #[tokio::test]
 async fn a_refusal_by_the_proxy_counts_as_no_connection() {
     for status in ["403 Forbidden", "407 Proxy Authentication Required", "502 Bad Gateway"] {
-        let tls = Tls::start().await;
+        let tls = TlsServer::start().await;
         let proxy = ConnectProxy::start(status, tls.address).await;
-        let error = soon(target_behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
+        let error = complete_soon(target_behind(&proxy, &tls).handle(&message("{}"))).await.unwrap_err();
         assert_eq!((error.error_type, error.kind), ("Http.Proxy".into(), FailureKind::Transient), "{status}");
         assert_eq!(tls.requests.lock().unwrap().len(), 0);
     }
@@ -136,7 +137,7 @@ async fn a_refusal_by_the_proxy_counts_as_no_connection() {
 async fn a_call_without_tls_bypasses_the_proxy() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let proxy = TargetProxy::parse(REFUSED_URL).unwrap();
-    let target = HttpTarget::new(public(server.url()), Some(&proxy), LONG).unwrap();
+    let target = HttpTarget::new(public_endpoint(server.url()), Some(&proxy), LONG).unwrap();
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     assert_eq!(server.requests().len(), 1);
 }
@@ -144,10 +145,11 @@ async fn a_call_without_tls_bypasses_the_proxy() {
 /// The target's certificate is not trusted here, so the call fails once the proxy has connected it.
 #[tokio::test]
 async fn a_target_uses_its_configured_proxy() {
-    let tls = Tls::start().await;
+    let tls = TlsServer::start().await;
     let proxy = ConnectProxy::start("200 OK", tls.address).await;
-    let target = HttpTarget::new(public(&format!("https://{NAME}/")), Some(&proxy.proxy), LONG).unwrap();
-    let error = soon(target.handle(&message("{}"))).await.unwrap_err();
+    let target =
+        HttpTarget::new(public_endpoint(&format!("https://{NAME}/")), Some(&proxy.proxy), LONG).unwrap();
+    let error = complete_soon(target.handle(&message("{}"))).await.unwrap_err();
     assert_eq!(error.error_type, ErrorType::Explained("Http.Tls", "unknown issuer"));
     assert_eq!(proxy.heads.lock().unwrap().len(), 1);
 }

@@ -14,11 +14,11 @@ fn secret(key: &str) -> Answer {
     Answer::kept(200, &[], &format!(r#"{{"SecretString":"{text}"}}"#))
 }
 
-fn again() -> Event {
-    again_after("HttpStatus.401")
+fn repeated_call() -> Event {
+    repeated_call_after_error("HttpStatus.401")
 }
 
-fn again_after(error_type: &str) -> Event {
+fn repeated_call_after_error(error_type: &str) -> Event {
     Event::RetriedImmediately {
         message_id: message("{}").message_id.to_owned(),
         retry_attempt: 3,
@@ -26,7 +26,7 @@ fn again_after(error_type: &str) -> Event {
     }
 }
 
-fn not_refreshed(code: &str) -> Event {
+fn failed_refresh(code: &str) -> Event {
     Event::HeadersNotRefreshed { code: code.to_owned() }
 }
 
@@ -35,7 +35,7 @@ fn keys(server: &Loopback) -> Vec<String> {
 }
 
 /// Responds with 200 to this key, and with 401 to any other.
-fn only(key: &'static str) -> impl FnMut(&Request) -> Answer + Send {
+fn accept_only(key: &'static str) -> impl FnMut(&Request) -> Answer + Send {
     move |request| Answer::kept(if request.header("authorization") == [key] { 200 } else { 401 }, &[], "{}")
 }
 
@@ -55,10 +55,10 @@ impl Setup {
 
     async fn with_servers(secrets: Loopback, server: Loopback, clock: ManualClock) -> Self {
         let url = UrlSetting::Given(TargetUrl(server.url().parse().unwrap()));
-        Self::with(EndpointSettings { url, sigv4: None }, secrets, server, clock).await
+        Self::with_settings(EndpointSettings { url, sigv4: None }, secrets, server, clock).await
     }
 
-    async fn with(
+    async fn with_settings(
         settings: EndpointSettings,
         secrets: Loopback,
         server: Loopback,
@@ -80,7 +80,7 @@ impl Setup {
 
     async fn call_until(&self, end: Timestamp) -> Result<(), ErrorType> {
         let message = message("{}");
-        soon(self.target.call_until(HttpCall { message: &message, trace: None, end }))
+        complete_soon(self.target.call_until(HttpCall { message: &message, trace: None, end }))
             .await
             .map_err(|error| error.error_type)
     }
@@ -88,11 +88,11 @@ impl Setup {
     /// Waits until no read is in progress.
     async fn settle(&self) {
         let EndpointSource::Secret(secret) = &self.target.endpoint else { panic!("a secret") };
-        soon(secret.wait_settled()).await;
+        complete_soon(secret.wait_settled()).await;
     }
 
     /// Ends all sleeps once `server` has received this number of requests.
-    async fn time_is_up_after(&self, server: &Loopback, requests: usize) {
+    async fn end_sleeps_after_requests(&self, server: &Loopback, requests: usize) {
         server.until(|server| server.requests().len() == requests).await;
         self.clock.end_sleeps();
     }
@@ -102,16 +102,20 @@ const REFUSED: Result<(), ErrorType> = Err(ErrorType::HttpStatus(401));
 
 #[tokio::test]
 async fn a_rotated_key_is_reloaded_and_spends_no_attempt() {
-    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    let setup =
+        Setup::new([secret("old"), secret("new")], Loopback::start_with_script(accept_only("new")).await)
+            .await;
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(keys(&setup.server), ["old", "new", "new"]);
-    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again()]));
+    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![repeated_call()]));
 }
 
 #[tokio::test]
 async fn the_call_with_the_new_key_has_the_same_trace() {
-    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    let setup =
+        Setup::new([secret("old"), secret("new")], Loopback::start_with_script(accept_only("new")).await)
+            .await;
     let parent = "00-5759e988bd862e3fe1be46a994272793-53995c3f42cd8ad8-01";
     let attributes = Attributes::from([("traceparent".to_owned(), Attribute::string(parent))]);
     let message = Message { attributes: &attributes, ..message("{}") };
@@ -122,7 +126,7 @@ async fn the_call_with_the_new_key_has_the_same_trace() {
         record: &record(None),
         end: Timestamp::MAX_UTC,
     };
-    assert_eq!(soon(setup.target.invoke(invocation)).await, Ok(()));
+    assert_eq!(complete_soon(setup.target.invoke(invocation)).await, Ok(()));
     let parents: Vec<_> =
         setup.server.requests().iter().map(|request| request.header("traceparent").join("|")).collect();
     assert_eq!(parents, [parent; 2]);
@@ -132,7 +136,7 @@ async fn the_call_with_the_new_key_has_the_same_trace() {
 #[tokio::test]
 async fn a_refusal_with_retry_after_is_not_repeated_immediately() {
     let answer = |_: &Request| Answer::kept(403, &[("Retry-After", "60")], "{}");
-    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::start_with_script(answer).await).await;
     assert_eq!(setup.call().await, Err(ErrorType::HttpStatus(403)));
     assert_eq!((keys(&setup.server), setup.secrets.requests().len()), (vec!["old".to_owned()], 1));
 }
@@ -143,7 +147,7 @@ async fn a_403_reloads_the_secret() {
     let answer = |request: &Request| {
         Answer::kept(if request.header("authorization") == ["new"] { 200 } else { 403 }, &[], "{}")
     };
-    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
+    let setup = Setup::new([secret("old"), secret("new")], Loopback::start_with_script(answer).await).await;
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(keys(&setup.server), ["old", "new"]);
 }
@@ -155,18 +159,19 @@ async fn a_refusal_with_a_recorded_code_reloads_the_secret() {
             let is_new = request.header("authorization") == ["new"];
             Answer::kept(if is_new { 200 } else { status }, &[], r#"{"code":"expired_key"}"#)
         };
-        let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(answer).await).await;
+        let setup =
+            Setup::new([secret("old"), secret("new")], Loopback::start_with_script(answer).await).await;
         let excerpt = crate::targets::ErrorExcerpt::parse("/code").unwrap();
         let setup = Setup { target: setup.target.with_error_excerpt(Some(excerpt)), ..setup };
         assert_eq!(setup.call().await, Ok(()));
         assert_eq!(keys(&setup.server), ["old", "new"]);
-        assert_eq!(setup.noted.events(), [again_after(&format!("HttpStatus.{status}"))]);
+        assert_eq!(setup.noted.events(), [repeated_call_after_error(&format!("HttpStatus.{status}"))]);
     }
 }
 
 #[tokio::test]
 async fn a_clock_that_is_set_back_does_not_prevent_refreshes() {
-    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;
     let clock = ManualClock::default();
     clock.advance(Duration::from_secs(3600));
     let secrets = Loopback::start([secret("old"), secret("new")]).await;
@@ -180,26 +185,28 @@ async fn a_clock_that_is_set_back_does_not_prevent_refreshes() {
 
 #[tokio::test]
 async fn ten_calls_refused_together_read_the_secret_once() {
-    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    let setup =
+        Setup::new([secret("old"), secret("new")], Loopback::start_with_script(accept_only("new")).await)
+            .await;
     let outcomes = join_all((0..10).map(|_| setup.call())).await;
     assert_eq!(outcomes, vec![Ok(()); 10]);
     let mut keys = keys(&setup.server);
     keys.sort_unstable();
     assert_eq!(keys, [["new"; 10], ["old"; 10]].concat());
-    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![again(); 10]));
+    assert_eq!((setup.secrets.requests().len(), setup.noted.events()), (2, vec![repeated_call(); 10]));
 }
 
 #[tokio::test]
 async fn a_lasting_refusal_reads_the_secret_at_most_every_30_seconds() {
     let secrets = [secret("old"), secret("old"), secret("new")];
-    let setup = Setup::new(secrets, Loopback::answering(only("new")).await).await;
+    let setup = Setup::new(secrets, Loopback::start_with_script(accept_only("new")).await).await;
     assert_eq!((setup.call().await, setup.secrets.requests().len()), (REFUSED, 2));
     setup.clock.advance(PAUSE - Duration::from_millis(1));
     assert_eq!((setup.call().await, setup.secrets.requests().len()), (REFUSED, 2));
     setup.clock.advance(Duration::from_millis(1));
     assert_eq!((setup.call().await, setup.secrets.requests().len()), (Ok(()), 3));
     assert_eq!(keys(&setup.server), ["old", "old", "old", "new"]);
-    assert_eq!(setup.noted.events(), [again()], "a call is only repeated with another key");
+    assert_eq!(setup.noted.events(), [repeated_call()], "a call is only repeated with another key");
 }
 
 #[tokio::test]
@@ -215,20 +222,20 @@ async fn a_failed_refresh_keeps_the_old_key_and_is_reported_without_its_text() {
         text(r#"{\"Host\":\"CANARY\"}"#),
         secret("new"),
     ];
-    let setup = Setup::new(secrets, Loopback::answering(only("new")).await).await;
+    let setup = Setup::new(secrets, Loopback::start_with_script(accept_only("new")).await).await;
     let codes = ["AccessDeniedException", "NotAnObject", "NotAName", "NotAValue", "Twice", "Reserved"];
     for _ in codes {
         assert_eq!(setup.call().await, REFUSED);
         setup.clock.advance(PAUSE);
     }
-    assert_eq!(setup.noted.events(), codes.map(not_refreshed));
+    assert_eq!(setup.noted.events(), codes.map(failed_refresh));
     assert_eq!(setup.call().await, Ok(()));
     assert_eq!(keys(&setup.server), [&["old"; 7][..], &["new"]].concat());
 }
 
 #[tokio::test]
 async fn a_five_minute_old_key_is_refreshed_in_the_background() {
-    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), secret("new")], server).await;
     setup.clock.advance(AGE_MAX - Duration::from_millis(1));
     assert_eq!(setup.call().await, Ok(()));
@@ -244,15 +251,15 @@ async fn a_five_minute_old_key_is_refreshed_in_the_background() {
 
 #[tokio::test]
 async fn a_hanging_refresh_delays_no_call_and_is_retried_after_30_seconds() {
-    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
     setup.clock.advance(AGE_MAX);
     for _ in 0..3 {
         assert_eq!(setup.call().await, Ok(()));
     }
-    setup.time_is_up_after(&setup.secrets, 2).await;
+    setup.end_sleeps_after_requests(&setup.secrets, 2).await;
     setup.settle().await;
-    assert_eq!(setup.noted.events(), [not_refreshed("Timeout")]);
+    assert_eq!(setup.noted.events(), [failed_refresh("Timeout")]);
     setup.clock.advance(PAUSE - Duration::from_millis(1));
     assert_eq!(setup.call().await, Ok(()));
     setup.settle().await;
@@ -266,7 +273,7 @@ async fn a_hanging_refresh_delays_no_call_and_is_retried_after_30_seconds() {
 
 #[tokio::test]
 async fn a_refresh_cut_off_by_a_freeze_is_retried_not_reported() {
-    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;
     let setup = Setup::new([secret("old"), Answer::hang(), secret("new")], server).await;
     setup.clock.advance(AGE_MAX);
     assert_eq!(setup.call().await, Ok(()));
@@ -284,10 +291,10 @@ async fn a_refresh_cut_off_by_a_freeze_is_retried_not_reported() {
 /// The age of a secret counts from the start of its read, even if a freeze delays the response.
 #[tokio::test]
 async fn a_secret_ages_from_the_start_of_its_read_despite_a_freeze() {
-    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;
     let clock = ManualClock::default();
     let (mut next_keys, frozen) = (["a", "b", "c"].into_iter(), clock.clone());
-    let secrets = Loopback::answering(move |_| {
+    let secrets = Loopback::start_with_script(move |_| {
         let key = next_keys.next().unwrap();
         if key == "b" {
             frozen.advance(AGE_MAX);
@@ -306,19 +313,25 @@ async fn a_secret_ages_from_the_start_of_its_read_despite_a_freeze() {
 #[tokio::test]
 async fn a_refusal_stands_if_the_deadline_cuts_off_its_refresh_or_retry() {
     let end = Timestamp::UNIX_EPOCH + Duration::from_secs(10);
-    let setup = Setup::new([secret("old"), Answer::hang()], Loopback::answering(only("new")).await).await;
-    let (outcome, ()) = tokio::join!(setup.call_until(end), setup.time_is_up_after(&setup.secrets, 2));
+    let setup =
+        Setup::new([secret("old"), Answer::hang()], Loopback::start_with_script(accept_only("new")).await)
+            .await;
+    let (outcome, ()) =
+        tokio::join!(setup.call_until(end), setup.end_sleeps_after_requests(&setup.secrets, 2));
     assert_eq!(outcome, REFUSED);
 
     let answers = [Answer::kept(401, &[], "{}"), Answer::hang()];
     let setup = Setup::new([secret("old"), secret("new")], Loopback::start(answers).await).await;
-    let (outcome, ()) = tokio::join!(setup.call_until(end), setup.time_is_up_after(&setup.server, 2));
+    let (outcome, ()) =
+        tokio::join!(setup.call_until(end), setup.end_sleeps_after_requests(&setup.server, 2));
     assert_eq!((outcome, keys(&setup.server)), (REFUSED, vec!["old".to_owned(), "new".to_owned()]));
 }
 
 #[tokio::test]
 async fn at_the_deadline_no_secret_is_read_and_no_call_repeated() {
-    let setup = Setup::new([secret("old"), secret("new")], Loopback::answering(only("new")).await).await;
+    let setup =
+        Setup::new([secret("old"), secret("new")], Loopback::start_with_script(accept_only("new")).await)
+            .await;
     assert_eq!(setup.call_until(Timestamp::UNIX_EPOCH).await, REFUSED);
     assert_eq!((setup.secrets.requests().len(), keys(&setup.server)), (1, vec!["old".to_owned()]));
 }
@@ -330,33 +343,33 @@ fn url_in_secret(url: &str) -> Answer {
 
 #[tokio::test]
 async fn a_rotated_url_is_reloaded_and_spends_no_attempt() {
-    let server = Loopback::answering(|request| {
+    let server = Loopback::start_with_script(|request| {
         Answer::kept(if request.line.starts_with("POST /new ") { 200 } else { 403 }, &[], "{}")
     });
     let server = server.await;
     let secrets = ["old", "new"].map(|path| url_in_secret(&format!("{}/{path}", server.url())));
     let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
     let secrets = Loopback::start(secrets).await;
-    let setup = Setup::with(settings, secrets, server, ManualClock::default()).await;
+    let setup = Setup::with_settings(settings, secrets, server, ManualClock::default()).await;
     assert_eq!(setup.call().await, Ok(()));
     let lines: Vec<_> = setup.server.requests().into_iter().map(|request| request.line).collect();
     assert_eq!(lines, ["POST /old HTTP/1.1", "POST /new HTTP/1.1"]);
-    assert_eq!(setup.noted.events(), [again_after("HttpStatus.403")]);
+    assert_eq!(setup.noted.events(), [repeated_call_after_error("HttpStatus.403")]);
 }
 
 /// If a rotation would leave the target without a URL, the known one is kept.
 #[tokio::test]
 async fn the_known_url_is_kept_if_the_secret_loses_its_url() {
-    let server = Loopback::answering(|_| Answer::kept(200, &[], "{}")).await;
+    let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;
     let secrets = Loopback::start([url_in_secret(server.url()), secret("key")]).await;
     let settings = EndpointSettings { url: UrlSetting::InSecret { allow_http: false }, sigv4: None };
-    let setup = Setup::with(settings, secrets, server, ManualClock::default()).await;
+    let setup = Setup::with_settings(settings, secrets, server, ManualClock::default()).await;
     setup.clock.advance(AGE_MAX);
     for _ in 0..2 {
         assert_eq!(setup.call().await, Ok(()));
         setup.settle().await;
     }
-    assert_eq!(setup.noted.events(), [not_refreshed("NoUrl")]);
+    assert_eq!(setup.noted.events(), [failed_refresh("NoUrl")]);
 }
 
 #[tokio::test]

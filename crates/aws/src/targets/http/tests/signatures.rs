@@ -11,7 +11,7 @@ use crate::tests::loopback::Request;
 const OLD: &str = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const NEW: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 /// The time of the first attempt.
-const AT: u64 = 1_674_087_231;
+const ATTEMPTED_AT: u64 = 1_674_087_231;
 
 /// Verifies a request as described in the specification ("Verifying signatures"). Returns its id.
 fn verify_request(request: &Request, secret: &str, now: u64) -> Result<String, &'static str> {
@@ -27,12 +27,13 @@ fn verify_request(request: &Request, secret: &str, now: u64) -> Result<String, &
     if is_genuine { Ok(id) } else { Err("signature") }
 }
 
-/// Creates a target with these signing secrets, at the time [`AT`].
-fn signing(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualClock) {
+/// Creates a target with these signing secrets, at the time [`ATTEMPTED_AT`].
+fn signing_target(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
-    clock.advance(Duration::from_secs(AT) + Duration::from_millis(999));
+    clock.advance(Duration::from_secs(ATTEMPTED_AT) + Duration::from_millis(999));
     let client = harden_client(Client::builder(), LONG).build().unwrap();
-    let endpoint = with_secret(url, &format!(r#"{{":signing-secrets":"{secrets}","X-Tenant":"a"}}"#));
+    let endpoint =
+        endpoint_with_secret(url, &format!(r#"{{":signing-secrets":"{secrets}","X-Tenant":"a"}}"#));
     (HttpTarget::with_clock(client, endpoint, clock.clone()), clock)
 }
 
@@ -40,23 +41,27 @@ fn signing(url: &str, secrets: &str) -> (HttpTarget<ManualClock>, ManualClock) {
 async fn a_receiver_verifies_the_received_bytes() {
     for body in ["{}", "{ \"n\": 1e400,\r\n\"é\":\"\u{fffd}😀\" }\n", ""] {
         let server = Loopback::start([Answer::new(200, &[], "")]).await;
-        let (target, _) = signing(server.url(), NEW);
+        let (target, _) = signing_target(server.url(), NEW);
         assert_eq!(target.handle(&message(body)).await, Ok(()));
         let request = server.request();
-        assert_eq!(verify_request(&request, NEW, AT), Ok(message(body).message_id.to_owned()), "{body}");
-        assert_eq!(verify_request(&request, OLD, AT), Err("signature"));
+        assert_eq!(
+            verify_request(&request, NEW, ATTEMPTED_AT),
+            Ok(message(body).message_id.to_owned()),
+            "{body}"
+        );
+        assert_eq!(verify_request(&request, OLD, ATTEMPTED_AT), Err("signature"));
         let mut forged = request.clone();
         forged.body = b"{\"forged\":1}".to_vec();
-        assert_eq!(verify_request(&forged, NEW, AT), Err("signature"));
-        assert_eq!(verify_request(&request, NEW, AT + 301), Err("timestamp"));
+        assert_eq!(verify_request(&forged, NEW, ATTEMPTED_AT), Err("signature"));
+        assert_eq!(verify_request(&request, NEW, ATTEMPTED_AT + 301), Err("timestamp"));
         assert_eq!(request.header("x-tenant"), ["a"]);
     }
 }
 
 #[tokio::test]
 async fn a_retry_has_the_same_id_and_its_own_timestamp() {
-    let server = Loopback::answering(|_| Answer::kept(503, &[], "")).await;
-    let (target, clock) = signing(server.url(), NEW);
+    let server = Loopback::start_with_script(|_| Answer::kept(503, &[], "")).await;
+    let (target, clock) = signing_target(server.url(), NEW);
     for _ in 0..2 {
         assert!(target.handle(&message("{}")).await.is_err());
         clock.advance(Duration::from_secs(3600));
@@ -66,7 +71,7 @@ async fn a_retry_has_the_same_id_and_its_own_timestamp() {
         |name: &str| requests.iter().map(|request| request.header(name).concat()).collect::<Vec<_>>();
     assert_eq!(values("webhook-id"), [message("{}").message_id; 2]);
     assert_eq!(values("webhook-timestamp"), ["1674087231", "1674090831"]);
-    for (request, at) in requests.iter().zip([AT, AT + 3600]) {
+    for (request, at) in requests.iter().zip([ATTEMPTED_AT, ATTEMPTED_AT + 3600]) {
         assert_eq!(verify_request(request, NEW, at), Ok(message("{}").message_id.to_owned()));
     }
     let signatures = values("webhook-signature");
@@ -77,11 +82,11 @@ async fn a_retry_has_the_same_id_and_its_own_timestamp() {
 #[tokio::test]
 async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
-    let (target, _) = signing(server.url(), &format!("{OLD} {NEW}"));
+    let (target, _) = signing_target(server.url(), &format!("{OLD} {NEW}"));
     assert_eq!(target.handle(&message("{}")).await, Ok(()));
     let request = server.request();
     for secret in [OLD, NEW] {
-        assert_eq!(verify_request(&request, secret, AT), Ok(message("{}").message_id.to_owned()));
+        assert_eq!(verify_request(&request, secret, ATTEMPTED_AT), Ok(message("{}").message_id.to_owned()));
     }
     assert_eq!(request.header("webhook-signature").concat().split(' ').count(), 2);
 }
@@ -91,11 +96,11 @@ async fn a_call_signed_with_two_secrets_is_accepted_with_either() {
 async fn the_webhook_id_is_the_messages_uuid_even_without_an_envelope() {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let form = &BodyForm::Plain { idempotency_key: Some("order.17".to_owned()) };
-    let (target, _) = signing(server.url(), NEW);
+    let (target, _) = signing_target(server.url(), NEW);
     assert_eq!(target.handle(&Message { form, ..message("a,b") }).await, Ok(()));
     let request = server.request();
     assert_eq!(request.header("idempotency-key"), ["order.17"]);
-    assert_eq!(verify_request(&request, NEW, AT), Ok(message("").message_id.to_owned()));
+    assert_eq!(verify_request(&request, NEW, ATTEMPTED_AT), Ok(message("").message_id.to_owned()));
 }
 
 /// The SigV4 signature of a request, parsed as AWS would parse it.
@@ -157,7 +162,7 @@ fn sha256(bytes: &[u8]) -> Vec<u8> {
 async fn call_by_role(service: SignedService, body: &str) -> Request {
     let server = Loopback::start([Answer::new(200, &[], "")]).await;
     let clock = ManualClock::default();
-    clock.advance(Duration::from_secs(AT));
+    clock.advance(Duration::from_secs(ATTEMPTED_AT));
     let client = harden_client(Client::builder(), LONG).build().unwrap();
     let signer =
         SigV4Signer::new(SigV4Setting::Service(service), &sdk_config_with_session_token(server.url()));

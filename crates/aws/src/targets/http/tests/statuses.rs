@@ -42,7 +42,7 @@ fn rows() -> Vec<(&'static str, Kind)> {
 
 /// Returns the documented kind of each status from 100 to 999. The first cell of a row has statuses and ranges; "any
 /// other 4xx" covers the statuses that are in no other row.
-fn documented() -> Vec<(u16, Kind)> {
+fn documented_kinds() -> Vec<(u16, Kind)> {
     let rows = rows();
     let is_number = |text: &str| text.starts_with(|first: char| first.is_ascii_digit());
     let of = |status: u16, is_other: bool| {
@@ -91,7 +91,7 @@ fn status_outcome(status: u16, retry_after: Option<&'static str>) -> Result<(), 
 fn every_status_has_its_documented_kind() {
     let found: Vec<_> =
         (100..=999).map(|status| (status, outcome_kind(status_outcome(status, None)))).collect();
-    let documented = documented();
+    let documented = documented_kinds();
     assert_eq!(found.len(), 900);
     for (found, documented) in found.iter().zip(&documented) {
         assert_eq!(found, documented);
@@ -132,7 +132,7 @@ async fn every_status_class_arrives_as_sent() {
         assert_eq!(outcome_kind(call(&server, LONG).await), expected, "{status}");
     }
     for status in [200, 201, 202, 206, 299] {
-        assert_eq!(answered(status, &[]).await, Ok(()), "{status}");
+        assert_eq!(response_outcome(status, &[]).await, Ok(()), "{status}");
     }
     for (status, kind) in [
         (300, FailureKind::Transient),

@@ -6,7 +6,7 @@ use super::*;
 
 const IDS: [&str; 3] = ["a", "b", "c"];
 
-fn answered(json: &str) -> Vec<Result<(), HandlerError>> {
+fn response_outcomes(json: &str) -> Vec<Result<(), HandlerError>> {
     outcomes_per_record(&FunctionResponse::Response(json.to_owned().into()), &IDS)
 }
 
@@ -16,10 +16,10 @@ fn names(json: &str) -> Vec<String> {
         Ok(()) => "ok".to_owned(),
         Err(error) => error.error_type.name().into_owned(),
     };
-    answered(json).into_iter().map(name).collect()
+    response_outcomes(json).into_iter().map(name).collect()
 }
 
-fn thrown(json: &str) -> HandlerError {
+fn thrown_error(json: &str) -> HandlerError {
     single_outcome(&FunctionResponse::Error(json.to_owned().into()), "a").unwrap_err()
 }
 
@@ -47,7 +47,7 @@ fn a_response_without_failures_is_a_success_in_any_form() {
 fn only_records_named_in_the_response_fail() {
     let failures = r#"{"batchItemFailures":[{"itemIdentifier":"b"},{"itemIdentifier":"c","error":{"type":"Db.Busy","details":"7 of 9"}}]}"#;
     assert_eq!(names(failures), ["ok", "BatchItemFailure", "Db.Busy"]);
-    let error = answered(failures)[2].clone().unwrap_err();
+    let error = response_outcomes(failures)[2].clone().unwrap_err();
     assert_eq!((error.details.as_str(), error.kind), ("7 of 9", FailureKind::Transient));
 }
 
@@ -106,7 +106,7 @@ fn an_invalid_response_fails_all_records_as_in_lambda() {
         (r#"{"redeliver":{"outcome":"snooze"}}"#, "redeliver has the outcome snooze without delay_seconds"),
     ] {
         assert_eq!(names(answer), ["Runtime.InvalidResponse"; 3], "{answer}");
-        assert_eq!(answered(answer)[0].clone().unwrap_err().details, details);
+        assert_eq!(response_outcomes(answer)[0].clone().unwrap_err().details, details);
     }
     for redeliver in
         ["7", "[]", "{}", r#"{"outcome":"Permanent"}"#, r#"{"outcome":"transient","delay_seconds":-1}"#]
@@ -183,7 +183,7 @@ fn an_exceptions_location_is_read_from_each_runtimes_stack_trace() {
         ("not JSON", "Runtime.UnknownReason", ""),
         (r#"{"errorType":"","errorMessage":"?"}"#, "Runtime.UnknownReason", "?"),
     ] {
-        let error = thrown(json);
+        let error = thrown_error(json);
         assert_eq!((error.error_type.name().as_ref(), error.details.as_str()), (error_type, details));
         assert_eq!(error.kind, FailureKind::Transient);
     }
@@ -194,16 +194,16 @@ fn a_chain_of_causes_is_cut_to_three() {
     let chain = (0..10).fold("null".to_owned(), |cause, n| {
         format!(r#"{{"errorType":"E{n}","errorMessage":"m{n}","cause":{cause}}}"#)
     });
-    assert_eq!(thrown(&chain).details, "m9; caused by E8: m8; caused by E7: m7; caused by E6: m6");
+    assert_eq!(thrown_error(&chain).details, "m9; caused by E8: m8; caused by E7: m7; caused by E6: m6");
 }
 
 #[test]
 fn an_error_name_from_a_function_is_never_logged() {
-    assert_eq!(thrown(r#"{"errorType":"canary"}"#).error_type.loggable_name(), "FromTarget");
+    assert_eq!(thrown_error(r#"{"errorType":"canary"}"#).error_type.loggable_name(), "FromTarget");
     let named = r#"{"batchItemFailures":[{"itemIdentifier":"a","error":{"type":"canary"}}]}"#;
-    assert_eq!(answered(named)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
+    assert_eq!(response_outcomes(named)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
     let said = r#"{"redeliver":{"outcome":"permanent","type":"canary"}}"#;
-    assert_eq!(answered(said)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
+    assert_eq!(response_outcomes(said)[0].clone().unwrap_err().error_type.loggable_name(), "FromTarget");
 }
 
 #[test]
@@ -260,7 +260,7 @@ fn a_batch_processors_exception_is_replaced_by_the_records_own() {
             "v",
         ),
     ] {
-        let error = thrown(&wrapped(&traceback));
+        let error = thrown_error(&wrapped(&traceback));
         let details = format!("{message}{place}");
         assert_eq!(
             (error.error_type.name().as_ref(), error.details.as_str()),
@@ -274,7 +274,7 @@ fn a_batch_processors_exception_is_replaced_by_the_records_own() {
         "Traceback (most recent call last):\n  File \"x\"\n",
         "Traceback (most recent call last):\nwhat happened here: x\n",
     ] {
-        assert_eq!(thrown(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
+        assert_eq!(thrown_error(&wrapped(text)).error_type.name(), "BatchProcessingError", "{text}");
     }
     // The exception does not identify which of several records failed.
     let several = outcomes_per_record(
@@ -308,7 +308,7 @@ fn an_exception_that_only_wraps_another_is_replaced_by_it() {
         (r#"{"errorType":"AggregateException"}"#.to_owned(), "AggregateException"),
         (format!(r#"{{"errorType":"OrderFailed","cause":{own}}}"#), "OrderFailed"),
     ] {
-        assert_eq!(thrown(&json).error_type.name(), error_type, "{json}");
+        assert_eq!(thrown_error(&json).error_type.name(), error_type, "{json}");
     }
 }
 
@@ -322,7 +322,7 @@ fn a_java_message_is_parsed_as_a_cause_only_if_it_is_a_class_and_message() {
         ];
         let json =
             serde_json::json!({ "errorType": error_type, "errorMessage": message, "stackTrace": frames });
-        let error = thrown(&json.to_string());
+        let error = thrown_error(&json.to_string());
         (error.error_type.name().into_owned(), error.details)
     };
     let runtime = "java.lang.RuntimeException";

@@ -7,7 +7,7 @@ use redeliver_core::failure::reason::DeadLetterReason;
 use redeliver_operator::markup::chart::{Axis, LegendKey, Plot};
 use redeliver_operator::terminal::units::{as_float, group_digits};
 
-use redeliver_operator::audit::OverTime;
+use redeliver_operator::audit::ArrivalHistogram;
 
 const HEIGHT: f64 = 180.0;
 /// A column's width as a fraction of its slot, and its maximum height as a fraction of the chart.
@@ -40,8 +40,8 @@ pub(super) fn render_bars(name: &str, rows: &[(String, u64)]) -> Markup {
 }
 
 /// Renders columns over time, stacked by error type, with a legend.
-pub(super) fn render_columns(over_time: &OverTime) -> Markup {
-    let OverTime { span_seconds: width, spans } = over_time;
+pub(super) fn render_columns(over_time: &ArrivalHistogram) -> Markup {
+    let ArrivalHistogram { span_seconds: width, spans } = over_time;
     let Some((first, last)) = spans.first().zip(spans.last()) else {
         return Markup::default();
     };

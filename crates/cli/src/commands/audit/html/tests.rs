@@ -3,7 +3,8 @@ use redeliver_dead_letters::Coverage;
 
 use super::*;
 use crate::commands::audit::examples::{
-    annotated, context, foreign, letter_id, received_message, record, report, with_sent_seconds,
+    annotated_dead_letter, context, foreign_dead_letter, letter_id, received_message, record, report,
+    with_sent_seconds,
 };
 use redeliver_operator::audit::AuditTally;
 
@@ -38,12 +39,15 @@ fn hostile_records() -> Vec<DeadLetterRecord> {
         },
         "data": {HOSTILE: HOSTILE},
     });
-    vec![annotated(&body.to_string(), "NON_RETRYABLE_ERROR", HOSTILE, 1), DeadLetterRecord::new(foreign)]
+    vec![
+        annotated_dead_letter(&body.to_string(), "NON_RETRYABLE_ERROR", HOSTILE, 1),
+        DeadLetterRecord::new(foreign),
+    ]
 }
 
 #[test]
 fn the_audit_page_loads_no_other_resource() {
-    let page = page(&[record("RETRY_ATTEMPT_EXCEEDED", "x", 1), foreign("plain", 2)], false);
+    let page = page(&[record("RETRY_ATTEMPT_EXCEEDED", "x", 1), foreign_dead_letter("plain", 2)], false);
     for absent in ["<script", "<link", "<img", "src=", "http:", "https:", "url(", "@import", "javascript:"] {
         assert!(!page.contains(absent), "{absent}");
     }
@@ -57,7 +61,7 @@ fn a_page_has_charts_groups_and_each_messages_timeline() {
     let records = [
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 100),
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 5000),
-        foreign("plain", 3),
+        foreign_dead_letter("plain", 3),
     ];
     let report = report(&records);
     let page = render_page(&records, &report, false);
@@ -91,7 +95,7 @@ fn bodies_and_attributes_except_the_tenant_are_masked_by_default() {
     for (name, value) in [("email", "secret-address"), ("tenant", "Ärger AG")] {
         with_attribute.message.attributes.insert(name.to_owned(), Attribute::string(value));
     }
-    let records = [with_attribute, foreign("secret text", 2)];
+    let records = [with_attribute, foreign_dead_letter("secret text", 2)];
     let (masked, revealed) = (page(&records, false), page(&records, true));
     assert!(!masked.contains("secret") && masked.contains("Ärger AG"));
     assert!(masked.contains("&quot;card&quot;: &quot;&lt;masked string&gt;&quot;"));
@@ -147,7 +151,7 @@ fn the_audit_page_states_coverage_and_filter() {
 
 #[test]
 fn scrolling_elements_are_reachable_by_keyboard() {
-    let long = annotated("{}", "NON_RETRYABLE_ERROR", &"long ".repeat(100), 1);
+    let long = annotated_dead_letter("{}", "NON_RETRYABLE_ERROR", &"long ".repeat(100), 1);
     let page = page(&[long], true);
     redeliver_testing::browser::assert_reachable(&page);
     assert!(page.contains("<div class=\"details\" tabindex=\"0\">long long"), "{page}");

@@ -3,11 +3,11 @@ use redeliver_dead_letters::Coverage;
 
 use super::*;
 use crate::commands::audit::examples::{
-    context, foreign, record, report, report_with_retention, with_sent_seconds,
+    context, foreign_dead_letter, record, report, report_with_retention, with_sent_seconds,
 };
 use redeliver_operator::audit::{AuditTally, CauseTally};
 
-fn printed(report: &AuditReport, colors: bool) -> String {
+fn print_report(report: &AuditReport, colors: bool) -> String {
     print_with_layout(report, colors, TextLayout::Whole)
 }
 
@@ -28,7 +28,7 @@ fn a_pipe_shows_the_whole_cause_and_a_terminal_its_last_error() {
         "the warehouse is closed ".repeat(20)
     );
     let report = report(&[record("RETRY_ATTEMPT_EXCEEDED", &details, 1)]);
-    assert!(printed(&report, false).contains(&format!("\n             {details}\n")));
+    assert!(print_report(&report, false).contains(&format!("\n             {details}\n")));
     for columns in [60, 80, 200] {
         let shown = print_with_layout(&report, false, terminal(columns));
         assert!(shown.lines().all(|line| line.chars().count() <= columns), "{columns}: {shown}");
@@ -54,7 +54,7 @@ fn error_types_are_sorted_by_count() {
         record("NON_RETRYABLE_ERROR", 2),
         record("NON_RETRYABLE_ERROR", 3),
     ]);
-    let text = printed(&report, false);
+    let text = print_report(&report, false);
     let lines: Vec<_> = text.lines().skip_while(|line| *line != "By error type").skip(1).take(2).collect();
     assert!(
         lines[0].starts_with("  NON_RETRYABLE_ERROR") && lines[1].starts_with("  INVALID_MESSAGE_FORMAT"),
@@ -67,7 +67,7 @@ fn the_audit_table_matches_its_sample() {
     let report = report(&[
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 1 failed", 1), 0),
         with_sent_seconds(record("RETRY_ATTEMPT_EXCEEDED", "order 2 failed", 2), 60),
-        with_sent_seconds(foreign("plain", 3), 80_000),
+        with_sent_seconds(foreign_dead_letter("plain", 3), 80_000),
     ]);
     let expected = format!(
         "\
@@ -101,7 +101,7 @@ The oldest has been here for 1d.
 ",
         report.groups[0].fingerprint, report.groups[1].fingerprint
     );
-    assert_eq!(printed(&report, false), expected);
+    assert_eq!(print_report(&report, false), expected);
 }
 
 #[test]
@@ -154,7 +154,7 @@ fn tenants_are_sorted_by_count_with_unnamed_ones_last() {
         sent_by(Some("zeta\u{1b}"), 3),
         sent_by(None, 4),
     ]);
-    let text = printed(&report, false);
+    let text = print_report(&report, false);
     let lines: Vec<_> = text.lines().skip_while(|line| *line != "By tenant").skip(1).take(3).collect();
     for (line, name) in lines.iter().zip(["  zeta\\u{1b}", "  acme", "  none named"]) {
         assert!(line.starts_with(name), "{text}");
@@ -163,10 +163,10 @@ fn tenants_are_sorted_by_count_with_unnamed_ones_last() {
 }
 
 #[test]
-fn soon_deleted_messages_head_the_audit_table() {
+fn the_audit_table_starts_with_soon_expiring_messages() {
     let sent = |number, seconds| with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", number), seconds);
     // The last fifth of a day and ten seconds is 4 hours, 48 minutes and 2 seconds.
-    let soon = printed(&report_with_retention(&[sent(1, 0), sent(2, 17_271), sent(3, 17_272)]), false);
+    let soon = print_report(&report_with_retention(&[sent(1, 0), sent(2, 17_271), sent(3, 17_272)]), false);
     let mut lines = soon.lines();
     assert_eq!(
         lines.next(),
@@ -177,17 +177,17 @@ fn soon_deleted_messages_head_the_audit_table() {
     );
     let letters = "3 dead letters in final-dlq (1970-01-02T00:00:00.000Z): start with group ";
     assert!(lines.next().unwrap().starts_with(letters), "{soon}");
-    let one = printed(&report_with_retention(&[sent(1, -20)]), false);
+    let one = print_report(&report_with_retention(&[sent(1, -20)]), false);
     assert!(
         one.starts_with("SQS deletes 1 dead letter within 4h 48m, at any moment: send it back (`redeliver"),
         "{one}"
     );
-    assert!(!printed(&report_with_retention(&[sent(1, 80_000)]), false).contains("SQS deletes"));
+    assert!(!print_report(&report_with_retention(&[sent(1, 80_000)]), false).contains("SQS deletes"));
 }
 
 #[test]
-fn an_empty_queue_is_one_line_and_missing_coverage_another() {
-    assert_eq!(printed(&report(&[]), false), "0 dead letters in final-dlq (1970-01-02T00:00:00.000Z)\n");
+fn an_empty_queue_has_one_line_and_incomplete_coverage_a_second() {
+    assert_eq!(print_report(&report(&[]), false), "0 dead letters in final-dlq (1970-01-02T00:00:00.000Z)\n");
     let coverage = Coverage {
         seen: 0,
         approximate: 5,
@@ -197,7 +197,7 @@ fn an_empty_queue_is_one_line_and_missing_coverage_another() {
         reappeared: 0,
         full_groups: 0,
     };
-    let unseen = printed(&AuditTally::new(context()).into_report(coverage, false), false);
+    let unseen = print_report(&AuditTally::new(context()).into_report(coverage, false), false);
     assert!(
         unseen.lines().nth(1).unwrap().starts_with("Not everything was read: 0 of about 5 messages"),
         "{unseen}"
@@ -205,12 +205,12 @@ fn an_empty_queue_is_one_line_and_missing_coverage_another() {
 }
 
 #[test]
-fn only_own_escapes_reach_the_terminal_and_only_with_colors() {
+fn only_the_programs_own_escapes_reach_the_terminal_and_only_with_colors() {
     let mut hostile = record("NON_RETRYABLE_ERROR", "x", 1);
     hostile.error_details = "\u{1b}]0;owned\u{7} \u{9b}31m\u{202e}".to_owned();
     let report = report(&[hostile]);
-    let plain = printed(&report, false);
+    let plain = print_report(&report, false);
     assert!(!plain.chars().any(|character| character.is_control() && character != '\n'), "{plain:?}");
     assert!(plain.contains(r" \u{9b}31m\u{202e}"), "{plain}");
-    assert!(printed(&report, true).contains("\u{1b}[1m"));
+    assert!(print_report(&report, true).contains("\u{1b}[1m"));
 }

@@ -20,7 +20,7 @@ pub(super) fn delay_figures(forecast: &Forecast) -> Vec<Figure> {
     };
     let longest = || by_group().flat_map(|(_, groups)| [&groups.up_longest, &groups.down_longest]);
     let end = longest().map(LongestDelays::last_second).max().unwrap_or(0) + 1;
-    let most = longest().map(|delays| delays.longest_within(0..end)).max().unwrap_or(0);
+    let most = longest().map(|delays| delays.longest_delay_within(0..end)).max().unwrap_or(0);
     let (x, unit) = time_axis(end);
     let (y, delay_unit) = time_axis(most.div_ceil(1000));
     let plot = Plot { x, y: Axis { has_lines: true, ..y }, height: HEIGHT };
@@ -33,7 +33,7 @@ pub(super) fn delay_figures(forecast: &Forecast) -> Vec<Figure> {
     }
     let figure = |(name, by_group): (&String, &DelaysByGroup)| {
         let stairs = |delays: &LongestDelays| {
-            column_outline(end, |range| as_float(delays.longest_within(range)) / 1000.0)
+            column_outline(end, |range| as_float(delays.longest_delay_within(range)) / 1000.0)
         };
         let drawn = html! {
             (plot.draw_area(DOWN, stairs(&by_group.down_longest)))

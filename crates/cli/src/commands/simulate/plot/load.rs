@@ -13,7 +13,7 @@ use redeliver_operator::terminal::units::{as_float, format_span};
 const HEIGHT: f64 = 150.0;
 const SUCCEEDED: &str = "s1";
 const FAILED: &str = "s5";
-const WITHOUT: &str = "s2";
+const WITHOUT_BREAKER: &str = "s2";
 const HELD: &str = "s3";
 
 /// Returns one figure per policy and per plain queue, all with the same axes.
@@ -45,7 +45,7 @@ pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
         legend.push((LegendKey::Area("down", ""), words));
     }
     if policies.iter().any(|policy| policy.without_circuit_breaker.is_some()) {
-        legend.push((LegendKey::Line(WITHOUT, "thin"), "without circuit breaker".to_owned()));
+        legend.push((LegendKey::Line(WITHOUT_BREAKER, "thin"), "without circuit breaker".to_owned()));
     }
     if holds > 0 {
         legend.push((LegendKey::Line(HELD, "thin"), "messages held".to_owned()));
@@ -68,7 +68,7 @@ pub(super) fn load_figures(forecast: &Forecast) -> Vec<Figure> {
             (plot.draw_area(FAILED, stairs(&|range| load.busiest_second(range).calls)))
             (plot.draw_area(SUCCEEDED, stairs(&|range| load.busiest_second(range).succeeded)))
             @if let Some(without) = without {
-                (plot.draw_line(&format!("{WITHOUT} thin"), stairs(&|range| without.busiest_second(range).calls)))
+                (plot.draw_line(&format!("{WITHOUT_BREAKER} thin"), stairs(&|range| without.busiest_second(range).calls)))
             }
             @if holds > 0 { (plot.draw_line(&format!("{HELD} thin"), stairs(&|range| load.max_holds(range)))) }
             @if let Some(capacity) = capacity {
@@ -117,7 +117,7 @@ fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
 /// processes the remaining messages at its capacity, but it cannot finish before the last message arrives.
 fn earliest_end(forecast: &Forecast, load: &LoadBySecond) -> Option<u64> {
     let back = forecast.scenario.return_second()?;
-    let left = forecast.scenario.messages.saturating_sub(load.succeeded_before(back));
+    let left = forecast.scenario.messages.saturating_sub(load.successes_before(back));
     let at_capacity = back + left.div_ceil(forecast.scenario.capacity?.into());
     Some(at_capacity.max(forecast.scenario.over.as_secs()))
 }

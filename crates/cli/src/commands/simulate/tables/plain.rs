@@ -6,7 +6,7 @@ use redeliver_sim::planner::{DelayPercentiles, Forecast, ForecastOutcome, PlainF
 
 use super::super::arguments::plain_name;
 use super::rank_policies;
-use super::section::{Section, format_dollars, format_drain_time, rounded_span};
+use super::section::{Section, format_dollars, format_drain_time, format_rounded_span};
 use redeliver_operator::terminal::escape::escape_line;
 use redeliver_operator::terminal::units::{format_count, format_span, group_digits};
 
@@ -31,7 +31,7 @@ pub(super) fn plain_section(forecast: &Forecast) -> Option<Section> {
 fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
     let measured = &outcome.measured;
     let delays = measured.delay_seconds.map(|DelayPercentiles { p50, p90, p99, .. }| [p50, p90, p99]);
-    let delays = delays.map_or([(); 3].map(|()| "–".to_owned()), |each| each.map(rounded_span));
+    let delays = delays.map_or([(); 3].map(|()| "–".to_owned()), |each| each.map(format_rounded_span));
     let [dead, wasted] = [measured.dead_lettered.values().sum(), measured.wasted.total()].map(group_digits);
     let done = format_drain_time(measured);
     let price = format_dollars(outcome.per_million.total_dollars);
@@ -41,7 +41,7 @@ fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
 /// Compares a plain queue with a policy: it is enough if it processes all messages.
 fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
-    let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed());
+    let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed_count());
     let (name, policy, sent) = (plain_name(plain.plain), escape_line(&policy.name), other.measured.sent);
     let share = format!("{} of {}", group_digits(lost), format_count(sent, "message"));
     let result = match lost.cmp(&kept) {

@@ -92,7 +92,7 @@ pub(super) fn format_rounded(number: f64) -> String {
     group_digits(round_whole(number))
 }
 
-pub(super) fn rounded_span(seconds: f64) -> String {
+pub(super) fn format_rounded_span(seconds: f64) -> String {
     format_span(round_whole(seconds))
 }
 

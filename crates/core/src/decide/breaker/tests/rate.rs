@@ -234,7 +234,7 @@ fn the_busiest_key_leaves_the_other_keys_their_share() {
 }
 
 /// Returns an environment with two refused keys, where the target's rate is limited to 0.78 calls per second.
-fn limited_target() -> Environment {
+fn environment_with_limited_target() -> Environment {
     let mut environment = Environment::default();
     assert_eq!(environment.call("a", Refusal(None), 0.0), Ok(None));
     assert_eq!(environment.call("b", Refusal(None), 0.1), Ok(None));
@@ -245,7 +245,7 @@ fn limited_target() -> Environment {
 /// Producers choose the keys, so keys must neither fill the memory nor slow down each message.
 #[test]
 fn shares_are_tracked_for_at_most_64_keys() {
-    let mut environment = limited_target();
+    let mut environment = environment_with_limited_target();
     for number in 0..1000 {
         let _ = environment.call(&number.to_string(), Answer, 0.1);
     }
@@ -303,7 +303,7 @@ fn a_slow_start_ends_at_64_calls_per_second() {
 fn a_returned_slot_is_free_again() {
     let mut limited_key = Environment::default();
     let _ = limited_key.call("a", Refusal(None), 0.0);
-    for (mut environment, key) in [(limited_key, "a"), (limited_target(), "c")] {
+    for (mut environment, key) in [(limited_key, "a"), (environment_with_limited_target(), "c")] {
         let request_call = |environment: &mut Environment, number| {
             environment.breaker.request_call(caller(key, number), Patience::Over, at_second(3.0))
         };
@@ -319,7 +319,9 @@ fn a_returned_slot_is_free_again() {
 fn an_idle_minute_does_not_accumulate_slots() {
     let mut limited_key = Environment::default();
     let _ = limited_key.call("a", Refusal(None), 0.0);
-    for (mut environment, [first, second]) in [(limited_key, ["a", "a"]), (limited_target(), ["c", "d"])] {
+    for (mut environment, [first, second]) in
+        [(limited_key, ["a", "a"]), (environment_with_limited_target(), ["c", "d"])]
+    {
         assert_eq!(environment.call(first, Fault, 60.0), Ok(None), "0.78 calls per second");
         assert!(environment.is_held(second, 60.0), "{second}");
         assert_eq!(environment.call(second, Fault, 61.3), Ok(None));

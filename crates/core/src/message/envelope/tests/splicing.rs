@@ -19,10 +19,10 @@ struct Piece {
 
 impl Piece {
     fn text(&self) -> String {
-        self.text_with(&self.value)
+        self.text_with_value(&self.value)
     }
 
-    fn text_with(&self, value: &str) -> String {
+    fn text_with_value(&self, value: &str) -> String {
         format!("{}{value}{}", self.before_value, self.after_value)
     }
 }
@@ -211,7 +211,7 @@ proptest! {
                 None => expected.push(piece.text()),
                 Some(ours) => {
                     let (_, value) = new.iter_mut().find(|(name, _)| *name == ours).unwrap();
-                    expected.extend(value.take().map(|value| piece.text_with(&value)));
+                    expected.extend(value.take().map(|value| piece.text_with_value(&value)));
                 }
             }
         }

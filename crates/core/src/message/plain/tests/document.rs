@@ -34,7 +34,9 @@ fn idempotency_key_is_written_as_json() {
         IdSources { attribute: Some(IdAttribute::new("Id".to_owned()).unwrap()), pointer: None };
     let schema = MessageSchema::default().with_plain(PlainMessages { id: attribute_sources, body: None });
     let attributes = Attributes::from([("Id".to_owned(), Attribute::string(r#"a"b\c"#))]);
-    let Ok(Parsed::Plain(plain)) = schema.read_message("x", &attributes, FIRST_SQS_ID) else { panic!() };
+    let Ok(ParsedMessage::Plain(plain)) = schema.read_message("x", &attributes, FIRST_SQS_ID) else {
+        panic!()
+    };
     let with_id = plain.with_id().unwrap();
     let uuid = Uuid::new_v5(&NAMESPACE, br#"a"b\c"#);
     assert_eq!(redeliver_text(&with_id), format!(r#"{{"message_id":"{uuid}","idempotency_key":"a\"b\\c"}}"#));

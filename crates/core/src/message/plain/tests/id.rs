@@ -41,7 +41,7 @@ fn the_first_source_that_has_an_id_wins() {
     let read = with_all
         .read_message(event, &[with_id, attributes].into_iter().flatten().collect(), FIRST_SQS_ID)
         .unwrap();
-    let Parsed::Plain(plain) = read else { panic!() };
+    let ParsedMessage::Plain(plain) = read else { panic!() };
     assert_eq!(plain.metadata().message_id_text, "6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01");
     assert_eq!(plain.form(), BodyForm::Plain { idempotency_key: Some("first".to_owned()) });
 }

@@ -4,7 +4,7 @@ use proptest::sample::select;
 use super::*;
 use crate::message::Attributes;
 use crate::message::envelope::skim_body;
-use crate::message::validation::{RULED_MEMBERS, readable_metadata, validate_body};
+use crate::message::validation::{MEMBERS_WITH_RULES, readable_metadata, validate_body};
 
 const ID: &str = r#""6f1c0d3e-8a55-4c8e-9a3f-2b1d7e5f9a01""#;
 
@@ -34,7 +34,7 @@ fn fast_path_reads_metadata_written_by_redeliver() {
 
 #[test]
 fn fast_path_leaves_doubtful_metadata_to_the_schema() {
-    for name in RULED_MEMBERS {
+    for name in MEMBERS_WITH_RULES {
         for wrong in ["null", "true", "{}", "\"\"", "-1", "1210501", "1.0", "0e0", "\"2026-07-25\""] {
             let id = if name == "message_id" { String::new() } else { format!(r#""message_id":{ID},"#) };
             let body = body_with_metadata(&format!(r#"{id}"{name}":{wrong}"#));
@@ -177,7 +177,7 @@ fn value_for_entry(name: &'static str) -> BoxedStrategy<String> {
 
 fn any_metadata() -> impl Strategy<Value = String> {
     let names: Vec<&'static str> =
-        RULED_MEMBERS.iter().copied().filter(|name| *name != "message_id").collect();
+        MEMBERS_WITH_RULES.iter().copied().filter(|name| *name != "message_id").collect();
     let others = prop::sample::subsequence(names, 0..=5);
     (others, prop::bool::weighted(0.95)).prop_flat_map(|(mut names, with_id)| {
         if with_id {

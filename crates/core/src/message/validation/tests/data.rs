@@ -9,8 +9,8 @@ fn find_violations(schema: &str, data: &str) -> Vec<Violation> {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{data}}}"#);
     match schema.parse_envelope(&body) {
         Ok(_) => Vec::new(),
-        Err(Invalid::Schema(violations)) => violations,
-        Err(invalid @ Invalid::Format(_)) => panic!("{data}: {invalid}"),
+        Err(InvalidMessage::Schema(violations)) => violations,
+        Err(invalid @ InvalidMessage::Format(_)) => panic!("{data}: {invalid}"),
     }
 }
 

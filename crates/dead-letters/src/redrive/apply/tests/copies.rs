@@ -111,8 +111,11 @@ fn messages_that_another_program_holds_are_sent_in_a_later_pass() {
         }
         // Hidden for two seconds; a pass that finds no more messages ends after its last wait of one second.
         world.clock.block_on(async {
-            let request =
-                Receive { max_messages: 10, wait: Duration::ZERO, visibility: VisibilitySeconds::new(2) };
+            let request = ReceiveOptions {
+                max_messages: 10,
+                wait: Duration::ZERO,
+                visibility: VisibilitySeconds::new(2),
+            };
             for _ in 0..2 {
                 assert_eq!(world.dlq.receive(request).await.unwrap().len(), 10);
             }
@@ -166,7 +169,7 @@ fn a_message_that_another_program_redrove_is_not_sent() {
     let (redrive, mut journal) = (world.redrive(&plan), world.journal());
     let console = async {
         world.clock.sleep(Duration::from_secs(125)).await;
-        let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+        let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
         let mut taken = 0;
         while let messages = world.dlq.receive(request).await.unwrap()
             && !messages.is_empty()

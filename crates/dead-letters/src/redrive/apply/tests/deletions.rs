@@ -93,13 +93,13 @@ fn a_sent_message_that_another_program_holds_is_not_deleted() {
     );
     world.sqs.set_faults(FaultPlan::new(3));
     let request =
-        Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
+        ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     let held = world.clock.block_on(world.dlq.receive(request)).unwrap();
     assert_eq!(
         RedriveEnding::from_report(&world.apply(&unfiltered_plan()).unwrap(), u64::MAX),
         RedriveEnding::NotSeen
     );
-    assert_eq!(world.journal().not_deleted().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
+    assert_eq!(world.journal().undeleted_ids().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
 }
 
 const RESPONSE_DELAY: Duration = Duration::from_millis(16_500);
@@ -142,8 +142,11 @@ fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
         RedriveJob { dlq, source: &source, clock, plan, can_come_back, limits, interrupted, progress };
     let somebody_else = async {
         clock.sleep(RESPONSE_DELAY + INITIAL_VISIBILITY_TIMEOUT + Duration::from_millis(200)).await;
-        let request =
-            Receive { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
+        let request = ReceiveOptions {
+            max_messages: 10,
+            wait: Duration::ZERO,
+            visibility: Some(VisibilitySeconds::MAX),
+        };
         world.dlq.receive(request).await.unwrap()
     };
     let mut journal = world.journal();
@@ -152,6 +155,6 @@ fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     let report = report.unwrap();
     assert_eq!(summarize(&report), (106, 0, Some(2), RedriveEnding::NotDeleted));
     assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));
-    let not_deleted: BTreeSet<_> = journal.not_deleted().collect();
+    let not_deleted: BTreeSet<_> = journal.undeleted_ids().collect();
     assert_eq!(not_deleted, held.iter().map(|message| &*message.sqs_message_id).collect());
 }

@@ -45,7 +45,7 @@ fn a_redrive_that_fails_before_its_first_send_is_an_error() {
 }
 
 #[test]
-fn a_redrive_without_the_right_to_send_stops_after_a_hundred_tries() {
+fn a_redrive_without_permission_to_send_stops_after_a_hundred_attempts() {
     for count in [100, 500] {
         let mut world = World::new((0..count).map(dead_letter).collect());
         world.limits.watch = Duration::ZERO;

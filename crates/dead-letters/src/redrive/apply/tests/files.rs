@@ -70,7 +70,7 @@ fn a_later_generation_in_a_file_does_not_count_as_a_returned_message() {
     let plan = unfiltered_plan();
     let report =
         world.clock.block_on(redrive_file(&file, &world, &plan).apply(&mut world.journal())).unwrap();
-    assert_eq!((report.sent, report.came_back_count(), report.early_end), (121, 0, None));
+    assert_eq!((report.sent, report.returned_count(), report.early_end), (121, 0, None));
 }
 
 #[test]

@@ -85,6 +85,6 @@ fn a_failed_message_of_a_killed_run_is_sent_by_the_next_run() {
     let failed = world.take(&world.source);
     world.clock.block_on(world.resend(&world.dlq, failed, 0));
     let next = world.apply(&plan).unwrap();
-    assert_eq!((next.sent, next.came_back_count(), next.early_end), (60, 0, None));
+    assert_eq!((next.sent, next.returned_count(), next.early_end), (60, 0, None));
     assert_eq!(world.depths(), (0, 60));
 }

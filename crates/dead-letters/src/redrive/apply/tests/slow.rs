@@ -38,7 +38,7 @@ impl QueueDepth for ExpiringResponses<'_> {
 }
 
 impl Queue for ExpiringResponses<'_> {
-    async fn receive(&self, request: Receive) -> Result<Vec<ReceivedMessage>, EntryError> {
+    async fn receive(&self, request: ReceiveOptions) -> Result<Vec<ReceivedMessage>, EntryError> {
         let requested_at = self.clock.now();
         let messages = self.queue.receive(request).await?;
         self.clock.sleep(Duration::from_millis(50)).await;
@@ -115,7 +115,8 @@ fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
         FaultTrigger::Chance(1.0),
         Injection::Sender,
     );
-    let request = Receive { max_messages: 1, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
+    let request =
+        ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     assert_eq!(world.clock.block_on(world.dlq.receive(request)).unwrap().len(), 1);
     let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, RedriveEnding::from_report(&report, u64::MAX)), (160, RedriveEnding::NotSeen));

@@ -16,7 +16,7 @@ impl World {
         let consumer = async {
             loop {
                 self.clock.sleep(Duration::from_secs(1)).await;
-                let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+                let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
                 while let Ok(messages) = self.source.receive(request).await
                     && !messages.is_empty()
                 {
@@ -58,14 +58,14 @@ fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
     let plan = unfiltered_plan();
     let first = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!(
-        (first.sent, first.came_back_count(), RedriveEnding::from_report(&first, u64::MAX)),
+        (first.sent, first.returned_count(), RedriveEnding::from_report(&first, u64::MAX)),
         (50, 50, RedriveEnding::Stopped)
     );
     assert_eq!(world.depths(), (60, 0));
     // The cause is fixed now.
     let second = world.apply(&plan).unwrap();
     assert_eq!(
-        (second.sent, second.came_back_count(), RedriveEnding::from_report(&second, u64::MAX)),
+        (second.sent, second.returned_count(), RedriveEnding::from_report(&second, u64::MAX)),
         (60, 0, RedriveEnding::Done)
     );
     assert_eq!(world.depths(), (0, 60));
@@ -77,7 +77,7 @@ fn a_redrive_with_returned_messages_does_not_end_as_done() {
     world.limits.stop_after_failures_percent = 100;
     let plan = unfiltered_plan();
     let report = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
-    assert_eq!((report.sent, report.came_back_count() >= 50), (60, true));
+    assert_eq!((report.sent, report.returned_count() >= 50), (60, true));
     assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Left, "{report:?}");
 }
 

@@ -27,7 +27,7 @@ fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
     let failing_reader = async {
         loop {
             world.clock.sleep(Duration::from_secs(2)).await;
-            let request = Receive { max_messages: 10, wait: Duration::ZERO, visibility: None };
+            let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };
             while world.source.receive(request).await.is_ok_and(|messages| !messages.is_empty()) {}
         }
     };
@@ -37,7 +37,7 @@ fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
             Either::Right(((), _)) => unreachable!("it reads on"),
         }
     });
-    assert_eq!((report.sent, report.came_back_count()), (50, 50), "{report:?}");
+    assert_eq!((report.sent, report.returned_count()), (50, 50), "{report:?}");
     assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Stopped);
 }
 
@@ -97,7 +97,7 @@ fn the_report_has_the_result_of_the_pilot() {
 }
 
 #[test]
-fn a_pilot_is_watched_for_the_configured_time_and_not_for_zero() {
+fn a_pilot_is_watched_for_the_configured_time_and_zero_means_no_pilot() {
     for (seconds, waited) in [(0, 0), (5, 5), (90, 90), (900, 900)] {
         let mut world = World::new((0..100).map(dead_letter).collect());
         world.limits.watch = Duration::from_secs(seconds);
@@ -119,7 +119,7 @@ fn a_pilot_is_watched_for_the_configured_time_and_not_for_zero() {
 }
 
 #[test]
-fn an_interrupt_ends_the_watch_of_a_pilot_within_a_second() {
+fn an_interrupt_ends_watching_the_pilot_within_a_second() {
     let world = World::new((0..100).map(dead_letter).collect());
     let plan = unfiltered_plan();
     let began = std::cell::Cell::new(None);
@@ -141,7 +141,7 @@ fn an_interrupt_ends_the_watch_of_a_pilot_within_a_second() {
 }
 
 #[test]
-fn messages_delayed_before_the_pilot_are_not_its_failures() {
+fn messages_delayed_before_the_pilot_do_not_count_as_its_failures() {
     let world = World::new((0..500).map(dead_letter).collect());
     let delay = DelaySeconds::new(900).unwrap();
     world.put(&world.source, (600..640).map(|n| Content { delay, ..dead_letter(n) }).collect());
@@ -174,7 +174,7 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
 }
 
 #[test]
-fn a_decided_pilot_is_not_watched_any_longer() {
+fn a_pilot_with_a_known_result_is_not_watched_any_longer() {
     // The number of the 50 messages that return, the seconds after which they return, and the allowed percentage; then
     // the second of the last check, and the number of messages sent.
     for (back, after, percent, known_after, sent) in [

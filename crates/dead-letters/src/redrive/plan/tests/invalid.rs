@@ -81,7 +81,7 @@ fn a_message_refused_by_the_users_schema_may_change_its_id() {
     for reason in [DeadLetterReason::InvalidMessageFormat, DeadLetterReason::InvalidMessageSchema] {
         assert_eq!(send_back(&edit, &invalid_record(&body, reason.as_str())).message_id, NEW_ID);
         // The trace header of a message with full attributes.
-        let trace_header = Some(GivenUp::from_code(reason).in_trace_header(None));
+        let trace_header = Some(GivenUpMessage::from_code(reason).add_to_trace_header(None));
         let full = ReceivedMessage { trace_header, ..received_message(&body, Attributes::new(), 1) };
         assert_eq!(send_back(&edit, &DeadLetterRecord::new(full)).message_id, NEW_ID, "{reason:?}");
     }

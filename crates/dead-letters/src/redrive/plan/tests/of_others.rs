@@ -96,9 +96,9 @@ fn without_plain_a_foreign_message_stays_with_advice() {
 /// The code is also in the trace header. Without that, any producer could have written the `ErrorType`.
 #[test]
 fn a_final_record_without_its_document_is_not_foreign() {
-    let verdict = GivenUp::from_code(DeadLetterReason::RetryAttemptExceeded);
+    let verdict = GivenUpMessage::from_code(DeadLetterReason::RetryAttemptExceeded);
     let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("RETRY_ATTEMPT_EXCEEDED"))]);
-    let trace_header = Some(verdict.in_trace_header(None));
+    let trace_header = Some(verdict.add_to_trace_header(None));
     let record =
         DeadLetterRecord::new(ReceivedMessage { trace_header, ..received_message("no envelope", code, 1) });
     let content = expect_send(plan_with_plain().decide(&record).unwrap());

@@ -6,7 +6,7 @@ fn dimension(name: &str, value: &str) -> Dimension {
     Dimension::builder().name(name).value(value).build()
 }
 
-fn watch_of_queue(name: &str) -> AlarmWatch {
+fn queue_watch(name: &str) -> AlarmWatch {
     AlarmWatch { account: None, queues: WatchedQueues::Named(name.to_owned()) }
 }
 
@@ -20,7 +20,7 @@ fn an_alarm_on_a_queue_metric_watches_that_queue() {
     };
     let found = alarm("AWS/SQS", dimension("QueueName", "dead")).unwrap();
     let expected =
-        Alarm { name: "pager".to_owned(), state: "ALARM".to_owned(), watches: vec![watch_of_queue("dead")] };
+        Alarm { name: "pager".to_owned(), state: "ALARM".to_owned(), watches: vec![queue_watch("dead")] };
     assert_eq!(found, expected);
     assert_eq!(alarm("AWS/SNS", dimension("QueueName", "dead")), None);
     assert_eq!(alarm("AWS/SQS", dimension("TopicName", "dead")), None);
@@ -39,9 +39,9 @@ fn a_metric_math_alarm_watches_each_queue_in_it() {
     let alarm = MetricAlarm::builder().alarm_name("math").metrics(query().metric_stat(stat("here")).build());
     let alarm = alarm.metrics(sum).metrics(other).metrics(query().expression(select).build()).build();
     let found = parse_alarm(&alarm).unwrap();
-    let elsewhere = AlarmWatch { account: Some("210987654321".to_owned()), ..watch_of_queue("there") };
+    let elsewhere = AlarmWatch { account: Some("210987654321".to_owned()), ..queue_watch("there") };
     let by_query = AlarmWatch { account: None, queues: WatchedQueues::SelectedBy(select.to_owned()) };
-    assert_eq!(found.watches, [watch_of_queue("here"), elsewhere, by_query]);
+    assert_eq!(found.watches, [queue_watch("here"), elsewhere, by_query]);
     assert_eq!(found.state, "INSUFFICIENT_DATA");
     let other_namespace = r#"SELECT MAX(Errors) FROM "AWS/Lambda""#;
     let alarm = MetricAlarm::builder().metrics(query().expression(other_namespace).build());

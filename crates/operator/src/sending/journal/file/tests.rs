@@ -86,7 +86,7 @@ fn a_journal_that_another_user_can_write_is_refused_and_unchanged() {
     let directory = Directory::new();
     let path = directory.file("input.sent");
     let forged = "{\"redeliver_send\":1,\"queue\":\"arn:one\"}\n{\"lines\":[[1,3";
-    redeliver_testing::planted::each_planted(&path, forged, |why| {
+    redeliver_testing::planted::check_each_planted_file(&path, forged, |why| {
         let refusal = directory.refusal("arn:one");
         let expected = format!("cannot be used as the journal: {why}; name another with --journal");
         assert_eq!(refusal, format!("{}: {expected}", path.display()));

@@ -45,7 +45,7 @@ fn chromium_renders_the_audit_page() {
 /// Returns records with strings of maximum length, with and without possible line breaks.
 fn long_records() -> Vec<DeadLetterRecord> {
     let words = "the provider of payments has answered with an error that was never seen before; ".repeat(12);
-    let mut foreign = foreign(&"y".repeat(400), 4);
+    let mut foreign = foreign_dead_letter(&"y".repeat(400), 4);
     foreign.message.attributes.insert("a".repeat(200), Attribute::string("v".repeat(500)));
     foreign.message.sqs_message_id = "i".repeat(100);
     let mut records: Vec<_> = (0..12)

@@ -76,7 +76,7 @@ fn folder_failure(error: &std::io::Error) -> TaskFailure {
 }
 
 fn requests_folder() -> PathBuf {
-    target_dir().join("judged-requests")
+    target_dir().join("validated-requests")
 }
 
 /// Returns the services for which redeliver has a client.
@@ -92,13 +92,13 @@ impl ValidatedRequests {
     fn add_lines(&mut self, lines: &str) -> Result<(), TaskFailure> {
         // The last line of a killed emulator can be incomplete.
         for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
-            let judged: ValidatedRequest = serde_json::from_str(line)
+            let validated: ValidatedRequest = serde_json::from_str(line)
                 .map_err(|error| TaskFailure(format!("cannot read a validated request: {error}: {line}")))?;
-            for ModelViolation { path, rule } in judged.findings {
-                let finding = format!("{} {}, {path}: {rule}", judged.service, judged.operation);
+            for ModelViolation { path, rule } in validated.findings {
+                let finding = format!("{} {}, {path}: {rule}", validated.service, validated.operation);
                 *self.findings.entry(finding).or_default() += 1;
             }
-            *self.counts.entry(judged.service).or_default().entry(judged.operation).or_default() += 1;
+            *self.counts.entry(validated.service).or_default().entry(validated.operation).or_default() += 1;
         }
         Ok(())
     }

@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use crate::settings;
 
 /// The environment variable with the path of an emulator's file.
-pub(crate) const VARIABLE: &str = "JUDGED_REQUESTS";
+pub(crate) const VARIABLE: &str = "VALIDATED_REQUESTS";
 
 /// Returns the path of an emulator's file, in the folder that `cargo xtask test` empties and reads.
-pub(crate) fn judged_requests_file(emulator: &str, port: u16) -> PathBuf {
-    let directory = settings::target_dir().join("judged-requests");
+pub(crate) fn output_file(emulator: &str, port: u16) -> PathBuf {
+    let directory = settings::target_dir().join("validated-requests");
     std::fs::create_dir_all(&directory).expect("the target directory is writable");
     directory.join(format!("{emulator}-{port}.jsonl"))
 }
