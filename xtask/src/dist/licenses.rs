@@ -9,7 +9,7 @@ use super::{file_failure, read_file};
 use crate::tools::{TaskFailure, command_output, env_variable, workspace_root};
 
 /// Prefixes of the names of license files.
-const NAMES: [&str; 5] = ["LICENSE", "LICENSE", "COPYING", "COPYRIGHT", "NOTICE"];
+const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
 /// Returns a single text with each component, its license, and the license files that it ships. For a component that
 /// ships none, the standard text of its license is included.
