@@ -274,7 +274,7 @@ describe('functions', () => {
     assert.deepEqual([excerpt(['/type', '/title']), excerpt([]), excerpt()], ['/type,/title', undefined, undefined]);
   });
 
-  test('a proxy applies only to calls of the target', () => {
+  test('a proxy applies only to calls to the target', () => {
     const template = templateWith(() => ({ target: Target.http('https://orders.example.com/', { proxy: 'http://proxy:3128' }) }));
     const of = (name: 'message-processor' | 'failed-message-processor'): unknown[] => Object.entries(variables(template, name)).filter(([variable]) => variable.includes('PROXY'));
     assert.deepEqual(of('message-processor'), [['TARGET_PROXY', 'http://proxy:3128']]);

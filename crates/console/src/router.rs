@@ -152,7 +152,7 @@ async fn serve_script(State(site): SiteState) -> Response {
 
 /// Responds to anyone on this machine: the response contains nothing that grants access.
 async fn serve_alive(State(site): SiteState) -> Response {
-    json_response(&site.session.alive_answer())
+    json_response(&site.session.liveness_response())
 }
 
 /// Sends the new link to a page from the previous run.

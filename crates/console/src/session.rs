@@ -35,7 +35,7 @@ struct Secrets {
 
 /// The response to a page that checks which console is running.
 #[derive(Debug, Serialize)]
-pub(crate) struct AliveAnswer<'a> {
+pub(crate) struct LivenessResponse<'a> {
     id: &'a str,
     /// The previous run's proof, for pages opened during that run.
     proof: Option<&'a str>,
@@ -87,9 +87,9 @@ impl Session {
         PageSecrets { id, proof, ticket }
     }
 
-    pub(crate) fn alive_answer(&self) -> AliveAnswer<'_> {
+    pub(crate) fn liveness_response(&self) -> LivenessResponse<'_> {
         let proof = self.before.as_ref().map(|before| before.proof.as_str());
-        AliveAnswer { id: self.own.id.as_str(), proof }
+        LivenessResponse { id: self.own.id.as_str(), proof }
     }
 
     /// True if the ticket is that of the previous run.
@@ -124,12 +124,12 @@ mod tests {
     }
 
     #[test]
-    fn a_console_accepts_only_its_previous_starts_ticket() {
+    fn a_console_accepts_only_the_previous_runs_ticket() {
         let folder = tempfile::tempdir().unwrap();
         let first = start_session(folder.path(), "orders");
-        assert!(first.alive_answer().proof.is_none());
+        assert!(first.liveness_response().proof.is_none());
         let second = start_session(folder.path(), "orders");
-        assert_eq!(second.alive_answer().proof, Some(first.own.proof.as_str()));
+        assert_eq!(second.liveness_response().proof, Some(first.own.proof.as_str()));
         assert!(second.matches_previous(first.own.ticket.as_str()) && !second.matches_previous("guessed"));
         assert!(!second.matches_previous(second.own.ticket.as_str()), "its own pages have its cookie");
         let third = start_session(folder.path(), "orders");
@@ -144,16 +144,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let first = start_session(folder.path(), "orders");
         let other = start_session(folder.path(), "payments");
-        assert!(other.alive_answer().proof.is_none() && !other.matches_previous(first.own.ticket.as_str()));
+        assert!(
+            other.liveness_response().proof.is_none() && !other.matches_previous(first.own.ticket.as_str())
+        );
         let path = folder.path().join("redeliver-console-8722.json");
         let mode = |mode| {
             use std::os::unix::fs::PermissionsExt as _;
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
         };
         mode(0o666);
-        assert!(start_session(folder.path(), "payments").alive_answer().proof.is_none());
+        assert!(start_session(folder.path(), "payments").liveness_response().proof.is_none());
         let nowhere = folder.path().join("missing");
-        assert!(start_session(&nowhere, "payments").alive_answer().proof.is_none());
+        assert!(start_session(&nowhere, "payments").liveness_response().proof.is_none());
     }
 
     #[test]

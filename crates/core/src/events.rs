@@ -124,7 +124,7 @@ pub enum Event {
         /// The longest total time for which any of them was held before this hold.
         longest_hold_seconds: u32,
     },
-    /// Calls of a batch failed with "not now", so their messages are held. The target is not known to be down.
+    /// Calls in a batch failed with "not now", so their messages are held. The target is not known to be down.
     NotNow {
         /// Number of messages in the batch.
         messages: u32,

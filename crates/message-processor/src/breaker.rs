@@ -23,7 +23,7 @@ use crate::outcome::{AttemptOutcome, timeout_error};
 /// message may wait on the queue for as long as it was delayed.
 const REPORT_TRUSTED_FOR: Duration = Duration::from_secs(1800);
 
-/// The circuit breaker, shared by the calls of a batch and by concurrent batches of one process. Clones share its
+/// The circuit breaker, shared by the calls in a batch and by concurrent batches of one process. Clones share its
 /// state.
 #[derive(Clone, Debug)]
 pub struct SharedBreaker(Option<Arc<Mutex<Breaker>>>);

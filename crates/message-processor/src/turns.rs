@@ -1,4 +1,4 @@
-//! Schedules the calls of a batch: selects the next message to call the target for, and collects one outcome per
+//! Schedules the calls in a batch: selects the next message to call the target for, and collects one outcome per
 //! message.
 
 use std::collections::BTreeSet;

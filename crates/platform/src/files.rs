@@ -2,7 +2,7 @@
 
 pub use system::{
     describe_other_reader, describe_other_writers, is_owned_by_current_user, is_stream, keep_private,
-    open_no_link, set_mode, sync_directory,
+    open_nofollow, set_mode, sync_directory,
 };
 
 /// The mode of a file that only its owner can read and write.
@@ -28,7 +28,7 @@ mod system {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open_no_link(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
+    pub fn open_nofollow(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
         // Opening a pipe would block.
         let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
         match options.custom_flags(flags.bits().cast_signed()).open(path) {
@@ -149,7 +149,7 @@ mod system {
     ///
     /// # Errors
     /// The file cannot be opened.
-    pub fn open_no_link(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
+    pub fn open_nofollow(path: &Path, options: &mut OpenOptions) -> io::Result<Option<File>> {
         let file = options.custom_flags(FILE_FLAG_OPEN_REPARSE_POINT).open(path)?;
         let is_link = file.metadata()?.is_symlink();
         Ok((!is_link).then_some(file))

@@ -106,7 +106,7 @@ async fn run_functions(options: &WorkerOptions) -> Result<WorkerEnding, StartErr
     let serving = server.map(|server| tokio::spawn(server.serve_forever(served, SystemClock)));
     let ending = poll_until_signal(join_all(pollers), &mut signals, &stop, options.shutdown).await;
     if let Some(function) = own_function {
-        function.runtime.end_all().await;
+        function.runtime.stop_all().await;
     }
     if let Some(serving) = serving {
         serving.abort();

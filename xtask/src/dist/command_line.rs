@@ -21,7 +21,7 @@ pub(super) const BILL: &str = "redeliver.cdx.json";
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The package's name in the format of wheels.
+/// The package's name, as wheel file names require it.
 const WHEEL: &str = "redeliver_cli";
 
 /// The oldest macOS version that the program supports. Rust supports it on both architectures.
@@ -56,7 +56,7 @@ fn build_here() -> Result<PathBuf, TaskFailure> {
     let mut build =
         cargo_command(&["build", "--release", "--locked", "--package", COMMAND_LINE, "--target", &target]);
     build.env("CARGO_TARGET_DIR", target_dir()).env("RUSTFLAGS", flags);
-    // aws-lc-sys: avoids the assembler NASM, which no runner has.
+    // aws-lc-sys: avoids the NASM assembler, which no runner has.
     build.env("MACOSX_DEPLOYMENT_TARGET", MACOS).env("AWS_LC_SYS_PREBUILT_NASM", "1");
     run_command(&mut build)?;
     Ok(target_dir().join(target).join("release").join(TargetSystem::HOST.program_file()))
@@ -103,7 +103,7 @@ pub(super) fn pack_program(folder: &Path, program: &Path) -> Result<(), TaskFail
     println!("{}", command_output(Command::new(program).arg("--version"))?.trim());
     let bytes = read_file(program)?;
     let papers = collect_accompanying_files()?;
-    let bill = bill_in(&papers)?.to_owned();
+    let bill = find_bill(&papers)?.to_owned();
     let tag = wheel_tag(&bytes);
     let packed = pack_wheel(wheel_files(bytes.clone(), &papers, &tag), &wheel_metadata())?;
     write_with_bill(&folder.join(format!("{WHEEL}-{VERSION}-{tag}.whl")), &packed, &bill)?;
@@ -142,7 +142,7 @@ pub(super) fn collect_accompanying_files() -> Result<Vec<(String, String)>, Task
 }
 
 /// Returns the bill of materials in `papers`.
-pub(super) fn bill_in(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
+pub(super) fn find_bill(papers: &[(String, String)]) -> Result<&str, TaskFailure> {
     let bill = papers.iter().find(|(name, _)| name == BILL).map(|(_, text)| text.as_str());
     bill.ok_or_else(|| TaskFailure(format!("there is no {BILL} among the papers of the command line")))
 }

@@ -46,7 +46,7 @@ fn build_image(program: &Path, papers: Vec<(String, String)>) -> Result<PackedIm
     let SystemFiles { mut files, packages } = debian::collect_system_files(program)?;
     files.push(File::program(&PROGRAM[1..], read_file(program)?));
     files.extend(SETTINGS.map(|(path, text)| File::text(path, text)));
-    let bill = extend_bill_of_materials(&packages, command_line::bill_in(&papers)?)?;
+    let bill = extend_bill_of_materials(&packages, command_line::find_bill(&papers)?)?;
     for (name, text) in papers {
         let text = if name == command_line::BILL { bill.clone() } else { text };
         files.push(File::text(format!("usr/share/doc/redeliver/{name}"), text));

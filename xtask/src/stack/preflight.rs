@@ -155,7 +155,7 @@ fn describe_paused(stack: &ManifestStack, paused: &[PausedMapping]) -> String {
         .map(|PausedMapping { queue, function, state }| format!("{function} at {queue} is {state}"));
     let mappings = mappings.collect::<Vec<_>>().join(", ");
     format!(
-        "{} is paused ({mappings}), and a deployment may resume it: calls of the target start again",
+        "{} is paused ({mappings}), and a deployment may resume it: calls to the target start again",
         stack.name
     )
 }
@@ -203,7 +203,7 @@ mod tests {
         .unwrap();
         assert_eq!(
             render_refusal(&stack, &found.paused.unwrap()),
-            "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls of the target start again; \
+            "redeliver-prod is paused (f at q is Disabled), and a deployment may resume it: calls to the target start again; \
              run `redeliver resume --stack redeliver-prod --apply` first, or add --allow-resume (docs/operate/pause.md)"
         );
     }

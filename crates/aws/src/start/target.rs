@@ -92,7 +92,7 @@ pub async fn start_own_function(
     let ended = Arc::clone(&function);
     tokio::spawn(async move {
         signals.next().await;
-        ended.runtime.end_all().await;
+        ended.runtime.stop_all().await;
         process::exit(0);
     });
     Ok(function)

@@ -216,7 +216,7 @@ fn classify_invocation_error(error: &SdkError<InvokeError>, now: Timestamp) -> H
                 None => {}
             }
             let error_type = match code {
-                // An earlier call of this attempt started the execution, and its result is unknown. The function
+                // An earlier call in this attempt started the execution, and its result is unknown. The function
                 // exists, so the error type is not in `Lambda.*`, whose types are outages by default.
                 "DurableExecutionAlreadyStartedException" => "ExecutionAlreadyStarted",
                 "TooManyRequestsException" => "Lambda.Throttled",

@@ -15,7 +15,7 @@ pub use arguments::Arguments;
 use indicatif::ProgressBar;
 use redeliver_aws::SystemClock;
 use redeliver_core::ports::Clock as _;
-use redeliver_dead_letters::redrive::{EarlyEnd, RedriveEnding, RedriveProgress};
+use redeliver_dead_letters::redrive::{EarlyEnd, RedriveOutcome, RedriveProgress};
 use redeliver_operator::message_file::is_standard_input;
 use redeliver_operator::next_command::NextCommand;
 use redeliver_operator::queues::account;
@@ -140,7 +140,7 @@ fn print_report(
     if let Some(EarlyEnd::Failed(error)) = &report.early_end {
         stderr::error(error);
     }
-    let ending = RedriveEnding::from_report(report, arguments.selection.max());
+    let ending = RedriveOutcome::from_report(report, arguments.selection.max());
     if let Some(sentence) = report_text::closing_sentence(ending, route, report) {
         stderr::warning(sentence);
     }
@@ -150,7 +150,7 @@ fn print_report(
         stderr::print_next_command(&command, "operate/redrive");
     }
     Ok(match ending {
-        RedriveEnding::Done if !missing.is_empty() => ExitCode::NotFound,
+        RedriveOutcome::Done if !missing.is_empty() => ExitCode::NotFound,
         ending => ending.exit_code(),
     })
 }
@@ -160,7 +160,7 @@ fn print_report(
 fn next_command(
     arguments: &Arguments,
     again: Option<NextCommand>,
-    ending: RedriveEnding,
+    ending: RedriveOutcome,
     is_something_planned: bool,
 ) -> Option<NextCommand> {
     let source = &arguments.from;
@@ -171,15 +171,15 @@ fn next_command(
         return again.filter(|_| is_something_planned).map(|command| command.with_flag("apply"));
     }
     match ending {
-        RedriveEnding::Interrupted
-        | RedriveEnding::Failed
-        | RedriveEnding::NotSeen
-        | RedriveEnding::NotDeleted => again,
-        RedriveEnding::Left | RedriveEnding::Stopped => {
+        RedriveOutcome::Interrupted
+        | RedriveOutcome::Failed
+        | RedriveOutcome::NotSeen
+        | RedriveOutcome::NotDeleted => again,
+        RedriveOutcome::Left | RedriveOutcome::Stopped => {
             Some(NextCommand::new("audit").with_words(source.to_arguments()?))
         }
-        RedriveEnding::Done if source.file.is_some() => None,
-        RedriveEnding::Done => {
+        RedriveOutcome::Done if source.file.is_some() => None,
+        RedriveOutcome::Done => {
             Some(NextCommand::new("status").with_words(source.queue.deployment_arguments()?))
         }
     }
@@ -192,7 +192,7 @@ mod tests {
     use super::*;
     use crate::commands::parse_command_line;
 
-    fn next(words: &[&str], ending: RedriveEnding, is_something_planned: bool) -> Option<String> {
+    fn next(words: &[&str], ending: RedriveOutcome, is_something_planned: bool) -> Option<String> {
         let words = ["redeliver", "redrive"].iter().chain(words).map(OsString::from);
         let crate::CliCommand::Redrive(arguments) = parse_command_line(words.clone()) else {
             panic!("expected redrive")
@@ -207,16 +207,16 @@ mod tests {
     fn the_next_command_after_a_plan_adds_apply() {
         let words = ["--stack", "prod", "--where", ".a == 'b'", "--edit", ".body.data.n = 1"];
         assert_eq!(
-            next(&words, RedriveEnding::Done, true).as_deref(),
+            next(&words, RedriveOutcome::Done, true).as_deref(),
             Some(
                 r"redeliver redrive --stack prod --where '.a == '\''b'\''' --edit '.body.data.n = 1' --apply"
             )
         );
-        assert_eq!(next(&words, RedriveEnding::Done, false), None, "nothing would be sent");
-        assert_eq!(next(&["-", "--to", "orders"], RedriveEnding::Done, true), None, "it was read once");
+        assert_eq!(next(&words, RedriveOutcome::Done, false), None, "nothing would be sent");
+        assert_eq!(next(&["-", "--to", "orders"], RedriveOutcome::Done, true), None, "it was read once");
         let file = ["--to", "orders", "--", "dead.jsonl"];
         assert_eq!(
-            next(&file, RedriveEnding::Left, true).as_deref(),
+            next(&file, RedriveOutcome::Left, true).as_deref(),
             Some("redeliver redrive --to orders --apply -- dead.jsonl")
         );
     }
@@ -225,31 +225,31 @@ mod tests {
     fn the_next_command_after_a_redrive_finishes_it_or_shows_its_result() {
         let words = ["--stack", "prod", "--region", "eu-central-1", "--group", "21d708b3fca00092", "--apply"];
         for ending in [
-            RedriveEnding::Interrupted,
-            RedriveEnding::Failed,
-            RedriveEnding::NotSeen,
-            RedriveEnding::NotDeleted,
+            RedriveOutcome::Interrupted,
+            RedriveOutcome::Failed,
+            RedriveOutcome::NotSeen,
+            RedriveOutcome::NotDeleted,
         ] {
             assert_eq!(
                 next(&words, ending, false).unwrap(),
                 "redeliver redrive --stack prod --region eu-central-1 --group 21d708b3fca00092 --apply"
             );
         }
-        for ending in [RedriveEnding::Left, RedriveEnding::Stopped] {
+        for ending in [RedriveOutcome::Left, RedriveOutcome::Stopped] {
             assert_eq!(
                 next(&words, ending, false).unwrap(),
                 "redeliver audit --stack prod --region eu-central-1"
             );
         }
         assert_eq!(
-            next(&words, RedriveEnding::Done, false).unwrap(),
+            next(&words, RedriveOutcome::Done, false).unwrap(),
             "redeliver status --stack prod --region eu-central-1"
         );
         // A single queue has no deployment status, and a file remains unchanged.
-        assert_eq!(next(&["--queue", "dlq", "--apply"], RedriveEnding::Done, false), None);
-        assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], RedriveEnding::Done, false), None);
+        assert_eq!(next(&["--queue", "dlq", "--apply"], RedriveOutcome::Done, false), None);
+        assert_eq!(next(&["dead.jsonl", "--to", "orders", "--apply"], RedriveOutcome::Done, false), None);
         assert_eq!(
-            next(&["--queue", "dlq", "--apply"], RedriveEnding::Stopped, false).as_deref(),
+            next(&["--queue", "dlq", "--apply"], RedriveOutcome::Stopped, false).as_deref(),
             Some("redeliver audit --queue dlq")
         );
     }

@@ -1,7 +1,7 @@
 //! Describes the outcome of a run: its ending, its counts and the next step.
 
 use redeliver_dead_letters::purge::PurgeReport;
-use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveEnding, RedriveReport};
+use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveOutcome, RedriveReport};
 use redeliver_operator::redrive::{Continuation, describe_staying_messages, next_step};
 use redeliver_operator::sentences::{describe_incompleteness, describe_pilot_result};
 use redeliver_operator::terminal::escape::escape_lines;
@@ -20,14 +20,14 @@ pub(crate) fn redrive_outcome(
     plan: &ConsolePlan,
 ) -> PlanOutcome {
     let is_restore = matches!(plan.action, PlanAction::Restore { .. });
-    let ending = match RedriveEnding::from_report(report, u64::MAX) {
+    let ending = match RedriveOutcome::from_report(report, u64::MAX) {
         // A file has no other consumer: lines that were not seen are damaged, and remain damaged.
-        RedriveEnding::NotSeen if is_restore => RedriveEnding::Left,
+        RedriveOutcome::NotSeen if is_restore => RedriveOutcome::Left,
         ending => ending,
     };
     let mut counts = journal_counts(all, came_back, plan);
     // Another run would not change the reasons for which the other messages are skipped.
-    let finished = matches!(ending, RedriveEnding::Done | RedriveEnding::Left) && report.to_retry == 0;
+    let finished = matches!(ending, RedriveOutcome::Done | RedriveOutcome::Left) && report.to_retry == 0;
     let gone = (plan.messages.len() as u64).saturating_sub(all.sent + report.staying_count());
     counts.extend(nonzero_counts(&[
         ("stay", report.staying_count()),
@@ -45,14 +45,14 @@ pub(crate) fn redrive_outcome(
     PlanOutcome {
         finished,
         ending: match ending {
-            RedriveEnding::Done => "done",
-            RedriveEnding::Left if finished => "done, except for messages that stay",
-            RedriveEnding::Left => "not all messages were sent",
-            RedriveEnding::NotSeen => "not all of the queue was seen",
-            RedriveEnding::Stopped => "stopped: too many messages failed again",
-            RedriveEnding::Failed => "failed",
-            RedriveEnding::NotDeleted => "messages are in both queues",
-            RedriveEnding::Interrupted => "paused",
+            RedriveOutcome::Done => "done",
+            RedriveOutcome::Left if finished => "done, except for messages that stay",
+            RedriveOutcome::Left => "not all messages were sent",
+            RedriveOutcome::NotSeen => "not all of the queue was seen",
+            RedriveOutcome::Stopped => "stopped: too many messages failed again",
+            RedriveOutcome::Failed => "failed",
+            RedriveOutcome::NotDeleted => "messages are in both queues",
+            RedriveOutcome::Interrupted => "paused",
         }
         .to_owned(),
         counts,

@@ -87,7 +87,7 @@ impl Caller {
 /// Limits how long a message may wait within the invocation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Patience {
-    /// Other calls of the batch are running, so the invocation continues in any case.
+    /// Other calls in the batch are running, so the invocation continues in any case.
     OthersRun,
     /// The batch started less than [`PATIENCE`] ago.
     NewBatch,

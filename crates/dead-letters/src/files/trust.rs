@@ -5,12 +5,12 @@ use std::io;
 use std::path::Path;
 
 use redeliver_platform::files::{
-    OWNER_ONLY, describe_other_reader, describe_other_writers, is_stream, open_no_link, set_mode,
+    OWNER_ONLY, describe_other_reader, describe_other_writers, is_stream, open_nofollow, set_mode,
 };
 
 /// Opens a file only if no other user can have written it.
 pub(super) fn open_trusted(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
-    let opened = open_no_link(path, set_mode(options, OWNER_ONLY))?;
+    let opened = open_nofollow(path, set_mode(options, OWNER_ONLY))?;
     opened.map_or_else(|| Err(untrusted_error("it is a link")), check_trusted)
 }
 

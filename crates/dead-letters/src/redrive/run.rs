@@ -11,8 +11,8 @@ mod watch;
 use redeliver_core::message::Timestamp;
 use redeliver_core::ports::{Clock, Queue, QueueDepth, QueueSender};
 
-use super::ending::RedriveEnding;
 use super::journal::{JournalEntry, RedriveJournal};
+use super::outcome::RedriveOutcome;
 use super::report::{EarlyEnd, RedriveReport};
 use super::task::RedriveJob;
 use crate::groups::format_timestamp;
@@ -93,7 +93,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
         // better twice than never.
         let RedriveReport { sent, not_deleted, .. } = self.report;
         let exit_code =
-            RedriveEnding::from_report(&self.report, self.redrive.limits.max).exit_code().number();
+            RedriveOutcome::from_report(&self.report, self.redrive.limits.max).exit_code().number();
         self.journal.write_entries(&[JournalEntry::Ended { sent, not_deleted, exit_code }])?;
         Ok(self.report)
     }

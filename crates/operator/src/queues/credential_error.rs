@@ -9,7 +9,7 @@ use aws_sdk_sso::operation::get_role_credentials::GetRoleCredentialsError;
 use aws_sdk_sts::operation::assume_role::AssumeRoleError;
 
 use super::aws_error::describe_error;
-use super::profile::{CredentialsOrigin, CredentialsSource, explain_missing_code};
+use super::profile::{CredentialsOrigin, CredentialsSource, explain_missing_mfa_code};
 use crate::terminal::escape::{escape_line, shorten_text};
 
 /// Maximum number of characters to show from the message of a `credential_process`.
@@ -29,7 +29,7 @@ pub(super) fn explain_credentials(
     let origin = CredentialsOrigin::for_selected_profile(profiles)?;
     if let Some(refused) = find_cause::<SdkError<AssumeRoleError, HttpResponse>>(error) {
         return Some(match origin.mfa_profile {
-            Some(mfa_profile) => explain_missing_code(mfa_profile, selected),
+            Some(mfa_profile) => explain_missing_mfa_code(mfa_profile, selected),
             None => {
                 let refused = escape_line(&describe_error(refused));
                 format!("the role of profile {} cannot be assumed: {refused}", escape_line(selected))

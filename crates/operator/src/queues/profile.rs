@@ -47,7 +47,7 @@ pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<
         let mfa_profile =
             CredentialsOrigin::for_selected_profile(&profiles).and_then(|origin| origin.mfa_profile);
         return mfa_profile.map_or(Ok(()), |mfa_profile| {
-            Err(format!("--profile {name}: {}", explain_missing_code(mfa_profile, name)))
+            Err(format!("--profile {name}: {}", explain_missing_mfa_code(mfa_profile, name)))
         });
     }
     let mut others: Vec<_> = profiles.profiles().collect();
@@ -60,7 +60,7 @@ pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<
 }
 
 /// Explains that a role requires MFA, with remedies.
-pub(super) fn explain_missing_code(mfa_profile: &str, selected: &str) -> String {
+pub(super) fn explain_missing_mfa_code(mfa_profile: &str, selected: &str) -> String {
     let (mfa_profile, selected) = (escape_line(mfa_profile), escape_line(selected));
     format!(
         "the role of profile {mfa_profile} asks for MFA (mfa_serial), and redeliver cannot ask for a code: run `eval \

@@ -1,6 +1,6 @@
 //! The sentences shown to the user before and after a run.
 
-use redeliver_dead_letters::redrive::{RedriveEnding, RedriveReport};
+use redeliver_dead_letters::redrive::{RedriveOutcome, RedriveReport};
 
 use crate::sentences::{NotDeletedReason, not_deleted_reason};
 use crate::terminal::units::{format_count, group_digits};
@@ -16,23 +16,23 @@ pub struct Continuation {
 
 /// Returns advice on what to do after a run. `None` if nothing is left to do, or if the report already contains the
 /// advice.
-pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuation) -> Option<String> {
+pub fn next_step(report: &RedriveReport, ending: RedriveOutcome, with: Continuation) -> Option<String> {
     let Continuation { again, anyway } = with;
     let [back, sent] = [report.returned_count(), report.sent].map(|count| format_count(count, "message"));
     match ending {
-        RedriveEnding::Done => None,
-        RedriveEnding::Left => {
+        RedriveOutcome::Done => None,
+        RedriveOutcome::Left => {
             (report.returned_count() > 0).then(|| format!("{back} came straight back and stay"))
         }
         // The report already contains advice on full groups.
-        RedriveEnding::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
-        RedriveEnding::NotSeen => Some(format!(
+        RedriveOutcome::NotSeen if report.coverage.is_some_and(|coverage| coverage.full_groups > 0) => None,
+        RedriveOutcome::NotSeen => Some(format!(
             "not all of the DLQ was read: another program is or was reading it; messages received by a killed run or an \
              audit become visible again within two minutes; then {again}"
         )),
-        RedriveEnding::Failed => Some(format!("{again}: it continues where this run ended")),
-        RedriveEnding::Interrupted => Some(format!("interrupted: {again} to finish")),
-        RedriveEnding::Stopped => {
+        RedriveOutcome::Failed => Some(format!("{again}: it continues where this run ended")),
+        RedriveOutcome::Interrupted => Some(format!("interrupted: {again} to finish")),
+        RedriveOutcome::Stopped => {
             let back = group_digits(report.returned_count());
             let waiting = group_digits(report.pilot_result.and_then(|watched| watched.waiting).unwrap_or(0));
             Some(format!(
@@ -40,7 +40,7 @@ pub fn next_step(report: &RedriveReport, ending: RedriveEnding, with: Continuati
                  the cause remains. Fix it and {again}, or continue anyway with {anyway}"
             ))
         }
-        RedriveEnding::NotDeleted => {
+        RedriveOutcome::NotDeleted => {
             let count = format_count(report.not_deleted, "message");
             let NotDeletedReason { why, remedy } = not_deleted_reason(report);
             Some(format!(
@@ -87,22 +87,22 @@ mod tests {
             ..RedriveReport::default()
         };
         assert_eq!(
-            next_step(&report, RedriveEnding::Stopped, HERE).unwrap(),
+            next_step(&report, RedriveOutcome::Stopped, HERE).unwrap(),
             "stopped: of 50 messages that this run sent, 2 came straight back, and about 30 wait for a retry: the cause \
              remains. Fix it and continue here, or continue anyway with 100 %"
         );
         assert_eq!(
-            next_step(&report, RedriveEnding::Left, HERE).unwrap(),
+            next_step(&report, RedriveOutcome::Left, HERE).unwrap(),
             "2 messages came straight back and stay"
         );
-        assert_eq!(next_step(&report, RedriveEnding::Done, HERE), None);
+        assert_eq!(next_step(&report, RedriveOutcome::Done, HERE), None);
     }
 
     #[test]
     fn messages_in_both_queues_are_reported_with_the_reason_and_the_remedy() {
         let sentence = |why_not_deleted| {
             let report = RedriveReport { not_deleted: 2, why_not_deleted, ..RedriveReport::default() };
-            next_step(&report, RedriveEnding::NotDeleted, HERE).unwrap()
+            next_step(&report, RedriveOutcome::NotDeleted, HERE).unwrap()
         };
         let failed = |fault, code| Some(NotDeleted::Failed(EntryError::new(fault, code)));
         for (why, reason, remedy) in [

@@ -11,7 +11,7 @@ use redeliver_core::lock;
 use crate::cost::CALL_SECONDS;
 use crate::engine::Pollers;
 
-/// Streams of the seed's generator. The lower streams draw the message ids and the order of the groups.
+/// Stream numbers of the seeded random generator. The lower streams draw the message ids and the order of the groups.
 const SENDS_STREAM: u64 = 2;
 const CALLS_STREAM: u64 = 3;
 
@@ -101,12 +101,12 @@ fn scale_random(random: u64, below: u128) -> u64 {
     u64::try_from((u128::from(random) * below) >> 64).unwrap_or(u64::MAX)
 }
 
-/// The durations of calls. The n-th call of a message takes the same time in every run, regardless of the policy.
+/// The durations of calls. The n-th call for a message takes the same time in every run, regardless of the policy.
 #[derive(Debug)]
 pub(super) struct CallTimes {
     times: ModelTimes,
     seed: u64,
-    /// The number of calls of each message so far.
+    /// The number of calls made for each message so far.
     calls: Mutex<HashMap<u64, u32>>,
 }
 

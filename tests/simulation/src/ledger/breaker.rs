@@ -61,7 +61,7 @@ pub(crate) struct LedgerEnvironment {
     skew: TimeDelta,
     /// Sequence number of the last start or end of a call or an invocation.
     tick: u64,
-    running: HashMap<CallId, CallingMessage>,
+    running: HashMap<CallId, CalledMessage>,
     keys: BTreeMap<LedgerKey, KeyHistory>,
     /// First-time outages per key since the last answer for any key.
     run: BTreeMap<LedgerKey, u32>,
@@ -96,14 +96,14 @@ pub(crate) struct LedgerEnvironment {
     closed_at: Option<DateTime<Utc>>,
     /// Tick of the last opening, closing or report.
     changed: u64,
-    last_ended: Option<(CallId, CallingMessage, CallOutcome, Option<u64>)>,
+    last_ended: Option<(CallId, CalledMessage, CallOutcome, Option<u64>)>,
     /// The keys whose own circuit or whose target's circuit is certainly open.
     open: BTreeMap<LedgerKey, OpenCircuit>,
 }
 
 /// The message for which the target is called.
 #[derive(Clone, Debug)]
-pub(super) struct CallingMessage {
+pub(super) struct CalledMessage {
     key: LedgerKey,
     /// Number of failed calls for the message.
     failures: u32,
@@ -143,7 +143,7 @@ pub(super) struct HoldReport {
 /// A finished call in an environment with a breaker.
 #[derive(Clone, Debug)]
 pub(crate) struct EndedCall {
-    pub(super) caller: CallingMessage,
+    pub(super) caller: CalledMessage,
     pub(super) met: CallOutcome,
     ended: u64,
 }
@@ -228,7 +228,7 @@ impl OpenCircuit {
 
 impl KeyHistory {
     /// Counts a refusal. Calls that started before or just after the last refusal count as part of it.
-    fn record_refusal(&mut self, caller: &CallingMessage, now: DateTime<Utc>) {
+    fn record_refusal(&mut self, caller: &CalledMessage, now: DateTime<Utc>) {
         let (first, last) = self.refused.unwrap_or((now, now - REFUSAL_SPAN));
         if caller.at >= last + REFUSAL_SPAN {
             self.refusals += 1;
@@ -369,7 +369,7 @@ impl LedgerEnvironment {
     fn record_call(
         &mut self,
         call: CallId,
-        mut caller: CallingMessage,
+        mut caller: CalledMessage,
         now: DateTime<Utc>,
     ) -> Result<(), BrokenInvariant> {
         caller.began = self.next_tick();
@@ -557,7 +557,7 @@ impl LedgerEnvironment {
     fn record_closing(&mut self, now: DateTime<Utc>) -> Result<(), BrokenInvariant> {
         // This might be the target's circuit.
         self.open.clear();
-        let Some((_, CallingMessage { key, .. }, CallOutcome::Answer | CallOutcome::Later(_), _)) =
+        let Some((_, CalledMessage { key, .. }, CallOutcome::Answer | CallOutcome::Later(_), _)) =
             &self.last_ended
         else {
             return Err("its call was not answered".to_owned());
@@ -659,7 +659,7 @@ impl Ledger {
         // For a message at its hold limit, the target is called in any state.
         let is_overdue = retries.held_seconds >= environment.settings.hold_seconds_max;
         let failures = retries.failed_calls().max(attempt);
-        let caller = CallingMessage { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
+        let caller = CalledMessage { key, failures, is_overdue, is_unconfirmed: false, began: 0, at: now };
         environment.record_call(call, caller, now)?;
         Ok(Some(id))
     }
@@ -870,7 +870,7 @@ impl Ledger {
     pub(super) fn check_spent(&self, call: &EndedCall) -> Result<(), BrokenInvariant> {
         let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
         let EndedCall {
-            caller: CallingMessage { key, failures, is_overdue, is_unconfirmed, .. }, met, ..
+            caller: CalledMessage { key, failures, is_overdue, is_unconfirmed, .. }, met, ..
         } = call;
         if met.is_answer() || *is_overdue || *is_unconfirmed {
             return Ok(());

@@ -41,7 +41,7 @@ impl Ledger {
         match self.check_call(message, now) {
             Ok(call) => call,
             Err(violation) => {
-                self.report_violation(format!("a call of the target: {violation}"));
+                self.report_violation(format!("a call to the target: {violation}"));
                 (0, 0)
             }
         }

@@ -115,7 +115,7 @@ impl Ledger {
         if let Some(TracingKnobs { continues }) = self.knobs.tracing
             && let Err(violation) = self.check_context(&invocation.record.sqs_message_id, context, continues)
         {
-            self.report_violation(format!("a call of the target with the context {context:?}: {violation}"));
+            self.report_violation(format!("a call to the target with the context {context:?}: {violation}"));
         }
     }
 

@@ -139,7 +139,7 @@ async fn a_deployed_stack_settles_messages_and_is_destroyed_completely() {
     assert!(details[2].contains("HttpStatus.500"), "{details:?}");
     assert!(details[3].contains("HttpStatus.422"), "{details:?}");
     let calls = [&succeeds, &exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
-    assert_eq!(calls, [1, 3, 1, 2], "calls of the target");
+    assert_eq!(calls, [1, 3, 1, 2], "calls to the target");
     assert_outage_status(&cloud).await;
 
     cloud.destroy_stack().await.unwrap();

@@ -122,7 +122,7 @@ fn license_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     for DebianPackage { name, .. } in packages {
         let path = format!("/usr/share/doc/{name}/copyright");
         let text = read_file(Path::new(&path))?;
-        common.extend(referred_licenses(&String::from_utf8_lossy(&text)));
+        common.extend(referenced_licenses(&String::from_utf8_lossy(&text)));
         files.push(File::text(&path[1..], text));
     }
     for path in common {
@@ -133,7 +133,7 @@ fn license_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
 }
 
 /// Returns the paths of common licenses in a `copyright`.
-fn referred_licenses(copyright: &str) -> Vec<String> {
+fn referenced_licenses(copyright: &str) -> Vec<String> {
     let name = |rest: &str| {
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-.+".contains(letter)));
         rest[..end.unwrap_or(rest.len())].trim_end_matches('.').to_owned()
@@ -176,7 +176,7 @@ mod tests {
     fn licenses_referred_to_by_a_copyright_are_included() {
         let copyright = "see `/usr/share/common-licenses/LGPL-2.1'.\nor /usr/share/common-licenses/GPL-2.\n";
         assert_eq!(
-            referred_licenses(copyright),
+            referenced_licenses(copyright),
             ["/usr/share/common-licenses/LGPL-2.1", "/usr/share/common-licenses/GPL-2"]
         );
     }

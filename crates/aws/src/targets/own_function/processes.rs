@@ -47,7 +47,7 @@ pub struct Processes {
     restored: watch::Sender<bool>,
 }
 
-/// Data of the Lambda invocation in progress.
+/// Data about the Lambda invocation in progress.
 #[derive(Clone, Debug, Default)]
 struct LambdaInvocation {
     function_arn: String,
@@ -160,7 +160,7 @@ impl Processes {
     }
 
     /// Stops all processes: with SIGTERM once their calls have ended, and with SIGKILL after at most 2 s.
-    pub async fn end_all(&self) {
+    pub async fn stop_all(&self) {
         let all = async {
             let _permits = self.permits.acquire_many(self.processes_max).await;
             let idle = mem::take(&mut *lock(&self.idle));
@@ -196,7 +196,7 @@ impl Processes {
         Ok(ProcessLease { function: Some(function), idle: &self.idle, _permit: permit })
     }
 
-    /// Sets the ARN and the trace id of the Lambda invocation for the next calls of the function.
+    /// Sets the ARN and the trace id of the Lambda invocation for subsequent calls to the function.
     pub fn set_invocation(&self, function_arn: &str, trace_id: Option<&str>) {
         let trace_id = trace_id.map(str::to_owned);
         *lock(&self.lambda) = LambdaInvocation { function_arn: function_arn.to_owned(), trace_id };
@@ -248,7 +248,7 @@ impl Processes {
             let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
-                Ok(()) => self.limit_time(end, lease.process_mut().answer_task(&task)).await?,
+                Ok(()) => self.limit_time(end, lease.process_mut().run_task(&task)).await?,
                 Err(ended) => Err(ended),
             };
             let ended = match answered {
@@ -301,7 +301,7 @@ impl RunningFunction {
         Ok(())
     }
 
-    async fn answer_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
+    async fn run_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
         let InvocationTask { request_id, event, headers } = task;
         let task =
             InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };

@@ -589,7 +589,7 @@ async fn a_function_receives_sigterm_once_its_call_has_ended() {
     let served = async {
         let runtime = own.runtime(1).await;
         let (headers, _) = runtime.next().await;
-        let mut end = pin!(own.runtime.end_all());
+        let mut end = pin!(own.runtime.stop_all());
         assert!(poll!(&mut end).is_pending(), "a call is under way");
         let path = format!("runtime/invocation/{}/response", headers["lambda-runtime-aws-request-id"]);
         assert_eq!(runtime.post(&path, "null").await.status(), StatusCode::ACCEPTED);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use redeliver_dead_letters::redrive::{EditExample, RedriveEnding, RedriveReport};
+use redeliver_dead_letters::redrive::{EditExample, RedriveOutcome, RedriveReport};
 use redeliver_operator::dead_letter::{EditLine, edit_lines};
 use redeliver_operator::queues::name_in;
 use redeliver_operator::redrive::{Continuation, describe_staying_messages, next_step};
@@ -161,13 +161,13 @@ const AGAIN: Continuation =
 
 /// Suggests what to do next, unless the report already does.
 pub(super) fn closing_sentence(
-    ending: RedriveEnding,
+    ending: RedriveOutcome,
     route: RedriveRoute,
     report: &RedriveReport,
 ) -> Option<String> {
     match ending {
-        RedriveEnding::NotSeen if !route.is_from_queue() => None, // each damaged line was reported
-        RedriveEnding::Interrupted if route == RedriveRoute::FileToFile => {
+        RedriveOutcome::NotSeen if !route.is_from_queue() => None, // each damaged line was reported
+        RedriveOutcome::Interrupted if route == RedriveRoute::FileToFile => {
             Some("interrupted: nothing was written".to_owned())
         }
         _ => next_step(report, ending, AGAIN),

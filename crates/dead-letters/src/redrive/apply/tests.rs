@@ -36,7 +36,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use super::*;
-use crate::redrive::{BodyEdit, JournalEntry, RedriveEnding, RedriveLimits, RedrivePlan, RedriveProgress};
+use crate::redrive::{BodyEdit, JournalEntry, RedriveLimits, RedriveOutcome, RedrivePlan, RedriveProgress};
 use crate::{DeadLetterError, Filter, Pick};
 
 struct World {

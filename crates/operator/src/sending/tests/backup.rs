@@ -15,7 +15,7 @@ use redeliver_core::message::{
 use redeliver_core::ports::{Queue as _, QueueSender as _, QueueService as _, QueueSettings, ReceiveOptions};
 use redeliver_dead_letters::purge::Purge;
 use redeliver_dead_letters::redrive::{
-    self, RedriveEnding, RedriveJob, RedriveLimits, RedrivePlan, RedriveReport,
+    self, RedriveJob, RedriveLimits, RedriveOutcome, RedrivePlan, RedriveReport,
 };
 use redeliver_dead_letters::{ArchiveFile, ArchivedMessage, BackupReader, Pick};
 use redeliver_embedded::EmbeddedQueue;
@@ -344,12 +344,12 @@ fn messages_in_two_backups_of_a_killed_run_are_restored_once() {
     // SQS rejects the first ten messages.
     purging.world.fail(FaultScope::Request, FaultTrigger::Numbers(vec![1]), Injection::Sender);
     let report = restore(&purging, &backups);
-    let ending = |report: &RedriveReport| RedriveEnding::from_report(report, u64::MAX);
-    assert_eq!((report.sent, report.to_retry, ending(&report)), (2, 10, RedriveEnding::Left));
+    let ending = |report: &RedriveReport| RedriveOutcome::from_report(report, u64::MAX);
+    assert_eq!((report.sent, report.to_retry, ending(&report)), (2, 10, RedriveOutcome::Left));
     let report = restore(&purging, &backups);
-    assert_eq!((report.sent, report.deleted_only, ending(&report)), (10, 2, RedriveEnding::Done));
+    assert_eq!((report.sent, report.deleted_only, ending(&report)), (10, 2, RedriveOutcome::Done));
     let report = restore(&purging, &backups);
-    assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, RedriveEnding::Done));
+    assert_eq!((report.sent, report.deleted_only, ending(&report)), (0, 12, RedriveOutcome::Done));
     let copies: Vec<_> = purging.world.bodies().into_values().collect();
     assert_eq!(copies, [1; 12]);
 }

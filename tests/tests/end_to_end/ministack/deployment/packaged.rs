@@ -171,7 +171,7 @@ async fn assert_package_deploys(prefix: &str, app: App) {
     let records = run_boto3(&cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await;
     let (message_id, error, _, attempts) = summarize_record(&records[0]);
     assert_eq!((message_id, error.as_str(), attempts), (id(1), "RETRY_ATTEMPT_EXCEEDED", json!(2)));
-    assert_eq!([1, 2].map(|n| target.requests_for(&id(n)).len()), [3, 1], "calls of the target");
+    assert_eq!([1, 2].map(|n| target.requests_for(&id(n)).len()), [3, 1], "calls to the target");
     assert_found_by_stack(&cloud, &format!("{prefix}-prod")).await;
     cloud.destroy_assembly(&made.assembly).await.unwrap();
     assert_eq!(run_boto3(&cloud, &["list"], &[]).await, Vec::<String>::new(), "queues left behind");

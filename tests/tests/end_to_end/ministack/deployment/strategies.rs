@@ -49,7 +49,7 @@ async fn assert_visibility_strategy(cloud: &Cloud, outputs: &Outputs, target: &H
     // Processed messages are deleted, not hidden until later.
     run_boto3(cloud, &["wait-for", source, "ApproximateNumberOfMessagesNotVisible", "0"], &[]).await;
     let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
-    assert_eq!(calls, [3, 1, 2], "calls of the target");
+    assert_eq!(calls, [3, 1, 2], "calls to the target");
 }
 
 async fn assert_direct_resend(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
@@ -80,7 +80,7 @@ async fn assert_direct_resend(cloud: &Cloud, outputs: &Outputs, target: &HttpTar
     ];
     assert_eq!(ends, expected);
     let calls = [&exhausted, &permanent, &recovers].map(|id| target.requests_for(id).len());
-    assert_eq!(calls, [3, 1, 2], "calls of the target");
+    assert_eq!(calls, [3, 1, 2], "calls to the target");
 }
 
 /// Checks that a message with a delay of half an hour is on the intermediate DLQ with a delay, which only a hop sets.

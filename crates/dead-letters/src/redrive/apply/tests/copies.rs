@@ -153,8 +153,8 @@ fn a_dead_letter_that_reappears_before_its_send_is_sent_once() {
     let report = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!((report.sent, report.deleted_only, report.possible_copies), (160, 0, 0), "{report:?}");
     assert_eq!(
-        (world.depths(), RedriveEnding::from_report(&report, u64::MAX)),
-        ((0, 160), RedriveEnding::Done),
+        (world.depths(), RedriveOutcome::from_report(&report, u64::MAX)),
+        ((0, 160), RedriveOutcome::Done),
         "sent messages are gone"
     );
 }

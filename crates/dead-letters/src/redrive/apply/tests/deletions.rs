@@ -22,12 +22,12 @@ impl World {
 }
 
 /// Returns the numbers of messages sent, only deleted, and not deleted, and the ending.
-fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveEnding) {
+fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveOutcome) {
     (
         report.sent,
         report.deleted_only,
         report.to_json()["not_deleted"].as_u64(),
-        RedriveEnding::from_report(report, u64::MAX),
+        RedriveOutcome::from_report(report, u64::MAX),
     )
 }
 
@@ -36,16 +36,19 @@ fn a_redrive_without_permission_to_delete_stops_after_few_sends() {
     let world = World::new((0..200).map(dead_letter).collect());
     world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
     let first = world.apply(&unfiltered_plan()).unwrap();
-    assert_eq!(summarize(&first), (20, 0, Some(20), RedriveEnding::NotDeleted));
+    assert_eq!(summarize(&first), (20, 0, Some(20), RedriveOutcome::NotDeleted));
     assert_eq!(first.pilot_result, None, "a run that does not continue is not watched");
     assert_eq!(
         summarize(&world.apply(&unfiltered_plan()).unwrap()),
-        (0, 0, Some(20), RedriveEnding::NotDeleted),
+        (0, 0, Some(20), RedriveOutcome::NotDeleted),
         "and the next run sends none"
     );
     assert_eq!(world.depths(), (200, 20));
     world.sqs.set_faults(FaultPlan::new(3));
-    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (180, 20, Some(0), RedriveEnding::Done));
+    assert_eq!(
+        summarize(&world.apply(&unfiltered_plan()).unwrap()),
+        (180, 20, Some(0), RedriveOutcome::Done)
+    );
     assert_eq!(world.depths(), (0, 200));
 }
 
@@ -58,12 +61,12 @@ fn undeleted_messages_of_earlier_runs_are_counted() {
         .fail_deletions(FaultTrigger::Numbers((1..=200).filter(|n| n % 10 > 0).collect()), Injection::Sender);
     assert_eq!(
         summarize(&world.apply(&unfiltered_plan()).unwrap()),
-        (200, 0, Some(180), RedriveEnding::NotDeleted)
+        (200, 0, Some(180), RedriveOutcome::NotDeleted)
     );
     world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
     assert_eq!(
         summarize(&world.apply(&unfiltered_plan()).unwrap()),
-        (0, 0, Some(180), RedriveEnding::NotDeleted)
+        (0, 0, Some(180), RedriveOutcome::NotDeleted)
     );
 }
 
@@ -71,7 +74,7 @@ fn undeleted_messages_of_earlier_runs_are_counted() {
 fn a_single_failed_deletion_is_repeated_in_the_same_run() {
     let world = World::new((0..30).map(dead_letter).collect());
     world.fail_deletions(FaultTrigger::Numbers(vec![2, 5]), Injection::Sender);
-    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (30, 2, Some(0), RedriveEnding::Done));
+    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (30, 2, Some(0), RedriveOutcome::Done));
     assert_eq!(world.depths(), (0, 30));
 }
 
@@ -79,7 +82,10 @@ fn a_single_failed_deletion_is_repeated_in_the_same_run() {
 fn scattered_failed_deletions_do_not_end_a_redrive() {
     let world = World::new((0..200).map(dead_letter).collect());
     world.fail_deletions(FaultTrigger::Numbers((1..=20).map(|n| n * 10).collect()), Injection::Sender);
-    assert_eq!(summarize(&world.apply(&unfiltered_plan()).unwrap()), (200, 20, Some(0), RedriveEnding::Done));
+    assert_eq!(
+        summarize(&world.apply(&unfiltered_plan()).unwrap()),
+        (200, 20, Some(0), RedriveOutcome::Done)
+    );
     assert_eq!(world.depths(), (0, 200));
 }
 
@@ -89,15 +95,15 @@ fn a_sent_message_that_another_program_holds_is_not_deleted() {
     world.fail_deletions(FaultTrigger::Chance(1.0), Injection::Sender);
     assert_eq!(
         summarize(&world.apply(&unfiltered_plan()).unwrap()),
-        (1, 0, Some(1), RedriveEnding::NotDeleted)
+        (1, 0, Some(1), RedriveOutcome::NotDeleted)
     );
     world.sqs.set_faults(FaultPlan::new(3));
     let request =
         ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     let held = world.clock.block_on(world.dlq.receive(request)).unwrap();
     assert_eq!(
-        RedriveEnding::from_report(&world.apply(&unfiltered_plan()).unwrap(), u64::MAX),
-        RedriveEnding::NotSeen
+        RedriveOutcome::from_report(&world.apply(&unfiltered_plan()).unwrap(), u64::MAX),
+        RedriveOutcome::NotSeen
     );
     assert_eq!(world.journal().undeleted_ids().collect::<Vec<_>>(), [&*held[0].sqs_message_id]);
 }
@@ -153,7 +159,7 @@ fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     let (report, held) = clock.block_on(async { join!(redrive.apply(&mut journal), somebody_else) });
     assert_eq!((held.len(), world.depths()), (2, (2, 106)), "SQS reports all of them as deleted");
     let report = report.unwrap();
-    assert_eq!(summarize(&report), (106, 0, Some(2), RedriveEnding::NotDeleted));
+    assert_eq!(summarize(&report), (106, 0, Some(2), RedriveOutcome::NotDeleted));
     assert_eq!(report.why_not_deleted, Some(NotDeleted::VisibleToOthers));
     let not_deleted: BTreeSet<_> = journal.undeleted_ids().collect();
     assert_eq!(not_deleted, held.iter().map(|message| &*message.sqs_message_id).collect());

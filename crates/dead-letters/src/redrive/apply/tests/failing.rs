@@ -23,15 +23,15 @@ fn a_redrive_whose_dlq_fails_midway_still_reports_its_sends() {
         "{report:?}"
     );
     assert_eq!(
-        (RedriveEnding::from_report(&report, u64::MAX), report.to_json()["complete"].as_bool()),
-        (RedriveEnding::Failed, Some(false))
+        (RedriveOutcome::from_report(&report, u64::MAX), report.to_json()["complete"].as_bool()),
+        (RedriveOutcome::Failed, Some(false))
     );
     world.sqs.set_faults(FaultPlan::new(3));
     world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
     let rest = world.apply(&unfiltered_plan()).unwrap();
     assert_eq!(
-        (report.sent + rest.sent, RedriveEnding::from_report(&rest, u64::MAX)),
-        (400, RedriveEnding::Done),
+        (report.sent + rest.sent, RedriveOutcome::from_report(&rest, u64::MAX)),
+        (400, RedriveOutcome::Done),
         "{rest:?}"
     );
     assert_eq!(world.depths(), (0, 400));
@@ -58,8 +58,8 @@ fn a_redrive_without_permission_to_send_stops_after_a_hundred_attempts() {
         let report = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!((report.sent, report.staying_count()), (0, 100), "{report:?}");
         assert_eq!(
-            (RedriveEnding::from_report(&report, u64::MAX), &report.to_json()["complete"]),
-            (RedriveEnding::Failed, &false.into())
+            (RedriveOutcome::from_report(&report, u64::MAX), &report.to_json()["complete"]),
+            (RedriveOutcome::Failed, &false.into())
         );
         let Some(EarlyEnd::Failed(why)) = report.early_end else { panic!("{report:?}") };
         assert!(why.starts_with("100 sends in a row failed, the last one with "), "{why}");

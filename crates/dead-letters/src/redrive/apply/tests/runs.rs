@@ -42,8 +42,8 @@ fn the_journal_separates_a_killed_run_from_the_next_one() {
         world.clock.block_on(world.clock.sleep(Duration::from_secs(120)));
         let second = world.apply(&unfiltered_plan()).unwrap();
         assert_eq!(
-            RedriveEnding::from_report(&second, u64::MAX),
-            RedriveEnding::Done,
+            RedriveOutcome::from_report(&second, u64::MAX),
+            RedriveOutcome::Done,
             "killed after {polls} polls: {second:?}"
         );
 

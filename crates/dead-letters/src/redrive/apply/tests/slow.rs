@@ -119,7 +119,7 @@ fn a_redrive_waits_once_for_a_message_that_another_program_holds() {
         ReceiveOptions { max_messages: 1, wait: Duration::ZERO, visibility: Some(VisibilitySeconds::MAX) };
     assert_eq!(world.clock.block_on(world.dlq.receive(request)).unwrap().len(), 1);
     let report = world.apply(&unfiltered_plan()).unwrap();
-    assert_eq!((report.sent, RedriveEnding::from_report(&report, u64::MAX)), (160, RedriveEnding::NotSeen));
+    assert_eq!((report.sent, RedriveOutcome::from_report(&report, u64::MAX)), (160, RedriveOutcome::NotSeen));
 }
 
 #[test]

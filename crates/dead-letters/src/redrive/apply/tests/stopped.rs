@@ -58,15 +58,15 @@ fn returned_messages_of_a_stopped_run_are_sent_by_the_next_run() {
     let plan = unfiltered_plan();
     let first = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!(
-        (first.sent, first.returned_count(), RedriveEnding::from_report(&first, u64::MAX)),
-        (50, 50, RedriveEnding::Stopped)
+        (first.sent, first.returned_count(), RedriveOutcome::from_report(&first, u64::MAX)),
+        (50, 50, RedriveOutcome::Stopped)
     );
     assert_eq!(world.depths(), (60, 0));
     // The cause is fixed now.
     let second = world.apply(&plan).unwrap();
     assert_eq!(
-        (second.sent, second.returned_count(), RedriveEnding::from_report(&second, u64::MAX)),
-        (60, 0, RedriveEnding::Done)
+        (second.sent, second.returned_count(), RedriveOutcome::from_report(&second, u64::MAX)),
+        (60, 0, RedriveOutcome::Done)
     );
     assert_eq!(world.depths(), (0, 60));
 }
@@ -78,7 +78,7 @@ fn a_redrive_with_returned_messages_does_not_end_as_done() {
     let plan = unfiltered_plan();
     let report = world.apply_while(&plan, async |messages| world.resend(&world.dlq, messages, 0).await);
     assert_eq!((report.sent, report.returned_count() >= 50), (60, true));
-    assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Left, "{report:?}");
+    assert_eq!(RedriveOutcome::from_report(&report, u64::MAX), RedriveOutcome::Left, "{report:?}");
 }
 
 #[test]

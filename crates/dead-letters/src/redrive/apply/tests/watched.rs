@@ -38,7 +38,7 @@ fn foreign_messages_that_sqs_moves_again_stop_a_redrive() {
         }
     });
     assert_eq!((report.sent, report.returned_count()), (50, 50), "{report:?}");
-    assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Stopped);
+    assert_eq!(RedriveOutcome::from_report(&report, u64::MAX), RedriveOutcome::Stopped);
 }
 
 #[test]
@@ -48,8 +48,8 @@ fn pilot_messages_that_wait_for_a_retry_stop_a_redrive() {
     // The default policy: five re-sends with delays of up to 900 s before a message is dead-lettered again.
     let report = world.apply_while(&plan, async |messages| world.resend(&world.source, messages, 900).await);
     assert_eq!(
-        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
-        (50, RedriveEnding::Stopped),
+        (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
+        (50, RedriveOutcome::Stopped),
         "{report:?}"
     );
     assert_eq!(world.depths(), (450, 50));
@@ -72,8 +72,8 @@ fn a_successful_pilot_does_not_stop_a_redrive() {
     let plan = unfiltered_plan();
     let report = world.apply_while(&plan, async |_| ());
     assert_eq!(
-        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
-        (500, RedriveEnding::Done),
+        (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
+        (500, RedriveOutcome::Done),
         "{report:?}"
     );
 }
@@ -93,7 +93,7 @@ fn the_report_has_the_result_of_the_pilot() {
     });
     let reported = serde_json::json!({ "seconds": 90, "sent": 50, "came_back": 1, "waiting": 3 });
     assert_eq!((report.sent, report.to_json()["watched"].clone()), (100, reported));
-    assert_eq!(RedriveEnding::from_report(&report, u64::MAX), RedriveEnding::Left);
+    assert_eq!(RedriveOutcome::from_report(&report, u64::MAX), RedriveOutcome::Left);
 }
 
 #[test]
@@ -133,8 +133,8 @@ fn an_interrupt_ends_watching_the_pilot_within_a_second() {
     let redrive = RedriveJob { interrupted: &interrupted, progress: &progress, ..world.redrive(&plan) };
     let report = world.clock.block_on(redrive.apply(&mut world.journal())).unwrap();
     assert_eq!(
-        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
-        (50, RedriveEnding::Interrupted)
+        (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
+        (50, RedriveOutcome::Interrupted)
     );
     let watched = world.clock.now() - began.get().unwrap();
     assert!((20..=22).contains(&watched.num_seconds()), "{watched}");
@@ -148,8 +148,8 @@ fn messages_delayed_before_the_pilot_do_not_count_as_its_failures() {
     let plan = unfiltered_plan();
     let report = world.apply_while(&plan, async |_| ());
     assert_eq!(
-        (report.sent, RedriveEnding::from_report(&report, u64::MAX)),
-        (500, RedriveEnding::Done),
+        (report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
+        (500, RedriveOutcome::Done),
         "{report:?}"
     );
 }
@@ -167,8 +167,8 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
         }
     });
     assert_eq!(
-        (retried, report.sent, RedriveEnding::from_report(&report, u64::MAX)),
-        (20, 500, RedriveEnding::Done),
+        (retried, report.sent, RedriveOutcome::from_report(&report, u64::MAX)),
+        (20, 500, RedriveOutcome::Done),
         "{report:?}"
     );
 }

@@ -1,12 +1,12 @@
-//! The possible endings of a redrive.
+//! The possible outcomes of a redrive.
 
 use crate::ExitCode;
 
 use super::report::{EarlyEnd, RedriveReport};
 
-/// The ending of a redrive, as documented in `docs/operate/redrive.md`.
+/// The outcome of a redrive, as documented in `docs/operate/redrive.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RedriveEnding {
+pub enum RedriveOutcome {
     /// All picked messages were sent back and deleted.
     Done,
     /// Some picked messages remain in the DLQ.
@@ -15,15 +15,15 @@ pub enum RedriveEnding {
     NotSeen,
     /// Too many of the sent messages failed again.
     Stopped,
-    /// An error ended the run. The report has the work done before it.
+    /// An error ended the run. The report covers the work done before the error.
     Failed,
     /// Some messages are in both queues.
     NotDeleted,
     Interrupted,
 }
 
-impl RedriveEnding {
-    /// Derives the ending from the run's report. `max` is the run's limit on messages: a run that reached it need not
+impl RedriveOutcome {
+    /// Derives the outcome from the run's report. `max` is the run's limit on messages: a run that reached it need not
     /// have read the whole DLQ.
     #[must_use]
     pub fn from_report(report: &RedriveReport, max: u64) -> Self {
@@ -39,7 +39,7 @@ impl RedriveEnding {
         }
     }
 
-    /// Returns the exit code of the `redrive` command for this ending.
+    /// Returns the exit code of the `redrive` command for this outcome.
     #[must_use]
     pub const fn exit_code(self) -> ExitCode {
         match self {
