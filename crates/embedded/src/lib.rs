@@ -11,7 +11,7 @@
 //! ```
 //! use redeliver_core::message::{Content, OutgoingMessage, Timestamp};
 //! use redeliver_core::message::packing::pack_batches;
-//! use redeliver_core::ports::{Queue, QueueSender, QueueService, QueueSettings, Receive};
+//! use redeliver_core::ports::{Queue, QueueSender, QueueService, QueueSettings, ReceiveOptions};
 //! use redeliver_embedded::{EmbeddedSqs, VirtualClock};
 //!
 //! let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
@@ -20,7 +20,7 @@
 //!     let queue = sqs.create_queue("orders", &QueueSettings::default()).await.expect("a new name");
 //!     let message = OutgoingMessage::new(Content { body: "hello".to_owned(), ..Content::default() });
 //!     queue.send_batch(pack_batches(&[message.expect("within the limits")])[0]).await;
-//!     let request = Receive { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
+//!     let request = ReceiveOptions { max_messages: 10, wait: std::time::Duration::ZERO, visibility: None };
 //!     queue.receive(request).await.expect("no faults")
 //! });
 //! assert_eq!(received[0].body, "hello");
