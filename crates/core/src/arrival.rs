@@ -220,12 +220,11 @@ impl Arrival {
 /// annotation did not fit. If SQS moved the message, the verdict is not trusted: the producer may have written it.
 #[must_use]
 pub fn trace_header_and_verdict(record: &ReceivedMessage) -> (Option<String>, Option<Verdict>) {
-    let SplitTraceHeader { producer_part: producers, failure } =
-        split_trace_header(record.trace_header.clone());
+    let SplitTraceHeader { producer_part, failure } = split_trace_header(record.trace_header.clone());
     let failure = failure.filter(|_| record.redriven_from.is_none());
     match failure.map(|failure| failure.into_document(record, record.sent_at)) {
-        Some(FailureDocument::Verdict(verdict)) => (producers, Some(verdict)),
-        _ => (producers, None),
+        Some(FailureDocument::Verdict(verdict)) => (producer_part, Some(verdict)),
+        _ => (producer_part, None),
     }
 }
 

@@ -78,46 +78,46 @@ pub const CREDENTIALS_ADVICE: &str = "set AWS_PROFILE or --profile, or set AWS_A
 
 /// A failed S3 request.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{key}: {}", describe_error(error, right))]
+#[error("{key}: {}", describe_error(error, permission))]
 pub struct ArchiveError {
     /// The object key, or the listed prefix.
     key: String,
     error: EntryError,
     /// The permission that the request requires.
-    right: &'static str,
+    permission: &'static str,
 }
 
-fn describe_error(error: &EntryError, right: &str) -> String {
+fn describe_error(error: &EntryError, permission: &str) -> String {
     // The error codes that `redeliver-aws` uses for requests that did not reach S3.
     match error.code.as_str() {
         "NoCredentials" => {
             format!("no AWS credentials found, or they cannot be loaded: {CREDENTIALS_ADVICE}")
         }
         "Connect" => "no connection to S3: check the network, the region and --endpoint-url".to_owned(),
-        _ => format!("{error}{}", suggest_remedy(error, right)),
+        _ => format!("{error}{}", suggest_remedy(error, permission)),
     }
 }
 
-fn suggest_remedy(error: &EntryError, right: &str) -> String {
+fn suggest_remedy(error: &EntryError, permission: &str) -> String {
     match error.code.as_str() {
         "PermanentRedirect" | "AuthorizationHeaderMalformed" => {
             ": the bucket is in another region; name it with --region".to_owned()
         }
         "NoSuchBucket" => ": check the bucket's name, and the account".to_owned(),
         "AccessDenied" => {
-            let on_key = if right == "s3:PutObject" { "kms:GenerateDataKey" } else { "kms:Decrypt" };
-            let key = if right == "s3:ListBucket" {
+            let on_key = if permission == "s3:PutObject" { "kms:GenerateDataKey" } else { "kms:Decrypt" };
+            let key = if permission == "s3:ListBucket" {
                 String::new()
             } else {
                 format!(", and {on_key} on the bucket's own key if it has one")
             };
-            let owner = match right {
+            let owner = match permission {
                 "s3:PutObject" => {
                     "; if the bucket belongs to another account, name that account with --bucket-owner"
                 }
                 _ => "",
             };
-            format!(": you need {right} there{key}{owner}")
+            format!(": you need {permission} there{key}{owner}")
         }
         _ => String::new(),
     }
@@ -303,11 +303,11 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     async fn send_request<R, F: Future<Output = Result<R, EntryError>>>(
         &self,
         key: &str,
-        right: &'static str,
+        permission: &'static str,
         request: impl Fn() -> F,
     ) -> Result<R, ArchiveError> {
         let settled = settle_one(request, &self.clock, self.clock.now() + REQUEST_TIMEOUT).await;
-        settled.map_err(|error| ArchiveError { key: key.to_owned(), error, right })
+        settled.map_err(|error| ArchiveError { key: key.to_owned(), error, permission })
     }
 }
 

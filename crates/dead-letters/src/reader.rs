@@ -148,28 +148,28 @@ impl Serialize for NotDeleted {
 
 /// An error that stops a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("reading {url}: {}", explain_error(error, right, "kms:Decrypt"))]
+#[error("reading {url}: {}", explain_error(error, permission, "kms:Decrypt"))]
 pub struct ReaderError {
     pub url: String,
     pub error: EntryError,
     /// The permission that the request requires.
-    pub right: &'static str,
+    pub permission: &'static str,
 }
 
 /// The permissions on the KMS key that sending to a queue requires ("Key management", Amazon SQS Developer Guide).
 pub const SEND_KEY_PERMISSIONS: &str = "kms:GenerateDataKey and kms:Decrypt";
 
-/// Formats an error. If SQS denied access, the text names the missing permission: `right` on the queue, or `key_right`
+/// Formats an error. If SQS denied access, the text names the missing permission: `permission` on the queue, or `key_permission`
 /// on its KMS key.
 #[must_use]
-pub fn explain_error(error: &EntryError, right: &str, key_right: &str) -> String {
+pub fn explain_error(error: &EntryError, permission: &str, key_permission: &str) -> String {
     if !is_denied(error) {
         return error.to_string();
     }
     if error.code.to_ascii_lowercase().starts_with("kms") {
-        return format!("{error}: you need {key_right} on the queue's key");
+        return format!("{error}: you need {key_permission} on the queue's key");
     }
-    format!("{error}: you need {right} on the queue")
+    format!("{error}: you need {permission} on the queue")
 }
 
 /// Returns true if a permission is missing: `AccessDenied`, `AccessDeniedException`, `KmsAccessDenied`.
@@ -448,8 +448,8 @@ fn count_full_groups<'g>(groups: impl Iterator<Item = &'g String>) -> u64 {
     messages.values().filter(|count| **count >= MESSAGES_PER_REQUEST).count() as u64
 }
 
-pub(crate) fn reader_error<Q: Queue>(queue: &Q, error: EntryError, right: &'static str) -> ReaderError {
-    ReaderError { url: queue.url().to_owned(), error, right }
+pub(crate) fn reader_error<Q: Queue>(queue: &Q, error: EntryError, permission: &'static str) -> ReaderError {
+    ReaderError { url: queue.url().to_owned(), error, permission }
 }
 
 #[cfg(test)]

@@ -184,11 +184,14 @@ struct LocalRun<'a, Q, C> {
 }
 
 impl<Q: Queue + Clone, C: Clock> LocalRun<'_, Q, C> {
-    fn build_functions<F: Function>(&self, on_source: F) -> LoopFunctions<F, impl Function, impl Function> {
+    fn build_functions<F: Function>(
+        &self,
+        source_function: F,
+    ) -> LoopFunctions<F, impl Function, impl Function> {
         let Self { engine: Engine { clock, .. }, queues, events, policy, schema, .. } = *self;
         let (schema, policy) = (schema.clone(), policy.clone());
         LoopFunctions {
-            source_function: on_source,
+            source_function,
             failed_message_processor: failed_message_processor(queues, clock, events, schema, policy),
             final_dlq_annotator: final_dlq_annotator(queues, clock, events),
         }

@@ -98,7 +98,7 @@ impl<H, Q, C: Clock, O: Observer> MessageProcessor<H, Q, C, O> {
         };
         let now = self.clock.now();
         let caller = self.breaker_caller(accepted, now);
-        // A message at its hold limit is processed regardless of the circuit's state.
+        // At the hold limit, only a `Retry-After` or a rate limit can still hold the message.
         let permission = if self.on_failure.is_overdue(&self.policy, accepted, now) {
             breaker.request_overdue_call(caller, hold_grace(&self.policy, caller.held_seconds), now)
         } else {

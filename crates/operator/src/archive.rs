@@ -250,10 +250,10 @@ impl ArchiveUri {
         drop(output);
         bar.finish_and_clear();
         let bad = read.map_err(|error| self.archive_error(error))?;
-        let not_ours = unrelated_keys
+        let unrelated = unrelated_keys
             .into_iter()
             .map(|key| SkippedObject { key, why: "its key does not match the archive layout".to_owned() });
-        let left_out: Vec<_> = not_ours.chain(bad).collect();
+        let left_out: Vec<_> = unrelated.chain(bad).collect();
         for SkippedObject { key, why } in left_out.iter().take(NAMED_MAX) {
             stderr::warning(format_args!("s3://{}/{key}: left out: {why}", self.bucket));
         }

@@ -222,7 +222,7 @@ fn messages_that_always_fail_are_given_up_within_two_and_a_half_hours() {
 }
 
 #[test]
-fn one_failing_call_in_three_does_not_open_the_circuit_breaker() {
+fn failures_of_a_third_of_the_calls_do_not_open_the_circuit_breaker() {
     let planned = outage_summary(&["--failure-rate", "0.3", "--status", "500"]);
     let (measured, without) = (&planned["measured"], &planned["without_circuit_breaker"]["measured"]);
     assert_eq!(measured["circuit_breaker"]["openings"], 0);

@@ -76,12 +76,12 @@ pub fn decide_on_queue(
     let hidden_max = RetryDelay::saturating(queue_times.hidden_max().get().into());
     let backoff = FlooredBackoff::for_retry(policy, classification, key).with_cap(hidden_max);
     let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, since);
-    let retained_until = queue_times.latest_retry_time(delivery.sent_at);
-    let limit = age_limit.map_or(retained_until, |age_limit| age_limit.at.min(retained_until));
+    let latest_retry_time = queue_times.latest_retry_time(delivery.sent_at);
+    let limit = age_limit.map_or(latest_retry_time, |age_limit| age_limit.at.min(latest_retry_time));
     // Counted from now, not from the failure, because the new timeout starts with the request that sets it.
     let due = backoff.due_time(now, Some(limit), now);
     check_age(age_limit, due.at)?;
-    if due.at > retained_until {
+    if due.at > latest_retry_time {
         return Err(retention_give_up(queue_times, delivery.sent_at, due.at));
     }
     Ok(due.delay)

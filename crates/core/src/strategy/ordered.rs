@@ -245,13 +245,13 @@ fn decide_ordered(
                 let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
                 check_age(age_limit, now + ARRIVAL_MARGIN)?;
             }
-            let retained_until = queue_times.latest_retry_time(delivery.sent_at);
-            let left = time_until(now, retained_until).as_secs();
+            let latest_retry_time = queue_times.latest_retry_time(delivery.sent_at);
+            let left = time_until(now, latest_retry_time).as_secs();
             if left == 0 {
                 return Err(retention_give_up(queue_times, delivery.sent_at, now));
             }
             // With little time left, the message becomes visible early enough for a last call. Beyond its age limit,
-            // only a `Retry-After` can hold it, and a single receive after that suffices.
+            // only a `Retry-After` or a rate limit can hold it, and a single receive after that suffices.
             let age_limit = AgeLimit::from_limits(policy, metadata.expires_at, attempts.since);
             let age_left =
                 age_limit.map(|limit| time_until(now, limit.at).as_secs()).filter(|left| *left > 0);

@@ -216,9 +216,9 @@ fn a_denied_archive_request_names_the_missing_permission() {
     );
     let refused = error(|request| matches!(request, BucketRequest::Read(_))).unwrap_err();
     assert!(refused.ends_with("-id-1.jsonl.gz: refused (InvalidParameterValue)"), "{refused}");
-    let denied_text = |right| {
+    let denied_text = |permission| {
         let error = EntryError::new(redeliver_core::ports::Fault::Sender, "AccessDenied");
-        ArchiveError { key: "k".to_owned(), error, right }.to_string()
+        ArchiveError { key: "k".to_owned(), error, permission }.to_string()
     };
     assert_eq!(denied_text("s3:ListBucket"), "k: refused (AccessDenied): you need s3:ListBucket there");
     assert_eq!(
@@ -311,7 +311,7 @@ fn a_purge_fails_if_its_object_is_refused_or_omits_values() {
 fn an_archive_request_without_credentials_says_how_to_fix_it() {
     let error_text = |fault, code: &str| {
         let error = EntryError::new(fault, code);
-        ArchiveError { key: "k".to_owned(), error, right: "s3:ListBucket" }.to_string()
+        ArchiveError { key: "k".to_owned(), error, permission: "s3:ListBucket" }.to_string()
     };
     assert_eq!(
         error_text(Fault::Sender, "NoCredentials"),

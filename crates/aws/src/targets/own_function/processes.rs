@@ -248,7 +248,7 @@ impl Processes {
             let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
-                Ok(()) => self.limit_time(end, lease.process_mut().run_task(&task)).await?,
+                Ok(()) => self.limit_time(end, lease.process_mut().exchange_task(&task)).await?,
                 Err(ended) => Err(ended),
             };
             let ended = match answered {
@@ -301,7 +301,7 @@ impl RunningFunction {
         Ok(())
     }
 
-    async fn run_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
+    async fn exchange_task(&mut self, task: &InvocationTask) -> Result<FunctionResponse, FunctionExit> {
         let InvocationTask { request_id, event, headers } = task;
         let task =
             InvocationTask { request_id: request_id.clone(), event: event.clone(), headers: headers.clone() };
