@@ -23,8 +23,8 @@ pub(crate) enum BenchSelection {
     /// `redeliver simulate` with several policies: the load on a target that returns after an outage. Draws
     /// docs/storms.svg and docs/outage.svg.
     Storms,
-    /// The functions' bundles: start, CPU, memory, requests and bytes, compared with a minimal function and with
-    /// Python.
+    /// The functions' bundles: startup time, CPU time, memory, requests and bytes, compared with a minimal function and
+    /// with Python.
     Functions,
 }
 
@@ -63,7 +63,7 @@ fn measure_functions() -> Result<(), TaskFailure> {
     run_command(&mut cargo_command(&["run", "--bin", "bench-functions"]))
 }
 
-/// Returns the median; of an even number of values, the upper of the two in the middle.
+/// Returns the median; for an even number of values, the upper of the two middle ones.
 fn median(mut numbers: Vec<f64>) -> f64 {
     numbers.sort_by(f64::total_cmp);
     numbers[numbers.len() / 2]

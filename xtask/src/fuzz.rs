@@ -1,4 +1,4 @@
-//! `cargo xtask fuzz`: runs libFuzzer on every target of tests/fuzz, whose documentation describes the targets.
+//! `cargo xtask fuzz`: runs libFuzzer on every target in tests/fuzz, whose documentation describes the targets.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use crate::tools::{
     TaskFailure, cargo_command, command_output, env_variable, run_command, target_dir, workspace_root,
 };
 
-/// The total wall-clock time of all targets. In a run of all tests, the end-to-end tests run meanwhile; they take
-/// longer, and mostly wait.
+/// The total wall-clock time for all targets. In a run of all tests, the end-to-end tests run at the same time; they
+/// take longer, and mostly wait.
 const SECONDS: u64 = 180;
-/// The wall-clock limit for one input. Even on a busy machine, an input that takes longer never ends.
+/// The wall-clock limit for one input. Even on a busy machine, an input that takes longer would never finish.
 const HANG: &str = "-timeout=300";
 /// The number of lines of libFuzzer's output that an error shows: a panic's message and the path of the input.
 const LINES_SHOWN: usize = 40;
@@ -20,7 +20,7 @@ const LINES_SHOWN: usize = 40;
 pub(crate) struct Arguments {
     /// The only target to run; by default, all targets run in turn.
     target: Option<String>,
-    /// Total time of all targets.
+    /// Total time for all targets.
     #[arg(long, default_value_t = SECONDS)]
     seconds: u64,
     /// Run the target only on this input: the file that a crash left behind.
@@ -66,7 +66,7 @@ pub(crate) fn run_fuzzers(arguments: &Arguments) -> Result<(), TaskFailure> {
     targets.iter().try_for_each(|target| fuzz_one(&fuzzer, target, seconds))
 }
 
-/// Returns the targets, by the names of their corpora. A test in tests/fuzz checks that each target has a corpus.
+/// Returns the targets, named like their corpora. A test in tests/fuzz checks that each target has a corpus.
 fn list_targets() -> Result<Vec<String>, TaskFailure> {
     let failure = |error| TaskFailure(format!("tests/fuzz/corpus: {error}"));
     let mut names = Vec::new();
@@ -132,7 +132,7 @@ fn corpora_folder() -> PathBuf {
     workspace_root().join("tests/fuzz/corpus")
 }
 
-/// Creates and returns a target's folder for the findings of local runs.
+/// Creates and returns a target's folder for the findings from local runs.
 fn target_folder(kind: &str, target: &str) -> Result<PathBuf, TaskFailure> {
     let directory = target_dir().join("fuzz").join(kind).join(target);
     fs::create_dir_all(&directory)
@@ -140,7 +140,7 @@ fn target_folder(kind: &str, target: &str) -> Result<PathBuf, TaskFailure> {
     Ok(directory)
 }
 
-/// Returns the initial inputs of every target.
+/// Returns the initial inputs that all targets share.
 fn shared_inputs() -> [PathBuf; 3] {
     ["tests/fuzz/json-test-suite", "schemas/examples/valid", "schemas/examples/invalid"]
         .map(|path| workspace_root().join(path))

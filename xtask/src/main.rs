@@ -72,11 +72,11 @@ enum XtaskCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Fuzz the parsers of untrusted input: every target of tests/fuzz in turn, for three minutes in total.
+    /// Fuzz the parsers of untrusted input: every target in tests/fuzz in turn, for three minutes in total.
     ///
     /// Example: `cargo xtask fuzz --seconds 600 envelope`
     Fuzz(fuzz::Arguments),
-    /// Install AWS's Node.js runtime for the functions of the end-to-end tests, and build those in Java and Go.
+    /// Install AWS's Node.js runtime for the functions in the end-to-end tests, and build those in Java and Go.
     Runtimes,
     /// Build the functions for Lambda, as `target/lambda/FUNCTION/bootstrap`, with a pinned cargo-lambda.
     ///
@@ -100,9 +100,9 @@ enum XtaskCommand {
     ///
     /// Example: `cargo xtask installers parts OWNER/redeliver`
     Installers {
-        /// Folder with the archives of all systems.
+        /// Folder with the archives for all systems.
         parts: PathBuf,
-        /// Repository on GitHub.
+        /// GitHub repository, as OWNER/NAME.
         repository: String,
     },
     /// Run the pinned CDK on the stack in infra/: deploy, diff, destroy, bootstrap ...
@@ -143,11 +143,11 @@ enum XtaskCommand {
     /// Each change takes a build and a run of the crate's tests: a few hundred changes per hour.
     /// Examples: `cargo xtask mutants crates/core/src/decide/due.rs`, `cargo xtask mutants --since origin/main`
     Mutants(mutants::Arguments),
-    /// Build the pages of docs/SUMMARY.md as a searchable site: target/docs/site/index.html.
+    /// Build the pages listed in docs/SUMMARY.md as a searchable site: target/docs/site/index.html.
     ///
     /// The first run compiles mdBook, which takes a minute or two.
     Docs,
-    /// Write docs/guarantees/tests.md: the promises of tests/promises.toml with their tests.
+    /// Write docs/guarantees/tests.md: the promises in tests/promises.toml with their tests.
     Guarantees,
     /// Build the public crates from their own tarballs, as crates.io would serve them.
     Packages,
@@ -173,7 +173,7 @@ enum XtaskCommand {
     /// Run the conformance suite against Amazon SQS in your account: create queues, send a few hundred messages, and
     /// delete the queues at the end.
     Conformance {
-        /// Profile of your AWS configuration.
+        /// Profile in your AWS configuration.
         #[arg(long)]
         profile: String,
         /// Region; the profile's by default.
@@ -227,7 +227,7 @@ fn run_smoke(arguments: &[String]) -> Result<(), TaskFailure> {
     run_deploying("smoke", arguments)
 }
 
-/// Runs a program of the tests that deploys the stack for this machine's architecture.
+/// Runs a test program that deploys the stack for this machine's architecture.
 fn run_deploying(program: &str, arguments: &[String]) -> Result<(), TaskFailure> {
     venv::set_up(&venv::TESTS)?.require_environment()?;
     npm::set_up()?.require_node()?;

@@ -86,15 +86,15 @@ const CLOSING: Closing = Closing {
 /// deletes them, and pauses functions.
 ///
 /// Listens only on 127.0.0.1, prints a link with a token, and opens it in your browser if there is one. Calls AWS with
-/// your credentials, and apart from AWS only the addresses of --metrics. Ctrl-C ends the console and stops a redrive at
-/// a point from which it can continue.
+/// your credentials, and otherwise only the addresses given with --metrics. Ctrl-C ends the console and stops a redrive
+/// at a point from which it can continue.
 #[derive(Debug, Args)]
 #[command(next_help_heading = SHOW)]
 #[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
     /// A file of dead letters to show, or an archive, s3://BUCKET[/PREFIX]
     ///
-    /// The file is one that `audit --save`, `purge --backup` or `local --final-dlq` wrote.
+    /// A file written by `audit --save`, `purge --backup` or `local --final-dlq`.
     #[arg(help_heading = None::<&str>, value_name = "FILE", conflicts_with_all = ["stacks", "prefix", "stage", "queue", "fleet", "folder"])]
     file: Option<PathBuf>,
     #[command(flatten)]
@@ -104,15 +104,15 @@ pub struct Arguments {
     stacks: Vec<String>,
     #[command(flatten)]
     named: DeploymentSelection,
-    /// Start with every DLQ of the account and region
+    /// Start with every DLQ in the account and region
     ///
-    /// The list is the same as that of `redeliver fleet`.
+    /// The list is the same as in `redeliver fleet`.
     #[arg(long, help_heading = CONNECT)]
     fleet: bool,
     /// With --queue: the queue to send dead letters back to
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue", conflicts_with_all = ["stacks", "prefix", "stage"])]
     to: Option<QueueAddress>,
-    /// /metrics of a container, or Prometheus's /federate; may be repeated
+    /// A container's /metrics URL, or Prometheus's /federate URL; may be repeated
     ///
     /// The container must run `redeliver work --health`. Containers have no metrics in CloudWatch. With this option,
     /// the last day also shows holds and outages, starting with the first reading.
@@ -140,7 +140,7 @@ pub struct Arguments {
     /// The folder for plans, journals and backups
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     folder: PathBuf,
-    /// The file of known and resolved causes [default: one in --folder]
+    /// The file that records known and resolved causes [default: one in --folder]
     ///
     /// The same file as for `audit --known-causes`. Allowed only with one deployment.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["file", "fleet"])]
@@ -154,7 +154,7 @@ pub struct Arguments {
     traces: TraceUrlArgs,
     #[command(flatten)]
     plain: PlainArguments,
-    /// Leave messages already sent back N times
+    /// Skip messages already sent back N times
     #[arg(long, help_heading = VALIDATE, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub struct PeriodArgs {
     /// A day (UTC), a time such as 2026-11-27T08:30:00Z, or a time span before now, such as 2d.
     #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = parse_time)]
     pub since: Option<TimeArg>,
-    /// With s3://: only deaths before this time, as for --since
+    /// With s3://: only deaths before this time, in the formats of --since
     #[arg(long, help_heading = SELECT, value_name = "TIME", value_parser = parse_time)]
     pub until: Option<TimeArg>,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct PeriodArgs {
 pub struct BucketOwnerArgs {
     /// With s3://: the 12-digit id of the account that owns the bucket
     ///
-    /// A bucket of another account is rejected. The default is the queue's account when writing, and your own when
+    /// A bucket in another account is rejected. The default is the queue's account when writing, and your own when
     /// reading.
     #[arg(long, help_heading = CONNECT, value_name = "ACCOUNT")]
     pub bucket_owner: Option<AccountId>,

@@ -1,4 +1,4 @@
-//! The option `--plain` for messages without an envelope, which the functions accept with `ENVELOPE=optional`.
+//! The option `--plain` for messages without an envelope, which the functions accept if `ENVELOPE=optional` is set.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::terminal::help::VALIDATE;
 pub struct PlainArguments {
     /// Accept messages without an envelope
     ///
-    /// The functions accept them with ENVELOPE=optional.
+    /// The functions accept them if ENVELOPE=optional is set.
     #[arg(long, help_heading = VALIDATE)]
     pub plain: bool,
     /// JSON Pointer to the id of a plain message

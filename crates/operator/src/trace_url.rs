@@ -10,12 +10,12 @@ use redeliver_dead_letters::DeadLetterRecord;
 use crate::aws_console;
 use crate::terminal::help::SHOW;
 
-/// The option for the URL of traces.
+/// The option for trace URLs.
 #[derive(Clone, Debug, Default, Args)]
 pub struct TraceUrlArgs {
     /// The URL of a trace, with {trace_id} or {xray_trace_id}
     ///
-    /// {trace_id} has 32 hexadecimal digits. {region} is also replaced. The default is the X-Ray page of CloudWatch.
+    /// {trace_id} has 32 hexadecimal digits. {region} is also replaced. The default is the X-Ray page in CloudWatch.
     #[arg(long, help_heading = SHOW, value_name = "URL")]
     pub trace_url: Option<TraceUrl>,
 }

@@ -13,7 +13,7 @@ use redeliver_simulation::run::{Schemas, run_simulation};
 
 /// Runs seeds through the simulator.
 ///
-/// Each seed makes two runs: one of the strategy `ordered`, on a FIFO queue, and one of another strategy. On a failure,
+/// Each seed makes two runs: one with the strategy `ordered`, on a FIFO queue, and one with another. On a failure,
 /// the program prints the last queue changes, every knob of the run, and the broken rule, and exits with code 1.
 #[derive(Parser)]
 #[command(name = "cargo xtask faults", bin_name = "cargo xtask faults")]
@@ -146,7 +146,7 @@ struct Totals {
     copies: u64,
     virtual_seconds: f64,
     spans: SpanCounts,
-    /// Number of runs of the strategy `ordered`.
+    /// Number of runs with the strategy `ordered`.
     ordered: u64,
     in_order: ordered::OrderedCounts,
     last_digest: u64,

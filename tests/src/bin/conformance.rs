@@ -13,13 +13,13 @@ use redeliver_aws::sqs::SqsService;
 use redeliver_tests::conformance::{ConformanceBench, run_all};
 use redeliver_tests::{settings, skips};
 
-/// Check that an SQS follows the rules that redeliver relies on.
+/// Check that an SQS service follows the rules that redeliver relies on.
 ///
 /// Exit status: 0 if every rule holds; 1 if a rule is broken or a queue is left behind.
 #[derive(Parser)]
 #[command(name = "conformance")]
 struct Arguments {
-    /// A profile of the AWS configuration files; for one with single sign-on, export its credentials first (`aws
+    /// A profile from the AWS configuration files; if it uses single sign-on, export its credentials first (`aws
     /// configure export-credentials --format env`).
     #[arg(long)]
     profile: Option<String>,

@@ -19,7 +19,7 @@ struct Arguments {
     /// The target of every message: a URL for POST requests, http:// for one on this machine.
     #[arg(long, value_name = "URL")]
     target: String,
-    /// Another context value of the stack, e.g. policy=examples/policy.json; docs/deploy/configure.md lists them.
+    /// Another context value for the stack, e.g. policy=examples/policy.json; docs/deploy/configure.md lists them.
     #[arg(long, value_name = "NAME=VALUE")]
     context: Vec<String>,
 }
@@ -53,7 +53,7 @@ async fn run_deployment(context: &[String]) -> Result<(), CdkFailure> {
     cloud.destroy_stack().await
 }
 
-/// Reads in a separate thread: tokio's own standard input would keep the program from exiting at Ctrl-C.
+/// Reads in a separate thread: tokio's own standard input would keep the program from exiting on Ctrl-C.
 async fn wait_for_enter() {
     let (pressed, enter) = oneshot::channel();
     thread::spawn(move || {

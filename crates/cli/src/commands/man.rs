@@ -24,8 +24,8 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Write the manual pages into a directory, one page per command. Creates the directory, and replaces pages of the same
-/// names.
+/// Write the manual pages into a directory, one page per command. Creates the directory, and replaces pages with the
+/// same names.
 #[derive(Debug, Args)]
 #[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {

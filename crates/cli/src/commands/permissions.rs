@@ -30,7 +30,7 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Print the least-privilege IAM policy of a command, as JSON. Names the queues of a deployment, or contains
+/// Print the least-privilege IAM policy for a command, as JSON. Names the queues of a deployment, or contains
 /// placeholders.
 ///
 /// With --stack, or --prefix and --stage, the policy's resources are the deployment's, including the keys of its

@@ -51,8 +51,8 @@ const CLOSING: Closing = Closing {
 /// List the blocked groups of an ordered queue, or unblock them. With --retry or --backup, shows a plan, and carries it
 /// out only with --apply.
 ///
-/// With `on_give_up: block`, a message that is given up stays in its queue, and the rest of its group waits behind it.
-/// Without --retry or --backup, the groups are only listed.
+/// With `on_give_up: block`, a message that is given up on stays in its queue, and the rest of its group waits behind
+/// it. Without --retry or --backup, the groups are only listed.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Decide")]
 #[command(override_usage = "redeliver unblock [OPTIONS] <--queue|--stack|--prefix|--stage> [GROUP]...")]
@@ -73,7 +73,7 @@ pub struct Arguments {
     bucket_owner: BucketOwnerArgs,
     #[command(flatten)]
     queue: OneQueue,
-    /// The ordered queue, if --queue names the queue of its notices
+    /// The ordered queue, if --queue names its notice queue
     ///
     /// Its URL, name or ARN.
     #[arg(long, help_heading = CONNECT, value_name = "QUEUE", requires = "queue")]

@@ -26,7 +26,7 @@ use crate::terminal::help::CONNECT;
 /// The options that choose the AWS account, region and endpoint.
 #[derive(Clone, Debug, Default, Args)]
 pub struct AwsConnection {
-    /// A profile of the AWS configuration files
+    /// A profile from the AWS configuration files
     ///
     /// It takes precedence over credentials in the environment.
     #[arg(long, help_heading = CONNECT, value_name = "NAME")]
@@ -51,7 +51,7 @@ pub struct DeadLetterQueue {
     selection: OneQueue,
     /// Read the queue even if it has a redrive policy
     ///
-    /// Reading counts as receiving, so SQS may move its messages on.
+    /// Each read counts as a receive, so SQS may move messages to another queue.
     #[arg(long, help_heading = CONNECT)]
     force: bool,
     #[command(flatten)]
@@ -118,7 +118,7 @@ impl DeadLetterQueue {
 }
 
 impl AwsConnection {
-    /// Creates the options for one profile and region, for a command that reads several.
+    /// Creates the options for one profile and region, for a command that reads several of them.
     pub fn from_parts(profile: Option<String>, region: Option<String>, endpoint_url: Option<String>) -> Self {
         Self { profile, region, endpoint_url, credentials: SharedCredentials::default() }
     }
@@ -226,7 +226,7 @@ impl AwsConnection {
         Ok(self.fetch_url(&self.sqs_client(None).await?, name, None).await?.is_some())
     }
 
-    /// Queries the URL of a queue; `None` if the queue does not exist.
+    /// Fetches the URL of a queue; `None` if the queue does not exist.
     pub(super) async fn fetch_url(
         &self,
         client: &Client,

@@ -1,4 +1,4 @@
-//! The help of a command: the headings of its options, and the text after them in `--help` and in the manual page.
+//! A command's help: the option headings, and the text after the options in `--help` and in the manual page.
 
 use crate::ExitCode;
 use crate::next_command::docs_url;
@@ -14,12 +14,12 @@ pub const VALIDATE: &str = "Validate";
 /// Options that control the report.
 pub const SHOW: &str = "Show";
 /// Options for verbosity, colors and help.
-pub const ALL_COMMANDS: &str = "Options of all commands";
+pub const ALL_COMMANDS: &str = "Options for all commands";
 
 /// Maximum number of examples in `--help`.
 const EXAMPLES_MAX: usize = 3;
 
-/// The text after the options of a command.
+/// The text after a command's options.
 ///
 /// `--help` contains the first three examples, one line per exit code, and a pointer to more information. The manual
 /// page contains everything.
@@ -27,22 +27,22 @@ const EXAMPLES_MAX: usize = 3;
 pub struct Closing {
     /// The command, such as `audit`.
     pub command: &'static str,
-    /// The page of the docs without its extension, such as `operate/audit`.
+    /// The docs page without its extension, such as `operate/audit`.
     pub page: &'static str,
     /// The examples, most common first.
     pub examples: &'static [&'static str],
-    /// Paragraphs of the manual page.
+    /// Paragraphs for the manual page.
     pub notes: &'static [&'static str],
     /// All exit codes of the command.
     pub exit_codes: &'static [Exit],
 }
 
-/// An exit code of a command: the code, a short description of its meaning there, and sentences for the manual page.
-/// The description and the sentences may be empty, since [`ExitCode::meaning`] is printed first.
+/// A command's exit code: the code, a short description of what it means in that command, and sentences for the manual
+/// page. The description and the sentences may be empty, since [`ExitCode::meaning`] is printed first.
 pub type Exit = (ExitCode, &'static str, &'static str);
 
 impl Closing {
-    /// Returns the text of `--help`.
+    /// Returns the text for `--help`.
     #[must_use]
     pub fn short_text(&self) -> String {
         let examples = &self.examples[..self.examples.len().min(EXAMPLES_MAX)];
@@ -52,7 +52,7 @@ impl Closing {
         format!("{}\n\nExit codes:\n{codes}\nMore: {page}, man redeliver-{command}", example_lines(examples))
     }
 
-    /// Returns the text of the manual page, in the same form.
+    /// Returns the text for the manual page, in the same form.
     #[must_use]
     pub fn long_text(&self) -> String {
         let notes: String = self.notes.iter().map(|note| format!("{note}\n\n")).collect();

@@ -29,7 +29,7 @@ const APP: &str = "test/smoke-app.ts";
 #[derive(Parser)]
 #[command(name = "cargo xtask smoke", bin_name = "cargo xtask smoke")]
 struct Arguments {
-    /// The profile of your AWS configuration.
+    /// The profile in your AWS configuration.
     #[arg(long, required_unless_present = "emulator")]
     profile: Option<String>,
     /// The region, if it differs from the profile's.
@@ -166,7 +166,7 @@ fn describe_plan(prefix: &str, AccountIdentity { account, user, region }: &Accou
     )
 }
 
-/// Reads in a separate thread: tokio's own standard input would keep the program from exiting at Ctrl-C.
+/// Reads in a separate thread: tokio's own standard input would keep the program from exiting on Ctrl-C.
 async fn ask_consent() -> bool {
     println!("type yes to continue:");
     let (typed, answer) = oneshot::channel();

@@ -120,7 +120,7 @@ pub struct Arguments {
     pub(super) resolved: Option<String>,
     /// The fix, such as a version of the function
     ///
-    /// If the fix is a version, NAME:VERSION, messages from earlier versions do not count as a return of the cause.
+    /// If the fix is a version, NAME:VERSION, messages from earlier versions do not mean that the cause is back.
     #[arg(long, help_heading = KNOWN_CAUSES, value_name = "NAME", requires = "resolved")]
     pub(super) resolved_by: Option<String>,
     /// Also write the selected dead letters to this new file

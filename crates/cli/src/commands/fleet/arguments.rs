@@ -44,18 +44,18 @@ const CLOSING: Closing = Closing {
     ],
 };
 
-/// Show every DLQ of an account, and what is wrong with it. Reads the attributes of all queues, but receives no
+/// Show every DLQ in an account, and what is wrong with it. Reads the attributes of all queues, but receives no
 /// messages and changes nothing.
 ///
 /// Shows what feeds each DLQ, how many messages wait in it, and for how long. A queue counts as a DLQ if a redrive
 /// policy, a Lambda function's DLQ setting, or the failure destination of an event source mapping or of a custom event
-/// bus's subscriber points to it. A queue that only has the name of a DLQ (dlq, dead-letter) is shown as a possible
+/// bus's subscriber points to it. A queue that is only named like a DLQ (dlq, dead-letter) is shown as a possible
 /// orphan.
 #[derive(Debug, Args)]
 #[command(next_help_heading = CONNECT)]
 #[command(after_help = CLOSING.short_text(), after_long_help = CLOSING.long_text())]
 pub struct Arguments {
-    /// A profile of the AWS configuration files; may be repeated
+    /// A profile from the AWS configuration files; may be repeated
     ///
     /// The default is the AWS CLI's.
     #[arg(long = "profile", value_name = "NAME")]

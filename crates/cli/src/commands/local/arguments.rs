@@ -90,9 +90,9 @@ pub struct Arguments {
     /// For example, one of AWS's runtime interface clients. Each call can take up to 30 s.
     #[arg(long, help_heading = TARGET, value_name = "COMMAND", value_parser = exec::parse_command, conflicts_with_all = ["target", "fail_rate", "fail_first", "fail_permanently"])]
     pub exec: Option<RuntimeCommand>,
-    /// The event of each invocation
+    /// The event passed to each invocation
     ///
-    /// Applies to the function of --exec.
+    /// Applies to the function that --exec starts.
     #[arg(long, help_heading = TARGET, value_name = "EVENT", value_parser = handler_event_parser(), default_value = "record", requires = "exec")]
     pub handler_event: HandlerEvent,
     /// Built-in target: the chance that a call fails, 0 to 1

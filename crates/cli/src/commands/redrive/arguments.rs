@@ -79,7 +79,7 @@ const CLOSING: Closing = Closing {
 /// options finishes an interrupted one.
 ///
 /// The first 50 messages, the pilot, are sent and watched before the rest, to detect whether they come back to the DLQ
-/// or more messages than before wait for a retry in the source queue. Fewer than 50 messages are not watched.
+/// or whether more messages than before wait for a retry in the source queue. Fewer than 50 messages are not watched.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Send")]
 #[command(override_usage = "redeliver redrive [OPTIONS] <FILE|--queue|--stack|--prefix|--stage>")]
@@ -91,8 +91,8 @@ pub struct Arguments {
     pub(super) selection: SelectionArgs,
     /// Change messages with this jq filter, such as '.body.data.n = 1'
     ///
-    /// Only members of .body that the filter changes are replaced; all other bytes stay. message_id and redeliver's own
-    /// metadata can be changed only if the message was found invalid. The journal keeps the original.
+    /// Only members of .body that the filter changes are replaced; all other bytes stay the same. message_id and
+    /// redeliver's own metadata can be changed only if the message was found invalid. The journal keeps the original.
     #[arg(long, help_heading = EDIT, value_name = "JQ")]
     edit: Option<String>,
     /// Give each message that --edit changes a new message_id
@@ -117,7 +117,7 @@ pub struct Arguments {
     /// Maximum number of messages per second
     #[arg(long, value_name = "N", value_parser = number(1..=RATE_MAX))]
     rate: Option<u32>,
-    /// Leave messages already sent back N times
+    /// Skip messages already sent back N times
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = number(0..=100_u32))]
     max_generation: u32,
     /// Stop if more than this percentage failed again

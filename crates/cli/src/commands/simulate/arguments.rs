@@ -20,9 +20,9 @@ use redeliver_operator::terminal::output::PrintArgs;
 use redeliver_operator::terminal::units::{DAY, HOUR, MINUTE, format_count, format_span, number, seconds};
 use redeliver_operator::{CommandFailure, ExitCode, UsageError};
 
-/// The default of `--over` with `--flap`.
+/// The default for `--over` with `--flap`.
 const FLAP_OVER: Duration = Duration::from_secs(HOUR);
-/// The allowed lengths of outages and loads, in seconds.
+/// The allowed values of `--outage` and `--over`, and of the spans in `--flap`, in seconds.
 const SPAN: RangeInclusive<u64> = 1..=30 * DAY;
 /// Maximum number of message groups, equal to the maximum number of messages.
 const GROUPS_MAX: u32 = 1_000_000;
@@ -117,7 +117,7 @@ pub struct Arguments {
     /// The length of the outage, starting at the first message
     #[arg(long, help_heading = TARGET, value_name = "SPAN", default_value = "10m", value_parser = seconds(SPAN), conflicts_with = "failure_rate", allow_hyphen_values = true)]
     pub outage: Duration,
-    /// The target alternates between up and down for these spans
+    /// The target is alternately up and down for these spans
     ///
     /// It continues to do so until the last message.
     #[arg(long, help_heading = TARGET, value_name = "UP,DOWN", value_parser = parse_flap, conflicts_with_all = ["outage", "failure_rate"], allow_hyphen_values = true)]
@@ -301,7 +301,7 @@ pub(super) fn plain_name(PlainSqs { visibility, receives }: PlainSqs) -> String 
     format!("SQS {},{receives}", format_span(visibility.get().into()))
 }
 
-/// Returns the display names of policies: file names without extension, after as many folders as needed to be unique.
+/// Returns the display names of policies: file names without extension, preceded by enough folders to make them unique.
 pub(super) fn policy_names(paths: &[Option<&Path>]) -> Vec<String> {
     let paths: Vec<_> =
         paths.iter().map(|path| path.unwrap_or(Path::new("default")).with_extension("")).collect();
