@@ -49,8 +49,8 @@ export function allowAlarms(scope: Construct, topic: sns.ITopic): void {
   if (Token.compareStrings(account, Stack.of(topic).account) === TokenComparison.DIFFERENT) {
     topic.addToResourcePolicy(publish);
   } else {
-    // SNS's default policy allows the entire account, including alarms, until the first statement of another policy
-    // replaces it. The app may add a statement at any time, so an aspect checks the policy at synthesis.
+    // SNS's default policy, which allows the entire account, including alarms, is replaced as soon as the topic gets a
+    // policy of its own. The app may add a statement at any time, so an aspect checks the policy at synthesis.
     Aspects.of(topic).add({
       visit: (node) => {
         if (node === topic && node.node.tryFindChild('Policy')) {

@@ -48,7 +48,7 @@ function allInvalidAlarm({ messageProcessor, finalDlqAnnotator }: Loop): Alarm {
       expression: `IF((FILL(called, 0) + FILL(held, 0) + FILL(died, 0)) > (${invalid}), 0, ${invalid})`,
       label: 'invalid messages, if all are',
       usingMetrics: {
-        // The age of every answered message is recorded, regardless of the strategy.
+        // The age of every processed or failed message is recorded, regardless of the strategy.
         called: redeliverMetric('MessageAgeSeconds', messageProcessor, cloudwatch.Stats.SAMPLE_COUNT),
         held: redeliverMetric('Held', messageProcessor),
         died: redeliverMetric('DeadLettered', finalDlqAnnotator),

@@ -83,7 +83,7 @@ export function archiveEnvironment({ bucket, prefix, omit }: Archive): Record<st
  * the bucket belongs to the expected account: anyone can register the name of a deleted bucket.
  */
 export function allowArchive(annotator: lambda.Function, { bucket, prefix }: Archive): void {
-  // In a policy, `*` is a wildcard and `${*}` is the character.
+  // In a policy, `*` is a wildcard and `${*}` is a literal asterisk.
   const objects = bucket.arnForObjects(`${prefix.replace(/\*/g, '${*}')}dead-letters/*`);
   annotator.addToRolePolicy(
     new iam.PolicyStatement({

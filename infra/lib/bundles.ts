@@ -44,7 +44,7 @@ export function codeOf(program: Program, from: From, schemas: Schemas): lambda.C
   }
   const staged = stagingDirectory();
   cpSync(ours ? bootstrap : directory, ours ? join(staged, 'bootstrap') : staged, { recursive: true });
-  // The umask at installation may have removed permissions.
+  // The umask at install time may have removed permissions.
   chmodSync(join(staged, 'bootstrap'), 0o755);
   return withSchemas(staged, schemas);
 }

@@ -32,8 +32,8 @@ export function setQueueAttributes(
   { source, sourceDlq, messageProcessor }: Loop,
 ): lambda.Function {
   const stack = Stack.of(scope);
-  // One group per queue: when another queue replaces this one, the old function still has the permission to remove the
-  // redrive policy of its queue.
+  // One group per queue: when another queue replaces this one, the old function still has permission to remove its
+  // queue's redrive policy.
   const group = new Construct(scope, `SourceQueueAttributes${fingerprint(stack.resolve(source.queueArn))}`);
   const properties = {
     QueueArn: source.queueArn,

@@ -68,7 +68,7 @@ export function createFunction(scope: Construct, id: string, plan: CommonSetting
     description: wanted.description,
     runtime: lambda.Runtime.PROVIDED_AL2023,
     architecture: plan.architecture,
-    // Ignored by Lambda. It shows the program in the console, and the template derives the zip's name from it.
+    // Lambda ignores the handler, but the console shows it, and the template derives the zip's name from it.
     handler: typeof wanted.program === 'string' ? wanted.program : 'bootstrap',
     code: codeOf(wanted.program, plan, wanted.schemas ?? {}),
     role,

@@ -53,7 +53,7 @@ export function createMessageProcessor(scope: Construct, props: NormalizedProps,
     sigV4Rights(target.sigV4).forEach((right) => messageProcessor.addToRolePolicy(right));
   }
   if (target.kind === 'lambda') {
-    // grantInvoke would also allow all versions, by wildcard.
+    // grantInvoke would add a wildcard that also allows all versions.
     messageProcessor.addToRolePolicy(
       new iam.PolicyStatement({ actions: ['lambda:InvokeFunction'], resources: [target.function.functionArn] }),
     );

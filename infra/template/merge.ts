@@ -72,7 +72,7 @@ function mergeValues(condition: string, on: Json, off: Json): Json {
   }
   const [joined, otherJoined] = [joinedOf(on), joinedOf(off)];
   if (joined && otherJoined) {
-    // A part that is missing on one side is empty there.
+    // A part that is missing on one side becomes an empty string there.
     const parts = alignLists(joined, otherJoined).flatMap(({ on, off, isCommon }) =>
       isCommon ? on : [ifElse(condition, textOf(on), textOf(off))],
     );

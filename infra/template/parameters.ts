@@ -140,7 +140,7 @@ export const PARAMETERS = {
   ArchivePrefix: {
     Type: 'String',
     Default: '',
-    // With the slash at the end, and without `*`, which is a wildcard in the role's policy.
+    // With a trailing slash, and without `*`, which is a wildcard in the role's policy.
     AllowedPattern: "([A-Za-z0-9!_.'()=-][A-Za-z0-9!_.'()/=-]*/)?",
     MaxLength: 256,
     Description: "The first part of the keys in ArchiveBucket, with / at its end. '': none.",

@@ -1,4 +1,4 @@
-// The queues of `redeliver work`, as a template: examples/queues.yaml.
+// The queues for `redeliver work`, as a template: examples/queues.yaml.
 
 import { App, CfnParameter, Duration, Stack } from 'aws-cdk-lib';
 import * as sns from 'aws-cdk-lib/aws-sns';

@@ -61,7 +61,7 @@ export const HEAD: JsonObject = {
   Description: 'redeliver: delayed, jittered retries for SQS and Lambda',
   // W3002: the package command uploads the zips to a bucket and replaces their names with their locations. W3005: the
   // CDK also writes dependencies that are implied by references. W1033: an empty list of security groups is never
-  // split, since the split is under a condition.
+  // split, since the split is conditional.
   Metadata: { 'cfn-lint': { config: { ignore_checks: ['W3002', 'W3005', 'W1033'] } } },
 };
 

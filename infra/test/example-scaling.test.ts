@@ -154,7 +154,7 @@ test('the commands in containers.md use the functions and variables of ecs.yaml'
   const [{ Environment }] = ecs('message-processor').Task.Properties.ContainerDefinitions;
   const [, file = ''] = /`orders.env`.*?```text\n(.*?)```/s.exec(page) ?? [];
   const given = [...file.matchAll(/^(\w+)=/gm)].map(([, name]) => name);
-  // Unlike ecs.yaml, the page sets the region, which Fargate sets itself, and keeps the default target timeout.
+  // Unlike ecs.yaml, the page sets the region (Fargate sets it itself) and keeps the default target timeout.
   const names = Environment.map(({ Name }: { Name: string }) => Name).filter((name: string) => name !== 'TARGET_TIMEOUT_SECONDS');
   assert.deepEqual(given, ['AWS_REGION', ...names]);
 });

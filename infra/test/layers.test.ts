@@ -22,7 +22,7 @@ const LAYERS = [
   // The loop of each strategy.
   'strategy/definition strategy/on-queue strategy/policy-problems strategy/resend strategy/resend-watch',
   'strategy/delayed-resend strategy/direct-resend strategy/index strategy/ordered strategy/visibility',
-  // The checks of a plan, and the monitoring of a loop.
+  // The checks on a plan, and the monitoring of a loop.
   'async-plan checks existing-queue-checks function-target planning',
   'alarms dashboard existing-source-queue log-queries target-alarm',
   // The constructs, and the app.

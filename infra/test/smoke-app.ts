@@ -1,4 +1,4 @@
-// The app of `cargo xtask smoke`: a loop with delays of seconds, and a target that answers as the message specifies.
+// The app for `cargo xtask smoke`: a loop with delays of seconds, and a target that responds as the message specifies.
 
 import { App, CfnOutput, Duration, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';

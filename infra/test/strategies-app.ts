@@ -1,5 +1,5 @@
-// An app that the end-to-end tests deploy: the strategy visibility on a separate queue, direct re-sends, long
-// delays, ordered messages, and a function with retries that fails as often as the message specifies.
+// An app that the end-to-end tests deploy: the strategy visibility on a separate queue, direct re-sends, long delays,
+// ordered messages, and a retried function that fails as often as the message specifies.
 
 import { App, CfnOutput, RemovalPolicy, Stack } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';

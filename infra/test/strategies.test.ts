@@ -227,7 +227,7 @@ describe('long delays', () => {
     // 60, 120 ... 30,720: ten delays; then 30 of 12 hours; 41 calls of a minute, each a second after its receive.
     const span = 60 * 1023 + 30 * 43_200 + 41 * 61;
     const thresholds = alarms(template);
-    // A day's outage of the target, and one of our function: the redrives' delays and 20 visibility timeouts of 361 s.
+    // A day-long target outage, and failures of our function: the redrives' delays and 20 visibility timeouts of 361 s.
     const held = 86_400 + 1 + 189 * 61;
     const moved = 5 * 255 + 12 * 900 + 20 * 361;
     for (const name of ['message-processor', 'failed-message-processor', 'final-dlq-annotator']) {

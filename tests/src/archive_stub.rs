@@ -19,7 +19,7 @@ use crate::wire::serve_router;
 
 /// The only bucket.
 const BUCKET: &str = "letters";
-/// The account of the credentials. It also owns the bucket unless a test sets another owner.
+/// The account that the credentials belong to. It also owns the bucket unless a test sets another owner.
 pub const CALLER: &str = "000000000000";
 /// The queue. A queue URL with any other name reaches the same queue, under another ARN.
 const QUEUE: &str = "orders";
@@ -69,7 +69,7 @@ impl ArchiveStub {
         &self.url
     }
 
-    /// Returns the address of the archive below this prefix.
+    /// Returns the address of the archive under this prefix.
     #[must_use]
     pub fn archive_address(&self, prefix: &str) -> String {
         format!("s3://{BUCKET}/{prefix}")
@@ -90,7 +90,7 @@ impl ArchiveStub {
         *self.state.accounts.lock().expect("no holder panics") = Accounts { bucket_owner, caller };
     }
 
-    /// Makes the queue accept this many more batches and then stop answering, or accept all with `None`.
+    /// Makes the queue accept this many more batches and then stop answering; with `None`, it accepts all.
     ///
     /// # Panics
     /// Never.
@@ -178,7 +178,7 @@ fn accept_batch(stub: &ArchiveStubState, body: &[u8]) -> bool {
     true
 }
 
-/// Serves a listing ("ListObjectsV2", Amazon S3 API Reference) or an object, and 404 for any other service.
+/// Serves a listing ("ListObjectsV2", Amazon S3 API Reference) or an object, and returns 404 for any other service.
 fn serve_object(objects: &BTreeMap<String, Vec<u8>>, uri: &Uri) -> Response {
     let Some(key) = uri.path().strip_prefix(&format!("/{BUCKET}")) else {
         return StatusCode::NOT_FOUND.into_response();

@@ -1,5 +1,5 @@
-//! Lambda's asynchronous invocations on loopback: it accepts events, "runs" them, and sends a record of each failure to
-//! a queue.
+//! A loopback stub for Lambda's asynchronous invocations: it accepts events, "runs" them, and sends a record of each
+//! failure to a queue.
 //!
 //! ministack also does this, but its records lack the time and the request id, which the async-retry-handler needs.
 
@@ -22,7 +22,7 @@ use crate::wire::serve_router;
 /// A string in the function's error that must not appear in any log.
 pub const ERROR_CANARY: &str = "Al4asyncM8hNd2Fs6";
 
-/// A running Lambda whose functions have `destination` as their on-failure destination; it stops when dropped.
+/// A running Lambda stub whose functions have `destination` as their on-failure destination; it stops when dropped.
 pub struct AsyncLambda {
     url: String,
     service: Arc<AsyncService>,

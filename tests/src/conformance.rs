@@ -33,7 +33,7 @@ const RULE_SECONDS_MAX: u64 = 180;
 pub enum RuleOutcome {
     /// The rule holds.
     Holds,
-    /// The rule does not hold. The string is the observation.
+    /// The rule does not hold. The string says what was observed.
     Broken(String),
     /// The rule does not hold, as expected.
     KnownDeparture(String),
@@ -59,7 +59,7 @@ impl ConformanceReport {
         self.left_behind.is_empty() && self.outcomes.iter().all(|(_, outcome)| is_good(outcome))
     }
 
-    /// Returns the rules that are known departures here.
+    /// Returns the rules with a known departure.
     pub fn known_departures(&self) -> impl Iterator<Item = &'static str> {
         let is_known = |outcome: &RuleOutcome| matches!(outcome, RuleOutcome::KnownDeparture(_));
         self.outcomes.iter().filter(move |(_, outcome)| is_known(outcome)).map(|(rule, _)| *rule)
@@ -130,7 +130,7 @@ fn judge_rule(verdict: Result<(), BrokenRule>, departs: bool) -> RuleOutcome {
     }
 }
 
-/// The module and the name of a rule, and its run.
+/// A rule's module, its name, and the future that runs it.
 type StartedRule<'b> = (&'static str, &'static str, LocalBoxFuture<'b, Result<(), BrokenRule>>);
 
 macro_rules! rules {

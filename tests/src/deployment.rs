@@ -1,4 +1,4 @@
-//! The stack of `infra/`, deployed by the real CDK to an emulator that runs the real bundles.
+//! The stack in `infra/`, deployed by the real CDK to an emulator that runs the real bundles.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,9 +18,9 @@ pub struct Cloud {
     cdk: Cdk,
 }
 
-/// The CDK with the apps of `infra/`.
+/// The CDK with the apps in `infra/`.
 pub struct Cdk {
-    /// The folder of the CDK's output and of the stack outputs. Not shared with another instance.
+    /// The folder for the CDK's output and the stack outputs. Not shared with any other instance.
     directory: PathBuf,
     /// The endpoint, the region and the credentials.
     variables: Vec<(&'static str, String)>,
@@ -75,7 +75,7 @@ impl Cloud {
         self.emulator.endpoint_url()
     }
 
-    /// Returns the environment variables for every AWS client of this emulator.
+    /// Returns the environment variables for AWS clients that use this emulator.
     #[must_use]
     pub fn client_variables(&self) -> [(&'static str, String); 6] {
         client_variables(&self.endpoint_url())
@@ -98,7 +98,7 @@ impl Cloud {
         self.cdk.deploy_app(&[], context).await
     }
 
-    /// Deploys the only stack of another app of `infra/`.
+    /// Deploys the only stack of another app in `infra/`.
     ///
     /// # Errors
     /// If `cdk deploy` fails; the error contains its output.
@@ -120,7 +120,7 @@ impl Cloud {
         self.cdk.deploy_app(&["--app", &assembly.display().to_string()], &[]).await
     }
 
-    /// Destroys the stack of [`Self::deploy_assembly`].
+    /// Destroys the stack that [`Self::deploy_assembly`] deployed.
     ///
     /// # Errors
     /// If `cdk destroy` fails; the error contains its output.
@@ -137,7 +137,7 @@ impl Cloud {
     }
 }
 
-/// Returns the environment variables for every AWS client of an emulator.
+/// Returns the environment variables for AWS clients that use an emulator.
 fn client_variables(endpoint_url: &str) -> [(&'static str, String); 6] {
     [
         ("AWS_ENDPOINT_URL", endpoint_url.to_owned()),
@@ -162,7 +162,7 @@ impl Cdk {
         Self { directory, variables, inherits_environment }
     }
 
-    /// Deploys the only stack of an app of `infra/`.
+    /// Deploys the only stack of an app in `infra/`.
     ///
     /// # Errors
     /// If `cdk deploy` fails; the error contains its output.
@@ -173,7 +173,7 @@ impl Cdk {
         self.deploy_app(&["--app", &app_command(app)], context).await
     }
 
-    /// Synthesizes the only stack of an app of `infra/` and returns its template's path.
+    /// Synthesizes the only stack of an app in `infra/` and returns its template's path.
     ///
     /// # Errors
     /// If `cdk synth` fails; the error contains its output.
@@ -202,7 +202,7 @@ impl Cdk {
     /// # Errors
     /// If `cdk destroy` fails; the error contains its output.
     pub async fn destroy_app(&self) -> Result<(), CdkFailure> {
-        // Uses the assembly of the deployment, so the app need not run again.
+        // Uses the assembly from the deployment, so the app need not run again.
         self.destroy_assembly(&self.assembly_folder()).await
     }
 
@@ -242,12 +242,12 @@ impl Drop for Cdk {
     }
 }
 
-/// Returns the command that runs an app of `infra/`.
+/// Returns the command that runs an app in `infra/`.
 fn app_command(app: &str) -> String {
     format!("node --import tsx {app}")
 }
 
-/// Returns the context values of a stack that leaves nothing behind and that the tests' machine can run.
+/// Returns the context values for a stack that leaves nothing behind and runs on this machine's architecture.
 #[must_use]
 pub fn local_context() -> Vec<String> {
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "x86-64" };

@@ -119,7 +119,7 @@ impl EventSourceMapping {
     }
 
     /// Makes the failed messages visible immediately, to save time; Lambda leaves them until their visibility timeout
-    /// ends. Messages of a FIFO queue are left alone, as in Lambda: the function has set their timeout, and their
+    /// ends. Messages in a FIFO queue are left alone, as in Lambda: the function has set their timeout, and their
     /// groups wait for it.
     async fn make_visible(&self, messages: &[&Message]) {
         if messages.is_empty() {

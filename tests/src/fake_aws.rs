@@ -1,4 +1,4 @@
-//! Stubs of Secrets Manager and Lambda on loopback, with the calls that a message-processor makes.
+//! Stubs of Secrets Manager and Lambda on loopback, limited to the calls that a message-processor makes.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};

@@ -1,8 +1,8 @@
-//! Figures of the benchmarks: medians, and a process's CPU time and memory.
+//! Benchmark figures: medians, and a process's CPU time and memory.
 
 use std::time::Duration;
 
-/// Returns the median of some figures. For an even number of figures, this is the upper of the two in the middle.
+/// Returns the median of these figures. For an even number of figures, this is the upper of the two middle ones.
 ///
 /// # Panics
 /// If there are no figures.
@@ -17,7 +17,7 @@ pub fn median(mut figures: Vec<f64>) -> f64 {
 pub fn cpu_time(stat: &str) -> Option<Duration> {
     /// `sysconf(_SC_CLK_TCK)`, which is 100 on every Linux on which these programs run.
     const TICKS_PER_SECOND: u64 = 100;
-    // The second member is the program's name in parentheses, which can contain any character.
+    // The second field is the program's name in parentheses, which can contain any character.
     let (_, members) = stat.rsplit_once(')')?;
     let mut members = members.split_whitespace().skip(11).map(str::parse::<u64>);
     let ticks = members.next()?.ok()? + members.next()?.ok()?;

@@ -16,7 +16,7 @@ pub fn first_deliveries() -> Value {
     batch_event("source", 0, None)
 }
 
-/// Returns an event with messages that failed for the second time, with the reason.
+/// Returns an event with messages that have failed twice, each with the reason.
 #[must_use]
 pub fn hand_offs() -> Value {
     batch_event("intermediate-dlq", 1, Some(&failure_document()))
@@ -50,7 +50,7 @@ fn batch_event(queue: &str, retry_attempt: u32, failure: Option<&Value>) -> Valu
     json!({ "Records": records })
 }
 
-/// Returns an order with many small members, like typical bodies.
+/// Returns an order with many small members, like a typical body.
 fn order_body(n: u32, retry_attempt: u32) -> String {
     let mut metadata = json!({ "message_id": id(n) });
     if retry_attempt > 0 {

@@ -83,7 +83,7 @@ impl HttpTargetServer {
         self.state.lock().expect("no holder panics").replies.insert(message_id.to_owned(), replies);
     }
 
-    /// Refuses every request without this `Authorization` header with 401 from now on.
+    /// From now on, answers 401 to every request without this `Authorization` header.
     ///
     /// # Panics
     /// Never.

@@ -2,7 +2,7 @@
 //!
 //! It runs the compiled programs as Lambda does ([`runtime_api`]) and feeds them as an event source mapping does
 //! ([`esm`]), from a third-party SQS emulator ([`ministack`]). It shares no code with the programs under test.
-//! Another emulator ([`moto`]) enforces the functions' permissions, with the statements of a [`template`].
+//! Another emulator ([`moto`]) enforces the functions' permissions, using the policy statements in a [`template`].
 //! The requests to both emulators are checked against AWS's own service models (`tests/support/aws_models.py`).
 //! The harness can also deploy the stack to an emulator that runs the functions itself ([`deployment`]).
 //! The [`conformance`] suite is separate: rules that every implementation of the queue ports must follow.

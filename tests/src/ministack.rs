@@ -39,7 +39,7 @@ pub struct Ministack {
 }
 
 impl Ministack {
-    /// Returns the instance that all tests of a test program share. Each test uses its own queues.
+    /// Returns the instance that all tests in a test program share. Each test uses its own queues.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Ministack> = LazyLock::new(Ministack::start);
@@ -66,7 +66,7 @@ impl Ministack {
             let path = settings::env_variable("PATH").unwrap_or_default();
             vec![
                 ("LAMBDA_EXECUTOR", "local".to_owned()),
-                // The functions' AWS endpoint, and the address to which they respond for CloudFormation.
+                // The functions' AWS endpoint, and the host that receives their responses to CloudFormation.
                 ("AWS_ENDPOINT_URL", format!("http://{address}")),
                 ("MINISTACK_HOST", address.ip().to_string()),
                 // The location of AWS's runtimes, for the wrapper scripts.
@@ -92,7 +92,7 @@ impl Ministack {
         format!("http://{}", self.address)
     }
 
-    /// Returns the port, which no other process has while the emulator runs.
+    /// Returns the port, which no other process can use while the emulator runs.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.port()

@@ -89,7 +89,7 @@ pub struct MotoAccount {
 }
 
 impl Moto {
-    /// Returns the instance that all tests of a test program share.
+    /// Returns the instance that all tests in a test program share.
     #[must_use]
     pub fn shared() -> &'static Self {
         static SHARED: LazyLock<Moto> = LazyLock::new(Moto::start);
@@ -199,7 +199,7 @@ impl MotoAccount {
         self.moto.endpoint_url()
     }
 
-    /// Sends a request to SQS with full access, for example `CreateQueue`.
+    /// Sends a request, for example `CreateQueue`, to SQS with full access.
     ///
     /// # Panics
     /// If moto refuses it.
@@ -237,7 +237,7 @@ impl MotoAccount {
         self.send_request("s3", self.http.delete(format!("{}/{name}", self.endpoint_url()))).await;
     }
 
-    /// Returns the keys of a bucket, sorted.
+    /// Returns the keys in a bucket, sorted.
     ///
     /// # Panics
     /// If the listing fails.
@@ -284,7 +284,7 @@ impl MotoAccount {
         Credentials::new(id, secret, None, None, "tests")
     }
 
-    /// Grants a user exactly these statements.
+    /// Gives a user exactly these policy statements.
     ///
     /// # Panics
     /// If moto refuses them.
@@ -295,7 +295,7 @@ impl MotoAccount {
         self.request_iam(&[request.as_slice(), &policy].concat()).await;
     }
 
-    /// Returns the configuration of clients that sign with these credentials.
+    /// Returns the configuration for clients that sign with these credentials.
     #[must_use]
     pub fn sdk_config(&self, credentials: Credentials) -> SdkConfig {
         SdkConfig::builder()

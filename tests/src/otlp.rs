@@ -33,11 +33,11 @@ type SharedSpans = Arc<Mutex<Vec<ReceivedSpan>>>;
 /// A span as received. Ids are hexadecimal.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ReceivedSpan {
-    /// `service.name` of the resource.
+    /// The resource's `service.name`.
     pub service: String,
     /// The span's name.
     pub name: String,
-    /// The protocol's name of the kind, for example `SPAN_KIND_CLIENT`.
+    /// The protocol's name for the kind, for example `SPAN_KIND_CLIENT`.
     pub kind: &'static str,
     /// 32 digits.
     pub trace_id: String,
@@ -117,7 +117,7 @@ impl Drop for SpanReceiver {
     }
 }
 
-/// Accepts an export. The protocol's only success is 200 with an empty response ("OTLP/HTTP Response", OpenTelemetry).
+/// Accepts an export. The protocol's only success response is an empty 200 ("OTLP/HTTP Response", OpenTelemetry).
 async fn receive_export(
     State(spans): State<SharedSpans>,
     uri: Uri,

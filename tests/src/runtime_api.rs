@@ -34,7 +34,7 @@ pub struct LambdaFunction {
 pub enum InvocationOutcome {
     /// The function's response.
     Response(Value),
-    /// The function reported an error in an invocation or during its start.
+    /// The function reported an error during an invocation or at startup.
     Error(Value),
     /// The process ended.
     Died,
@@ -47,12 +47,12 @@ pub enum InvocationOutcome {
 pub struct OutputLine {
     /// True for standard error.
     pub is_stderr: bool,
-    /// The line without its line end.
+    /// The line without its line ending.
     pub text: String,
 }
 
 impl LambdaFunction {
-    /// Creates a function. Its process starts with the first invocation, with only `variables` and Lambda's own
+    /// Creates a function. Its process starts on the first invocation, with only `variables` and Lambda's own
     /// variables in its environment.
     #[must_use]
     pub fn new(
@@ -72,8 +72,7 @@ impl LambdaFunction {
         })
     }
 
-    /// Invokes the function with `event`; one invocation at a time. `timeout` does not include the start of the
-    /// process.
+    /// Invokes the function with `event`; one invocation at a time. `timeout` does not include process startup.
     ///
     /// # Panics
     /// If the program cannot be run.
@@ -111,7 +110,7 @@ impl LambdaFunction {
         self.kill_process();
     }
 
-    /// Kills the process of the current invocation (SIGKILL), even during its start. The outcome is
+    /// Kills the process of the current invocation (SIGKILL), even during startup. The outcome is
     /// [`InvocationOutcome::Died`].
     pub fn kill_process(&self) {
         self.kill.notify_waiters();

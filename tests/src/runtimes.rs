@@ -1,4 +1,4 @@
-//! The languages of handlers, each with Lambda's runtime for it.
+//! The languages for handlers, each with its Lambda runtime.
 
 use std::path::{Path, PathBuf};
 
@@ -11,27 +11,27 @@ use crate::settings::{
 pub enum Language {
     /// A handler compiled into the message-processor.
     Rust,
-    /// An unmodified function in AWS's `awslambdaric`; one record per event.
+    /// An unmodified function run by AWS's `awslambdaric`; one record per event.
     Python,
     /// Like [`Language::Python`], with all records in one event.
     PythonBatch,
-    /// An unmodified function in AWS's `aws-lambda-ric`; one record per event.
+    /// An unmodified function run by AWS's `aws-lambda-ric`; one record per event.
     Node,
     /// Like [`Language::Node`], with all records in one event.
     NodeBatch,
     /// An unmodified program for an OS-only runtime.
     OsOnly,
-    /// An unmodified stream handler in AWS's runtime for Java; one record per event.
+    /// An unmodified stream handler run by AWS's Java runtime; one record per event.
     Java,
-    /// Like [`Language::Java`], but a method with an object as its parameter.
+    /// Like [`Language::Java`], but with a method that takes an object.
     JavaPojo,
     /// A `RequestHandler<SQSEvent, SQSBatchResponse>` with all records in one event; it returns the failed ones.
     JavaBatch,
-    /// An unmodified program for an OS-only runtime with AWS's library for Go.
+    /// An unmodified program that uses AWS's Go library, for an OS-only runtime.
     Go,
 }
 
-/// A program for Lambda and its environment variables.
+/// A program for Lambda, with its environment variables.
 pub struct LambdaProgram {
     /// The program's path.
     pub path: PathBuf,
@@ -72,7 +72,7 @@ impl Language {
 }
 
 impl LambdaProgram {
-    /// Adds the message-processor as a wrapper, like the layer.
+    /// Adds the message-processor as a wrapper, as the layer does.
     ///
     /// # Panics
     /// If the message-processor has not been built.
@@ -83,7 +83,7 @@ impl LambdaProgram {
         self
     }
 
-    /// Switches to a handler for all records of an event.
+    /// Switches to a handler that gets all records in one event.
     #[must_use]
     pub fn with_batch_handler(mut self) -> Self {
         self.variables.push(("HANDLER_EVENT", "batch".to_owned()));
@@ -91,7 +91,7 @@ impl LambdaProgram {
     }
 }
 
-/// Returns a function in AWS's own runtime for Python. `handler` names a module in the folder `task` and a function in
+/// Returns a function run by AWS's own Python runtime. `handler` names a module in the folder `task` and a function in
 /// it.
 ///
 /// # Panics
@@ -99,13 +99,13 @@ impl LambdaProgram {
 #[must_use]
 pub fn python_program(task: &Path, handler: &str) -> LambdaProgram {
     let python = ("PYTHON", venv_file("bin/python").display().to_string());
-    // With this variable the runtime expects signals.
+    // With this variable set, the runtime can process signals while it polls.
     let environment = ("AWS_EXECUTION_ENV", "AWS_Lambda_python3.13".to_owned());
     let variables = runtime_variables(task, handler).into_iter().chain([python, environment]).collect();
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-python")), variables }
 }
 
-/// Returns a function in AWS's own runtime for Node.js, with the same parameters as [`python_program`].
+/// Returns a function run by AWS's own Node.js runtime, with the same parameters as [`python_program`].
 ///
 /// # Panics
 /// If the runtime is not installed.
@@ -118,7 +118,7 @@ pub fn node_program(task: &Path, handler: &str) -> LambdaProgram {
     }
 }
 
-/// Returns a function in AWS's own runtime for Java. `handler` is a class of `tests/runtimes/java`.
+/// Returns a function run by AWS's own Java runtime. `handler` is a class in `tests/runtimes/java`.
 ///
 /// # Panics
 /// If the class has not been built.
@@ -130,8 +130,8 @@ pub fn java_program(handler: &str) -> LambdaProgram {
     LambdaProgram { path: assert_exists(runtimes_folder().join("lambda-java")), variables }
 }
 
-/// Returns the unpacked native part of AWS's runtime for Java. Without it, each process would unpack it to the same
-/// file in `/tmp`, and concurrent starts would collide.
+/// Returns the unpacked native library of AWS's Java runtime. Without it, each process would unpack the library to the
+/// same file in `/tmp`, and concurrent starts would collide.
 ///
 /// # Panics
 /// If it has not been unpacked.
@@ -174,7 +174,7 @@ fn runtime_variables(task: &Path, handler: &str) -> [(&'static str, String); 3] 
     ]
 }
 
-/// Returns the folder of the scripted handlers.
+/// Returns the folder with the scripted handlers.
 #[must_use]
 pub fn runtimes_folder() -> PathBuf {
     workspace_root().join("tests/runtimes")

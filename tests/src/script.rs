@@ -7,11 +7,11 @@ use serde_json::Value;
 
 use crate::settings::env_variable;
 
-/// A call with a message. The script has one action for each attempt or crash; later calls are `ok`.
+/// A call for a message. The script has one action for each attempt or crash; later calls are `ok`.
 pub struct ScriptedCall {
     /// The scripted action.
     pub action: String,
-    /// The text of its error.
+    /// The action's error text.
     pub text: String,
 }
 

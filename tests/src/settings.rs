@@ -36,7 +36,7 @@ pub fn target_dir() -> PathBuf {
         .map_or_else(|| workspace_root().join("target"), |directory| workspace_root().join(directory))
 }
 
-/// Returns a program of the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` selects another).
+/// Returns a file in the Python environment that `cargo xtask test` sets up (`REDELIVER_VENV` selects another).
 ///
 /// # Panics
 /// If it does not exist: a missing emulator is a failure, not a silent skip.
@@ -55,7 +55,7 @@ pub fn bundle_path(name: &str) -> PathBuf {
     assert_exists(workspace_root().join("target/lambda").join(name).join("bootstrap"))
 }
 
-/// Returns a program of the tests' own build, e.g. `redeliver`.
+/// Returns a program from the tests' own build, e.g. `redeliver`.
 ///
 /// # Panics
 /// If it has not been built.
@@ -66,7 +66,7 @@ pub fn tested_program(name: &str) -> PathBuf {
     path
 }
 
-/// Returns a program of the release build, for benchmarks.
+/// Returns a program from the release build, for benchmarks.
 ///
 /// # Panics
 /// If it has not been built.
@@ -86,7 +86,7 @@ const PORTS: RangeInclusive<u16> = 20_000..=32_000;
 pub fn free_address() -> SocketAddr {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let (first, count) = (u32::from(*PORTS.start()), u32::try_from(PORTS.len()).expect("few ports"));
-    // Each process starts at another port, so concurrent processes rarely collide.
+    // Each process starts at a different port, so concurrent processes rarely collide.
     let begin = std::process::id().wrapping_mul(97);
     let mut candidates = (0..count).map(|_| {
         let next = begin.wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed)) % count;

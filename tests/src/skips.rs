@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use crate::settings;
 
-/// Returns the file that collects the skips of a run, one per line. `cargo xtask test` prints it at the end.
+/// Returns the file that collects the skips in a run, one per line. `cargo xtask test` prints it at the end.
 #[must_use]
 pub fn skips_file() -> PathBuf {
     settings::target_dir().join("skipped-tests.txt")

@@ -38,8 +38,7 @@ pub struct TestQueue {
 }
 
 impl TestQueue {
-    /// Creates a queue, which is a FIFO queue if its name has the suffix. `redrive` is the DLQ and the
-    /// `maxReceiveCount`.
+    /// Creates a queue, or a FIFO queue if the name ends with `.fifo`. `redrive` is the DLQ and the `maxReceiveCount`.
     ///
     /// # Panics
     /// If the emulator refuses it.

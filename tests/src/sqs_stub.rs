@@ -23,7 +23,7 @@ pub struct SqsStub {
     server: JoinHandle<()>,
 }
 
-/// The numbers of requests by action, for example `SendMessageBatch`.
+/// The number of requests by action, for example `SendMessageBatch`.
 type RequestCounts = Arc<Mutex<BTreeMap<String, u64>>>;
 
 impl SqsStub {
@@ -47,7 +47,7 @@ impl SqsStub {
         format!("{}/000000000000/{name}", self.endpoint_url)
     }
 
-    /// Returns the numbers of requests by action, and resets them.
+    /// Returns the number of requests by action, and resets the counts.
     ///
     /// # Panics
     /// Never.

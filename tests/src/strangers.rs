@@ -1,4 +1,4 @@
-//! The environment of a user without this repository: the files of a release, and an empty folder.
+//! The environment of a user without this repository: the release files, and an empty folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,13 +32,13 @@ pub fn copy_files(from: &Path, to: &Path) {
     }
 }
 
-/// Returns the folder of the release's files.
+/// Returns the folder with the release files.
 #[must_use]
 pub fn release_folder() -> PathBuf {
     target_dir().join("dist-for-tests")
 }
 
-/// Returns the release file whose name has this start and this end.
+/// Returns the release file whose name starts with `start` and ends with `end`.
 ///
 /// # Panics
 /// If the file has not been packed, or if several match.

@@ -1,4 +1,4 @@
-//! A CloudFormation template with the values of a deployment.
+//! A CloudFormation template with a deployment's values filled in.
 
 use serde_json::{Map, Value, json};
 
@@ -12,11 +12,11 @@ pub struct Template {
     endpoint_url: String,
 }
 
-/// The account in the templates of `infra/test/stack-variants.ts`.
+/// The account used in the templates from `infra/test/stack-variants.ts`.
 const ACCOUNT_OF_VARIANTS: &str = "111122223333";
 
 impl Template {
-    /// Parses a template, with the pseudo parameters of this account.
+    /// Parses a template. Its pseudo parameters resolve to this account.
     ///
     /// # Panics
     /// If the text is not a template.
@@ -38,7 +38,7 @@ impl Template {
     /// Resolves all references and conditions in a value. CloudFormation's other functions are kept.
     ///
     /// # Panics
-    /// If the CDK does not write values of this form.
+    /// If the value has a form that the CDK does not write.
     #[must_use]
     pub fn resolve(&self, value: &Value) -> Value {
         match value {

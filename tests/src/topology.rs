@@ -1,4 +1,4 @@
-//! A test's four queues and three functions, running.
+//! A test's four queues and its three running functions.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::runtimes::{LambdaProgram, Language};
 use crate::settings::{PATIENCE, bundle_path};
 use crate::sqs::{TestQueue, emulator_client, unique_name};
 
-/// Source, intermediate DLQ, annotation queue and final DLQ, with the redrive counts of the stack.
+/// The source queue, intermediate DLQ, annotation queue and final DLQ, with the stack's `maxReceiveCount` values.
 pub struct TestTopology {
     /// The harness's own client.
     pub client: Client,
@@ -36,7 +36,7 @@ pub struct TestTopology {
 pub struct TopologySetup {
     /// The message-processor's program.
     pub processor: PathBuf,
-    /// The message-processor's variables, in addition to its queues or overriding them.
+    /// The message-processor's variables; they add to its queue variables or override them.
     pub processor_variables: FunctionVariables,
     /// Variables for all three functions.
     pub variables: FunctionVariables,
@@ -74,7 +74,7 @@ impl TopologySetup {
             processor: bundle_path("message-processor"),
             processor_variables: vec![("TARGET", target.to_owned())],
             policy: QUICK_POLICY,
-            // Tests read the fate of each message in the log, and search it for secrets.
+            // Tests look up each message's fate in the log, and search the log for secrets.
             variables: vec![("LOG_DETAIL", "messages".to_owned())],
             timeout: FUNCTION_TIMEOUT,
             endpoint_url: None,

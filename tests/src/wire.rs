@@ -87,7 +87,7 @@ impl Tap {
         &self.endpoint_url
     }
 
-    /// Answers sends to the queue `url` with 500 from now on; they do not arrive.
+    /// Makes sends to the queue `url` fail with status 500 from now on, without forwarding them.
     ///
     /// # Panics
     /// Never.
@@ -95,8 +95,8 @@ impl Tap {
         *self.state.failing_queue.lock().expect("no holder panics") = Some(url.to_owned());
     }
 
-    /// Leaves four of five sends unconfirmed from now on: some do not arrive, and the responses to others are lost or
-    /// report a failure.
+    /// Leaves four out of every five sends unconfirmed from now on: some do not arrive, and the responses to others are
+    /// lost or report a failure.
     ///
     /// # Panics
     /// Never.
@@ -104,7 +104,7 @@ impl Tap {
         *self.state.faulty_sends.lock().expect("no holder panics") = Some(0);
     }
 
-    /// Ends the faults. Returns the number of sends since [`Self::fail_sends_in_turn`].
+    /// Stops injecting faults. Returns the number of sends since [`Self::fail_sends_in_turn`].
     ///
     /// # Panics
     /// Never.
@@ -203,7 +203,7 @@ fn server_error() -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
 }
 
-/// Moves the first successful entry of a batch's response to the failed entries.
+/// Moves the first successful entry in a batch response to the failed entries.
 fn fail_first_entry(answer: &Bytes) -> String {
     let mut answer: Value = serde_json::from_slice(answer).expect("SQS answers in JSON");
     if let Some(entry) = answer["Successful"].as_array_mut().filter(|entries| !entries.is_empty()) {
@@ -213,7 +213,7 @@ fn fail_first_entry(answer: &Bytes) -> String {
     answer.to_string()
 }
 
-/// Serves on a free loopback port.
+/// Serves the router on a free loopback port.
 ///
 /// # Panics
 /// If no port is free.

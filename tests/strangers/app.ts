@@ -1,4 +1,4 @@
-// A user's app with the package from npm. It generates the same template as this repository's app from the same values.
+// A user's app that uses the npm package. It generates the same template as this repository's app from the same values.
 
 import { App, Duration, RemovalPolicy, Stack, Validations } from 'aws-cdk-lib';
 import * as lambda from 'aws-cdk-lib/aws-lambda';

@@ -1,4 +1,5 @@
-//! Tests of the harness itself: it stops, replaces and interprets a function as Lambda and its event source mapping do.
+//! Tests of the harness itself: it stops and replaces a function, and interprets its responses, as Lambda and its event
+//! source mapping do.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -103,7 +103,7 @@ enum LoopFunction {
     Annotator,
 }
 
-/// The death of a process: the function, its batch, and the number of polls of its future before it dies.
+/// The death of a process: the function, its batch, and the number of times its future is polled before it dies.
 #[derive(Clone, Copy, Debug)]
 struct ProcessDeath {
     function: LoopFunction,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use crate::tools::{TaskFailure, now, render_command, target_dir};
 
 /// A shell script that runs its arguments, and kills them with all their children when its standard input closes: the
-/// kernel closes that pipe however the run ends, even after Ctrl-C. (Background jobs of a shell have no standard input,
+/// kernel closes that pipe however the run ends, even after Ctrl-C. (A shell's background jobs have no standard input,
 /// hence descriptor 3.)
 const GUARD: &str = r#"
 exec 3<&0
@@ -20,7 +20,7 @@ kill "$guard"
 exit "$status"
 "#;
 
-/// A program that runs in the background. Dropping it ends the program with all its children.
+/// A program that runs in the background. Dropping it kills the program and all its children.
 pub(crate) struct BackgroundProcess {
     child: Child,
     log: PathBuf,

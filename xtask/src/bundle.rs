@@ -18,7 +18,7 @@ pub(crate) enum LambdaArchitecture {
 pub(crate) const FUNCTIONS: [&str; 4] =
     ["message-processor", "failed-message-processor", "final-dlq-annotator", "async-retry-handler"];
 
-/// Returns the package of a function's program.
+/// Returns the name of the Cargo package that contains a function's program.
 pub(crate) fn package_name(function: &str) -> String {
     format!("redeliver-{function}")
 }
@@ -51,8 +51,8 @@ pub(crate) fn bundle_costs() -> Result<PathBuf, TaskFailure> {
     Ok(program_path("costs"))
 }
 
-/// Builds programs with only the features of the functions and of these packages. Otherwise, the features of the entire
-/// workspace would be linked in.
+/// Builds programs with only the features that the functions and these packages enable. Otherwise, the features of the
+/// entire workspace would be linked in.
 fn build_programs(
     architecture: LambdaArchitecture,
     packages: &[&str],
@@ -109,7 +109,7 @@ impl LambdaArchitecture {
         }
     }
 
-    /// Returns the architecture's name in Linux and Python.
+    /// Returns the architecture's name on Linux and in Python.
     pub(crate) fn machine_name(self) -> &'static str {
         match self {
             Self::Arm64 => "aarch64",
@@ -144,7 +144,7 @@ impl LambdaArchitecture {
     }
 }
 
-/// Returns the flags that replace the path of Cargo's crates, which panics contain, so that builds are reproducible.
+/// Returns the flags that replace the path of Cargo's crates in panic messages, so that builds are reproducible.
 pub(crate) fn reproducible_flags() -> String {
     let home = std::env::home_dir().unwrap_or_default();
     let cargo_home = env_variable("CARGO_HOME").map_or_else(|| home.join(".cargo"), PathBuf::from);

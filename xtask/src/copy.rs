@@ -1,4 +1,4 @@
-//! Copies of the sources for editing. Unchanged files keep their times, so that Cargo does not recompile them.
+//! Editable copies of the sources. Unchanged files keep their modification times, so Cargo does not recompile them.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::tools::{TaskFailure, read_file, write_file};
 
 /// Replaces the copy in this folder with these files and folders of `from`, changed by `edit`. A file with the same
-/// content as in the last copy keeps its time.
+/// content as in the last copy keeps its modification time.
 ///
 /// # Errors
 /// A file cannot be read or written, or `edit` fails.
@@ -27,8 +27,8 @@ pub(crate) fn renew_copy(
     fs::rename(&newer, copy).map_err(|error| TaskFailure(format!("{}: {error}", copy.display())))
 }
 
-/// Gives the workspace's crates in the copy another version. Otherwise, Cargo would mistake their builds for the real
-/// ones.
+/// Gives the workspace's crates in the copy a different version. Otherwise, Cargo would mistake their builds for the
+/// real ones.
 ///
 /// # Errors
 /// The manifest cannot be read or written.
@@ -59,7 +59,7 @@ pub(crate) fn copy_all(from: &Path, to: &PathBuf) -> Result<(), TaskFailure> {
     Ok(())
 }
 
-/// Restores the times of files whose content has not changed, so that Cargo does not recompile them.
+/// Restores the modification times of files whose content has not changed, so that Cargo does not recompile them.
 fn keep_times(before: &Path, now: &Path) -> Result<(), TaskFailure> {
     let failed = |error: std::io::Error| TaskFailure(format!("{}: {error}", now.display()));
     if now.is_dir() {

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the artifacts of a release, in `target/dist/`.
+//! `cargo xtask dist`: builds the release artifacts in `target/dist/`.
 
 mod archive;
 mod bill_of_materials;
@@ -51,7 +51,7 @@ pub(crate) enum Artifact {
 pub(crate) fn build_artifacts(artifacts: &[Artifact]) -> Result<(), TaskFailure> {
     let folder = target_dir().join("dist");
     if artifacts.is_empty() {
-        // Files from an earlier run would be included in the sums.
+        // Files from an earlier run would be included in the checksums.
         let _might_not_exist = fs::remove_dir_all(&folder);
     }
     fs::create_dir_all(&folder).map_err(|error| file_failure(&folder, &error))?;
@@ -110,7 +110,7 @@ fn pack_each_bundle(
     Ok(())
 }
 
-/// Writes SHA256SUMS for `sha256sum --check`, in the order of the names, and prints a table of the files.
+/// Writes SHA256SUMS for `sha256sum --check`, sorted by file name, and prints a table of the files.
 fn write_sums(folder: &Path) -> Result<(), TaskFailure> {
     let entries = fs::read_dir(folder).map_err(|error| file_failure(folder, &error))?;
     let paths: Result<Vec<PathBuf>, _> = entries.map(|entry| entry.map(|entry| entry.path())).collect();

@@ -1,7 +1,7 @@
 //! `cargo xtask docs`: builds a site from the pages in docs/SUMMARY.md with mdBook, in target/docs/site.
 //!
-//! The pages and the files that they link to are copied with their paths in the repository, so that links work both
-//! there and on the site.
+//! The pages and the files that they link to keep their repository paths when they are copied, so that links work both
+//! in the repository and on the site.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ const MDBOOK: &str = "0.5.4";
 /// Builds the site.
 ///
 /// # Errors
-/// A page or a file that a page links to is missing, or mdBook does not build.
+/// A page or a file that a page links to is missing, or mdBook cannot be installed or fails.
 pub(crate) fn build_docs() -> Result<(), TaskFailure> {
     let mdbook = install_mdbook()?;
     let book = target_dir().join("docs");
@@ -32,7 +32,7 @@ pub(crate) fn build_docs() -> Result<(), TaskFailure> {
     Ok(())
 }
 
-/// Checks all links and anchors of the site, without the network.
+/// Checks all links and anchors on the site, without network access.
 ///
 /// # Errors
 /// A link or an anchor is broken.

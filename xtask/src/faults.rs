@@ -26,7 +26,7 @@ const PROGRAM: &str = "faults-with-planted-bugs";
 /// The number of seeds after which a bug counts as missed. Bugs that are caught at all need far fewer.
 const SEEDS_MAX: u64 = 400;
 
-/// Runs seeds through the release build of the simulator.
+/// Runs the simulator's release build with these arguments.
 ///
 /// # Errors
 /// A seed broke a rule, which the program prints.
@@ -35,8 +35,8 @@ pub(crate) fn run_simulator(arguments: &[String]) -> Result<(), TaskFailure> {
     run_command(Command::new(target_dir().join("release/faults")).args(arguments))
 }
 
-/// Returns the command that runs new seeds until this number of queue changes is checked, in the tests' build of the
-/// simulator. The seeds depend on the commit, so that a commit passes or fails everywhere.
+/// Returns the command that runs the tests' build of the simulator with new seeds until this many queue changes have
+/// been checked. The seeds depend on the commit, so that a commit passes everywhere or fails everywhere.
 pub(crate) fn fresh_seeds_command(changes: u32) -> Command {
     let mut simulator = Command::new(target_dir().join("debug/faults"));
     simulator.args(["--changes", &changes.to_string()]);
@@ -128,7 +128,7 @@ struct CaughtBug {
     rule: String,
 }
 
-/// Finds a seed that breaks a rule: tries the likely seed first, and then all from 1.
+/// Finds a seed that breaks a rule: tries the likely seed first, and then all seeds from 1 up.
 fn find_failing_seed(Bug { name, seed, .. }: &Bug) -> Result<Option<CaughtBug>, TaskFailure> {
     match run_seeds(name, *seed, 1)? {
         None => run_seeds(name, 1, SEEDS_MAX),

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use crate::tools::{TaskFailure, command_output, run_command, target_dir, workspace_root};
 
-/// The Maven goal that copies the libraries of a `pom.xml`.
+/// The Maven goal that copies the libraries listed in a `pom.xml`.
 const COPY_DEPENDENCIES: &str = "org.apache.maven.plugins:maven-dependency-plugin:2.8:copy-dependencies";
 
 /// A folder with functions in one language.
@@ -107,7 +107,7 @@ fn read_sources(folder: &Path) -> std::io::Result<String> {
     list_files(folder)?.into_iter().map(fs::read_to_string).collect()
 }
 
-/// Lists the files of a folder and its subfolders, in order.
+/// Lists the files in a folder and its subfolders, sorted by path.
 fn list_files(folder: &Path) -> std::io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder)?.map(|entry| Ok(entry?.path()));
     let mut entries = entries.collect::<std::io::Result<Vec<_>>>()?;

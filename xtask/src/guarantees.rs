@@ -7,7 +7,7 @@ use crate::tools::{TaskFailure, read_file, workspace_root, write_file};
 
 const PROMISES: &str = "tests/promises.toml";
 const PAGE: &str = "docs/guarantees/tests.md";
-/// The maximum number of tests in a row of the page. `PROMISES` names all tests.
+/// The maximum number of tests named in a table row on the page. `PROMISES` names all tests.
 const NAMED_MAX: usize = 2;
 
 #[derive(Deserialize)]

@@ -7,15 +7,15 @@ use std::process::Command;
 use crate::bundle::bundle_costs;
 use crate::tools::{TaskFailure, command_output, map_in_parallel};
 
-/// The limit for one retry of a message of 1 KiB, from the received record to the re-sent message: 74,000 with rustc
+/// The limit for one retry of a 1 KiB message, from the received record to the re-sent message: 74,000 with rustc
 /// 1.95.0, plus 10 %.
 const RETRY_MAX: u64 = 81_400;
-/// The limit for one hostile message, response or event: 133 ms on a core at 3 GHz with two and a half instructions per
-/// cycle. A message that takes a second on that core takes seven in a small function, and the other nine messages of
+/// The limit for one hostile message, response or event: 133 ms on a 3 GHz core at two and a half instructions per
+/// cycle. A message that takes a second on that core takes seven in a small function, and the other nine messages in
 /// its batch are received again.
 const HOSTILE_MAX: u64 = 1_000_000_000;
-/// The option that counts the functions of `tests/costs/src/main.rs` whose names end with `_counted`, including all
-/// callees.
+/// The option that counts only the functions in `tests/costs/src/main.rs` whose names end with `_counted`, including
+/// their callees.
 const COUNTED: &str = "--toggle-collect=costs::*_counted*";
 
 /// Checks that instructions can be counted on this machine.
@@ -30,8 +30,8 @@ pub(crate) fn require_tools() -> Result<(), TaskFailure> {
     version.map(drop).map_err(|_| TaskFailure("install Valgrind (the command `valgrind`)".to_owned()))
 }
 
-/// Counts the instructions of each case, and prints and compares them with the limits. For hostile inputs, also prints
-/// the time on this machine.
+/// Counts the instructions for each case, prints the counts, and compares them with the limits. For hostile inputs,
+/// also prints the time on this machine.
 ///
 /// # Errors
 /// A case exceeds its limit.
@@ -57,7 +57,7 @@ pub(crate) fn check_counts() -> Result<(), TaskFailure> {
     if worse.is_empty() { Ok(()) } else { Err(TaskFailure(worse.join("\n"))) }
 }
 
-/// Counts one run of the program with these arguments.
+/// Counts the instructions in one run of the program with these arguments.
 fn count_instructions(program: &Path, arguments: &[&str]) -> Result<u64, TaskFailure> {
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--callgrind-out-file=/dev/null", COUNTED, "--log-fd=1"]);

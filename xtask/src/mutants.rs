@@ -11,7 +11,8 @@ use crate::tools::{
 
 /// The pinned version: the newest on crates.io.
 const CARGO_MUTANTS: &str = "27.1.0";
-/// The test timeout. The slowest crate takes half of this on a busy machine, so a test that takes longer never ends.
+/// The minimum test timeout. On a busy machine, the slowest crate's tests take half of this; tests that take longer
+/// hang.
 const TEST_SECONDS_MIN: &str = "60";
 
 #[derive(clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) struct Arguments {
 /// Runs cargo-mutants on a copy of the sources.
 ///
 /// # Errors
-/// No test catches a change, or cargo-mutants cannot be installed.
+/// A change is not caught by any test, or cargo-mutants cannot be installed.
 pub(crate) fn run_mutants(arguments: &Arguments) -> Result<(), TaskFailure> {
     if let Some(missing) = arguments.files.iter().find(|file| !workspace_root().join(file).is_file()) {
         return Err(TaskFailure(format!("{missing} does not exist below {}", workspace_root().display())));
@@ -74,7 +75,7 @@ fn list_sources() -> Result<Vec<String>, TaskFailure> {
     Ok(files.lines().filter(|file| workspace_root().join(file).is_file()).map(str::to_owned).collect())
 }
 
-/// Writes the diff of the crates since a commit to a file, and returns its path.
+/// Writes a diff of the crates against a commit to a file, and returns the file's path.
 fn changes_since(commit: &str, folder: &Path) -> Result<PathBuf, TaskFailure> {
     let changes = folder.join("since.diff");
     write_file(&changes, &command_output(&mut git_command(&["diff", commit, "--", "crates/*.rs"]))?)?;

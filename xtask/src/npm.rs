@@ -112,7 +112,7 @@ fn path_with_tools() -> Result<OsString, TaskFailure> {
     env::join_paths(folders).map_err(|error| TaskFailure(format!("PATH: {error}")))
 }
 
-/// Parses the major number of a version such as `v20.1.2`.
+/// Parses the major version from a version such as `v20.1.2`.
 fn major_version(version: &str) -> Option<u32> {
     version.trim().strip_prefix('v')?.split('.').next()?.parse().ok()
 }

@@ -16,7 +16,7 @@ pub(crate) fn run_commands() -> Result<(), TaskFailure> {
     if commands.is_empty() {
         return Err(TaskFailure("README.md has no `cargo run` line in an `sh` block".to_owned()));
     }
-    // Removes the file of an earlier run, because the command line never overwrites files.
+    // Removes the file from an earlier run, because the command line never overwrites files.
     let _might_not_exist = fs::remove_file(workspace_root().join(DEAD_LETTERS));
     for command in commands {
         run_command(

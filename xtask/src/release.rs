@@ -1,4 +1,4 @@
-//! `cargo xtask release-notes`: prints the notes of a release, if its tag, all versions and CHANGELOG.md agree.
+//! `cargo xtask release-notes`: prints the notes for a release, if its tag, all versions and CHANGELOG.md agree.
 
 use std::fs;
 
@@ -11,10 +11,10 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// Files that contain the same version.
 const PACKAGES: [&str; 3] = ["infra/package.json", "infra/package-lock.json", "infra/package/package.json"];
 
-/// Prints the release notes of a tag.
+/// Prints the release notes for a tag.
 ///
 /// # Errors
-/// The tag is not the version, a package has another version, or CHANGELOG.md has no dated section for it.
+/// The tag does not match the version, a package has a different version, or CHANGELOG.md has no dated section for it.
 pub(crate) fn print_release_notes(tag: &str) -> Result<(), TaskFailure> {
     if tag.strip_prefix('v') != Some(VERSION) {
         return Err(TaskFailure(format!("the tag is {tag}, but Cargo.toml's version requires v{VERSION}")));
@@ -27,7 +27,7 @@ pub(crate) fn print_release_notes(tag: &str) -> Result<(), TaskFailure> {
 /// Checks that all packages have the same version.
 ///
 /// # Errors
-/// A package has another version.
+/// A package has a different version.
 pub(crate) fn check_versions() -> Result<(), TaskFailure> {
     for path in PACKAGES {
         let manifest: ReleasedPackage =

@@ -19,7 +19,7 @@ pub(crate) struct StepReport {
 struct ReportedStep {
     name: &'static str,
     time: Duration,
-    /// The processor time of the step's processes that have ended, which does not depend on the machine's load.
+    /// The processor time of the step's finished processes, which does not depend on the machine's load.
     processor_time: Duration,
     succeeded: bool,
 }
@@ -35,7 +35,7 @@ struct KnownSkip {
 }
 
 impl StepReport {
-    /// Creates a report whose time starts now.
+    /// Creates a report and starts measuring its total time.
     pub(crate) fn begin() -> Self {
         Self { started: now(), steps: Vec::new(), skipped: Vec::new() }
     }
@@ -84,8 +84,8 @@ impl StepReport {
         Ok(())
     }
 
-    /// Prints the steps with their times, and the skips of this run and of the tests themselves. Tests fail on skips
-    /// that `tests/known-skips.toml` does not list.
+    /// Prints the steps with their times, and what this run and the tests themselves skipped. Tests fail on skips that
+    /// `tests/known-skips.toml` does not list.
     pub(crate) fn print_summary(&self) {
         println!("\n=== steps, with elapsed and processor time");
         for ReportedStep { name, time, processor_time, succeeded } in &self.steps {

@@ -6,8 +6,8 @@ use std::fs;
 use crate::bundle::program_path;
 use crate::tools::TaskFailure;
 
-/// Each function with the maximum size of its `bootstrap` in bytes, and the crates that must not be linked into it,
-/// which are compiled for the other functions. The layer contains the message-processor's program.
+/// For each function, the maximum size of its `bootstrap` in bytes, and the crates that must not be linked into it
+/// although they are compiled for other functions. The layer contains the message-processor's program.
 const LIMITS: [(&str, usize, &[&str]); 4] = [
     ("message-processor", 11_920_000, &[]),
     ("failed-message-processor", 10_470_000, &["reqwest"]),
@@ -40,7 +40,7 @@ pub(crate) fn check_sizes() -> Result<(), TaskFailure> {
     if wrong.is_empty() { Ok(()) } else { Err(TaskFailure(wrong.join("\n"))) }
 }
 
-/// Returns true if code of a crate is linked. Panics contain the paths of their source files.
+/// Returns true if a program contains code from a crate. Panic messages contain the paths of their source files.
 fn contains_crate(program: &[u8], name: &str) -> bool {
     let folder = format!("/{name}-");
     let follows = |at: usize| program.get(at + folder.len()).is_some_and(u8::is_ascii_digit);

@@ -1,4 +1,4 @@
-//! The stack's tools: the CDK and the tests.
+//! Runs the CDK on the stack, and the stack's tests.
 
 mod left_behind;
 mod preflight;
@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, render_command, run_command, target_dir, workspace_root};
 
-/// Runs `cargo xtask cdk`: the pinned CDK on the stack of `infra/`. Refuses a deployment that would leave queues
+/// Runs `cargo xtask cdk`: the pinned CDK on the stack in `infra/`. Refuses a deployment that would leave queues
 /// behind, and asks before a deployment that could resume a paused stack.
 pub(crate) fn run_cdk(arguments: &[String]) -> Result<(), TaskFailure> {
     npm::set_up()?.require_node()?;
@@ -93,7 +93,7 @@ fn lint_template(venv: &Path, templates: &Path, name: &str) -> Result<(), TaskFa
     )?;
     let mut sam = Command::new(venv.join("bin/sam"));
     sam.args(["validate", "--lint", "--template"]).arg(&template);
-    // SAM stores files in the home directory and asks PyPI for a newer version, which a test must not do.
+    // SAM stores files in the home directory and checks PyPI for a newer version, which a test must not do.
     sam.env("HOME", templates).env("SAM_CLI_TELEMETRY", "0").env("HTTPS_PROXY", "http://127.0.0.1:9");
     run_command(&mut sam)
 }

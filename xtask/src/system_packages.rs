@@ -62,7 +62,7 @@ pub(crate) fn install_missing() -> Result<(), TaskFailure> {
     }
 }
 
-/// Returns the command prefix for running as root: empty if this program runs as root, `None` if there is no way.
+/// Returns the command prefix for running as root: empty if this program runs as root, `None` if it cannot.
 fn root_command() -> Option<&'static [&'static str]> {
     let is_root = command_output(Command::new("id").arg("-u")).is_ok_and(|id| id.trim() == "0");
     if is_root {

@@ -35,8 +35,8 @@ use crate::workflows;
 /// features, so nothing is compiled twice.
 const TEST_BUILD: [&str; 7] =
     ["build", "--workspace", "--lib", "--bins", "--tests", "--examples", "--test=end_to_end"];
-/// The number of queue changes that fresh seeds must check, so that a busy machine does the same amount of work as an
-/// idle one. docs/guarantees/tests.md shows this number.
+/// The number of queue changes that a simulation with fresh seeds must check. It is a count and not a duration, so that
+/// a busy machine does the same amount of work as an idle one. docs/guarantees/tests.md shows this number.
 pub(crate) const SIMULATION_CHANGES: u32 = 1_000_000;
 /// The number of queue changes with `--quick`.
 const QUICK_SIMULATION_CHANGES: u32 = 150_000;
@@ -56,14 +56,15 @@ pub(crate) enum TestPart {
     Search,
 }
 
-/// Runs all tests, or one part. The tests that find the most in the least time come first. Stops at the first failure.
+/// Runs all tests, or one part. The tests that find the most bugs in the least time come first. Stops at the first
+/// failure.
 pub(crate) fn run_tests(part: Option<TestPart>) -> Result<(), TaskFailure> {
     run_reported(|report| run_steps(report, part))?;
     println!("\n{} passed", if part.is_none() { "all tests" } else { "this part of the tests" });
     Ok(())
 }
 
-/// Runs the tests of `--quick`, which need no bundles and no other tools.
+/// Runs the tests that `--quick` selects, which need no bundles and no other tools.
 pub(crate) fn run_quick_tests() -> Result<(), TaskFailure> {
     run_reported(|report| {
         report.run_step("format", check_format)?;
@@ -170,7 +171,7 @@ fn run_steps(report: &mut StepReport, part: Option<TestPart>) -> Result<(), Task
     searches.into_iter().try_for_each(|(name, step)| report.finish_background_step(name, step))
 }
 
-/// The Python environment and the Node.js packages of the tests.
+/// The Python environment and the Node.js packages that the tests use.
 struct TestPackages {
     python: Python,
     node: NodeRuntime,
@@ -196,7 +197,7 @@ impl TestPackages {
     }
 }
 
-/// Checks the dependencies, the packages, GitHub's workflows and forms, and the examples for Kubernetes and ECS.
+/// Checks the dependencies, the packages, the GitHub workflows and issue forms, and the Kubernetes and ECS examples.
 fn check_published(report: &mut StepReport, packages: &TestPackages) -> Result<(), TaskFailure> {
     supply_chain::check_supply_chain(report, &packages.python)?;
     match &packages.node {
@@ -229,8 +230,8 @@ fn clippy_command() -> Command {
     cargo_command(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])
 }
 
-/// Returns the Clippy command for the end-to-end tests: `--all-targets` omits a target with `test = false`, and Cargo
-/// then ignores `--test`.
+/// Returns the Clippy command for the end-to-end tests: `--all-targets` omits targets with `test = false`, and makes
+/// Cargo ignore `--test`.
 fn end_to_end_clippy_command() -> Command {
     cargo_command(&["clippy", "--workspace", "--test", "end_to_end", "--", "--deny", "warnings"])
 }
@@ -241,14 +242,14 @@ fn fuzzer_clippy_command() -> Command {
     cargo_command(&[&fuzzer[..], &["--", "--deny", "warnings"]].concat())
 }
 
-/// Returns the command that documents all crates. With the examples, Cargo selects the features of the tests, whose
-/// dependencies the lints have already compiled.
+/// Returns the command that documents all crates. With `--examples`, Cargo selects the same features as for the tests,
+/// so it can use the dependencies that were compiled for the lints.
 fn doc_command() -> Command {
     cargo_command(&["doc", "--workspace", "--no-deps", "--lib", "--bins", "--examples"])
 }
 
-/// The unit tests without redeliver-costs: `--lib` would include its library, which contains modules of crates/aws
-/// that are tested there.
+/// The unit tests, except those of redeliver-costs: `--lib` would include its library, which contains modules from
+/// crates/aws that are already tested in that crate.
 const UNIT_TESTS: [&str; 6] = ["test", "--workspace", "--exclude", "redeliver-costs", "--lib", "--bins"];
 /// The tests that `cargo test` runs in a fresh clone.
 const PLAIN_TESTS: [&str; 7] =
@@ -258,7 +259,7 @@ fn has_chromium() -> bool {
     command_output(Command::new("chromium").arg("--version")).is_ok()
 }
 
-/// Counts instructions in a build with the dependencies of the bundles.
+/// Counts instructions in a program that is built with the same dependencies as the bundles.
 fn count_instructions(report: &mut StepReport) -> Result<(), TaskFailure> {
     match instructions::require_tools() {
         Ok(()) => report
@@ -417,8 +418,8 @@ fn start_search(this_program: &Path) -> Result<Vec<Search>, TaskFailure> {
     ])
 }
 
-/// Starts fuzzing. It stops after a fixed time, so it must run while the other steps wait for queues and leave it the
-/// processors.
+/// Starts fuzzing. It stops after a fixed time, so it must run while the other steps wait for queues and leave the
+/// processors idle.
 fn start_fuzzing(report: &mut StepReport, this_program: &Path) -> Result<Option<Search>, TaskFailure> {
     if let Err(TaskFailure(remedy)) = fuzz::require_compiler() {
         report.skip_step("fuzzing", &remedy)?;

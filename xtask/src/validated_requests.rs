@@ -90,7 +90,7 @@ fn client_services(manifest: &str) -> Result<BTreeSet<String>, TaskFailure> {
 
 impl ValidatedRequests {
     fn add_lines(&mut self, lines: &str) -> Result<(), TaskFailure> {
-        // The last line of a killed emulator can be incomplete.
+        // The last line written by a killed emulator can be incomplete.
         for line in lines.split_inclusive('\n').filter(|line| line.ends_with('\n')) {
             let validated: ValidatedRequest = serde_json::from_str(line)
                 .map_err(|error| TaskFailure(format!("cannot read a validated request: {error}: {line}")))?;

@@ -29,7 +29,7 @@ struct WordRule {
 /// Checks the files that the list names.
 ///
 /// # Errors
-/// Words of the list were found: the error has the file, the line and the replacement of each.
+/// Words from the list were found: the error gives the file, the line and the replacement for each.
 pub(crate) fn check_words() -> Result<(), TaskFailure> {
     let words = Words::parse(&read_file(&workspace_root().join(WORDS))?)?;
     let mut found = Vec::new();
@@ -74,7 +74,7 @@ impl Words {
         Ok(words)
     }
 
-    /// Returns the lines that might match a rule, by file. git searches a thousand files in a moment.
+    /// Returns the lines that might match a rule, by file. git searches a thousand files in an instant.
     fn candidate_lines(&self) -> Result<BTreeMap<String, BTreeSet<usize>>, TaskFailure> {
         let mut git = Command::new("git");
         git.args([

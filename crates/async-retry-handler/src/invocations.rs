@@ -12,8 +12,8 @@ use redeliver_core::ports::{AsyncInvokeError, AsyncInvoker, Clock, Observer};
 
 use super::{AsyncRetryHandler, build_verdict};
 
-/// The maximum number of concurrent requests to Lambda: the largest batch of an event source mapping without a batching
-/// window.
+/// The maximum number of concurrent requests to Lambda: the largest batch that an event source mapping delivers without
+/// a batching window.
 const CONCURRENCY: usize = 10;
 
 /// A function to invoke again.

@@ -29,7 +29,7 @@ enum Answer {
     Hangs,
 }
 
-/// A scripted Lambda that records its requests and responds according to the `n` of the payload.
+/// A scripted Lambda that records its requests and responds according to the `n` in the payload.
 #[derive(Clone)]
 struct Lambda {
     answer: fn(usize) -> Answer,
@@ -103,7 +103,7 @@ impl Setup {
         self.lambda.calls.lock().unwrap().clone()
     }
 
-    /// Returns the `Failure` of the only verdict.
+    /// Returns the `Failure` attribute of the only verdict.
     fn verdict(&self) -> Value {
         assert!(self.retry.sent_contents().is_empty(), "given up, so it is not sent to the retry queue");
         attribute_document(&self.annotation.only_sent_content().attributes, FAILURE)
@@ -119,7 +119,7 @@ fn accept_event(_: usize) -> Answer {
     Answer::Taken
 }
 
-/// Returns Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the start.
+/// Returns Lambda's record of an invocation of `orders` that failed `failed_after` seconds after the test's start.
 fn destination_record(n: usize, payload: &str, failed_after: i64) -> String {
     function_destination_record(&format!("{ORDERS}:$LATEST"), n, payload, failed_after)
 }

@@ -10,10 +10,10 @@ use aws_smithy_runtime_api::client::result::ConnectorError;
 use hyper_util::client::legacy::Error as HttpError;
 use redeliver_core::ports::{EntryError, Fault};
 
-/// The code of a request that could not be sent because the connection failed.
+/// The error code for a request that could not be sent because the connection failed.
 pub const NO_CONNECTION: &str = "Connect";
 
-/// Maps the error of an entire request to its fault and code.
+/// Maps the error for an entire request to its fault and code.
 ///
 /// Errors that an operator must fix (no such queue, access denied, a disabled key, no credentials) are
 /// [`Fault::Sender`]: a retry during the invocation would only waste time. No message is lost: the entries are
@@ -84,7 +84,7 @@ fn root_cause(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), root_cause)
 }
 
-/// Maps the error of one entry in a batch response to its fault and code ("BatchResultErrorEntry", Amazon SQS API
+/// Maps the error for one entry in a batch response to its fault and code ("BatchResultErrorEntry", Amazon SQS API
 /// Reference).
 pub(crate) fn batch_entry_error(sender_fault: bool, code: &str) -> EntryError {
     let fault = if is_throttle(code) {

@@ -1,5 +1,5 @@
 //! The HTTP client that all AWS clients use: the SDK's default client, with a limit on response bodies. The SDK buffers
-//! a complete response before parsing it, so an endless body would exhaust the memory.
+//! a complete response before parsing it, so an endless body would exhaust memory.
 
 use aws_sdk_sqs::config::SharedAsyncSleep;
 use aws_smithy_http_client::proxy::ProxyConfig;
@@ -19,7 +19,7 @@ use http_body_util::{BodyExt as _, LengthLimitError, Limited};
 use thiserror::Error;
 
 /// More than the longest response to `ReceiveMessage`: ten messages of 1 MiB ("Amazon SQS message quotas") as JSON, in
-/// which an escape such as `\u0009` is six times as long as its character.
+/// which an escape such as `\u0009` is six times as long as the character itself.
 const RECEIVED_BYTES_MAX: usize = 64 << 20;
 /// More than any other response: the longest is a Lambda function's, at 6 MB ("Lambda quotas").
 const ANSWER_BYTES_MAX: usize = 16 << 20;

@@ -32,8 +32,8 @@ pub trait Guest: Send + Sync + 'static {
     /// True for the queue whose messages redeliver handles. The guest handles batches from other queues, as it would
     /// without redeliver.
     fn is_own_queue(&self, queue_arn: &str) -> bool;
-    /// Handles an event that is not a batch from the source queue, until `end`. Returns `None` if the guest accepts no
-    /// other events; the invocation then fails with `NotAnSqsEvent`.
+    /// Handles an event that is not a batch from the source queue. `end` is the deadline. Returns `None` if the guest
+    /// accepts no other events; the invocation then fails with `NotAnSqsEvent`.
     fn handle_other_event(
         &self,
         event: &str,
@@ -139,7 +139,7 @@ fn invocation_deadline(context: &Context) -> Option<Timestamp> {
     DateTime::from_timestamp_millis(i64::try_from(context.deadline).unwrap_or(i64::MAX))
 }
 
-/// The error of a failed invocation.
+/// An error that fails an invocation.
 enum InvocationError {
     Ours(Diagnostic),
     /// An error from the user's function. The function's own runtime logs it.

@@ -1,8 +1,8 @@
 //! AWS adapters for redeliver: queues, Lambda's runtime, targets, settings, telemetry.
 //!
-//! Each module implements a port of `redeliver-core` or provides its input from outside the process. No other crate
-//! reads the clock ([`SystemClock`]) or the environment ([`settings`]). A function's `main` calls [`start::run`] with
-//! its settings and dependencies.
+//! Each module implements a port of `redeliver-core` or supplies the core with input from outside the process. No other
+//! crate reads the clock ([`SystemClock`]) or the environment ([`settings`]). A function's `main` calls [`start::run`]
+//! with its settings and dependencies.
 //!
 //! Outside Lambda, a function fails with an error instead of waiting for invocations:
 //!

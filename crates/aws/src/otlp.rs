@@ -34,7 +34,7 @@ pub use settings::{OtlpSettings, span_interval};
 /// The maximum time that an invocation waits for the export before it ends. The export then continues until Lambda
 /// freezes the process.
 const WAIT_MAX: Duration = Duration::from_millis(50);
-/// The timeout of one request ("OTLP Exporter Configuration", OpenTelemetry).
+/// The timeout for one request ("OTLP Exporter Configuration", OpenTelemetry).
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// The maximum length of a response, which consists of a number and an error message ("OTLP/HTTP Response",
 /// OpenTelemetry Protocol). The protocol allows 4 MiB, too much for the smallest function with several exports in
@@ -115,7 +115,7 @@ impl Exporter {
         let _still_under_way = timeout(wait_limit(SystemClock.now(), deadline), export).await;
     }
 
-    /// Encodes the body of a request with these spans.
+    /// Encodes these spans as the body of a request.
     #[must_use]
     pub fn encode_spans(&self, spans: Vec<Span<'_>>) -> Vec<u8> {
         encoding::encode_request(&self.settings.resource, spans).encode_to_vec()
@@ -124,7 +124,7 @@ impl Exporter {
     /// Sends one request.
     ///
     /// # Errors
-    /// If the collector did not accept the request. Its spans are lost, since exports are not retried.
+    /// If the collector does not accept the request. The spans are then lost, since exports are not retried.
     pub async fn post_spans(&self, body: Vec<u8>) -> Result<(), NotExported> {
         let _under_way = self.under_way.try_acquire().map_err(|_| NotExported::TooSlow)?;
         timeout(REQUEST_TIMEOUT, self.send_request(body)).await.unwrap_or(Err(NotExported::NoAnswer))

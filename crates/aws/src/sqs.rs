@@ -29,7 +29,7 @@ pub use service::SqsService;
 
 /// The timeout for connecting.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
-/// The timeout of a request, including a long poll of up to 20 s.
+/// The timeout for a request, including a long poll of up to 20 s.
 pub const POLL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Configures an SQS client without retries, with an optional timeout per request.

@@ -44,7 +44,7 @@ pub fn exporter_from_env(default_name: &str) -> Result<Option<Exporter>, String>
     Ok(settings.map(Exporter::new))
 }
 
-/// Runs the function that `prepare` returns until the process is stopped. Prints errors to standard error.
+/// Runs the function returned by `prepare` until the process is stopped. Prints errors to standard error.
 pub async fn run<F: Function>(
     name: &'static str,
     prepare: impl Future<Output = Result<F, StartError>>,

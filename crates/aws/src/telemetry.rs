@@ -64,7 +64,7 @@ impl<C: Clock, W: Write + Send> JsonLinesObserver<C, W> {
         Self { function, logging, clock, writer, totals, tracer, log_location, invalid: None }
     }
 
-    /// Logs one line `all_invalid`, with the setting to check, if all messages are invalid under this schema.
+    /// Logs one `all_invalid` line, with the setting to check, if all messages are invalid under this schema.
     #[must_use]
     pub fn with_schema(self, schema: &MessageSchema) -> Self {
         Self { invalid: (!schema.accepts_plain()).then(Mutex::default), ..self }

@@ -5,7 +5,7 @@ use clap::builder::{PossibleValue, Resettable, StyledStr};
 use clap::{Arg, ArgAction, Command};
 use redeliver_operator::terminal::help::ALL_COMMANDS;
 
-/// The commands in the groups and order of `redeliver --help`.
+/// The commands, grouped and ordered as in `redeliver --help`.
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Try it here", &["local", "check"]),
     ("Plan", &["simulate"]),

@@ -53,7 +53,7 @@ enum CliCommand {
 }
 
 fn main() -> process::ExitCode {
-    // Memory holds credentials and payloads, and a core file would expose them to anyone who collects crashes.
+    // Memory holds credentials and payloads, and a core file would expose them to anyone who collects crash dumps.
     redeliver_platform::process::leave_no_core_file();
     redeliver_platform::process::refuse_debuggers();
     redeliver_aws::telemetry::panics_without_text();
@@ -84,7 +84,7 @@ fn build_program() -> clap::Command {
 /// The environment variable with the default stack, for commands whose arguments do not name a queue.
 const STACK: &str = "REDELIVER_STACK";
 
-/// Parses the command line; if the required queue is missing, retries with the stack of [`STACK`].
+/// Parses the command line; if the required queue is missing, retries with the stack that [`STACK`] names.
 fn parse_matches(
     command: &clap::Command,
     arguments: Vec<OsString>,

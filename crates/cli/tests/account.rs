@@ -60,7 +60,7 @@ fn a_named_profile_wins_over_credentials_in_the_environment() {
     }
 }
 
-/// Without the proxy, no command could reach AWS from a network that has no other exit.
+/// Without the proxy, no command could reach AWS from a network that has no other way out.
 #[test]
 fn aws_requests_use_the_proxy_from_the_environment() {
     let proxy = TcpListener::bind("127.0.0.1:0").expect("a port is free");

@@ -1,5 +1,4 @@
-//! Files of messages: `check`, `send` and `local` accept the same files, and reject the same lines with the same
-//! errors.
+//! Message files: `check`, `send` and `local` accept the same files, and reject the same lines with the same errors.
 
 mod endpoint;
 
@@ -18,7 +17,7 @@ const DOCUMENT: &str = "{\n  \"metadata\": {\n    \"message_id\": \"0191f3a2-7b1
 const EMPTY: &str = "the body is empty; SQS requires at least one character";
 const NO_OBJECT: &str = "INVALID_MESSAGE_FORMAT not a JSON object";
 
-/// A command's report on a file: the number of valid messages and the problems of the other lines, or the reason that
+/// A command's report on a file: the number of valid messages and the problems in the other lines, or the reason why
 /// the file was rejected.
 type LineFindings = (u64, Vec<(usize, String)>);
 type FileVerdict = Result<LineFindings, String>;
@@ -84,7 +83,7 @@ fn verdicts(input: &[u8], from_file: bool) -> [FileVerdict; 3] {
         let report: Value = serde_json::from_str(said).expect("a report");
         (report["planned"].as_u64().expect("a number"), Vec::new())
     });
-    // Messages are counted only if there are no findings.
+    // `check` prints the number of messages only if it has no findings.
     if let (Ok((valid, found)), Ok((planned, _))) = (&mut check, &send)
         && !found.is_empty()
     {
@@ -172,14 +171,14 @@ fn check_send_and_local_agree_on_each_file() {
     }
 }
 
-/// Keeps the first line of each problem, as `send` reports it; `send` prints the number of lines at the end.
+/// Keeps only the first line with each problem, as `send` does; at the end, `send` prints how many lines have it.
 fn keep_first_line_per_problem((valid, mut found): LineFindings) -> LineFindings {
     let mut seen = BTreeSet::new();
     found.retain(|(_, words)| seen.insert(words.clone()));
     (valid, found)
 }
 
-/// The wording of these errors comes from the JSON parser, so this test checks only that all commands report the same.
+/// The wording of these errors comes from the JSON parser, so this test checks only that all commands agree.
 #[test]
 fn check_send_and_local_agree_on_broken_lines() {
     for input in [
@@ -240,7 +239,7 @@ fn final_records_and_backups_are_distinguished_from_messages() {
     assert_eq!(hints, [(1, hint.to_owned())]);
 }
 
-/// Whatever the input is, an error must not contain terminal commands.
+/// Whatever the input is, an error must not contain characters that control the terminal.
 #[test]
 fn errors_show_hostile_input_safely() {
     let (url, _requests) = endpoint(true);
@@ -258,7 +257,7 @@ fn errors_show_hostile_input_safely() {
     }
 }
 
-/// If one of them accepted the file, it would resend messages that only the other command's journal records.
+/// If one of them accepted the file, it would resend messages that are recorded only in the other command's journal.
 #[test]
 fn send_and_redrive_reject_a_file_that_the_other_has_started() {
     for (journal, begun_by, refused) in [

@@ -1,7 +1,7 @@
 //! Opens the link in the user's browser.
 //!
-//! The link contains the token, and every user of a machine can read its processes' arguments. The browser therefore
-//! receives the path of a private file that redirects to the link.
+//! The link contains the token, and any user on the machine can read the arguments of its processes. The browser
+//! therefore receives the path of a private file that redirects to the link.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::Path;

@@ -41,9 +41,9 @@ pub(crate) struct ConsoleDeployment {
 /// The paths of a console's files.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConsoleFiles<'f> {
-    /// The folder of plans, journals, backups and, by default, the known causes.
+    /// The folder for plans, journals, backups and, by default, the known causes.
     pub(crate) folder: &'f Path,
-    /// A different file of known causes.
+    /// A different file for the known causes.
     pub(crate) known_causes: Option<&'f Path>,
 }
 
@@ -160,7 +160,7 @@ impl ConsoleDeployment {
 
 /// Opens a file that can be read again for each reading.
 fn open_rereadable(path: &Path) -> Result<FileQueue, CommandFailure> {
-    // A missing file or a folder is reported by opening it.
+    // `open_file` reports a missing file or a folder.
     let is_pipe = path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
     if is_standard_input(path) || is_pipe {
         let why = "can be read only once; copy it to a file first, or name another file";

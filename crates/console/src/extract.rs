@@ -134,7 +134,7 @@ impl DeploymentRequest {
     }
 }
 
-/// A request for a dead letter of the last snapshot.
+/// A request for a dead letter in the last snapshot.
 #[derive(Clone, Debug)]
 pub(crate) struct DeadLetterRequest {
     pub(crate) at: DeploymentRequest,

@@ -1,10 +1,10 @@
 //! Decides from a request's headers and URL whether it may read a page or change something, before it is processed.
 //!
-//! The console is only for the user who started it. Neither another web page that this user opens nor another user's
-//! server on this machine must be able to read or change anything here. Therefore, requests require a cookie with a
-//! token, and their headers `Host` (DNS rebinding), `Origin` (forms of other sites) and `Sec-Fetch-Site` (requests from
-//! other sites and ports) are checked. Browsers send a cookie to every port of its host (RFC 6265, section 8.5), so the
-//! cookie has a secret path: a server on another port cannot name a URL that receives it.
+//! The console is only for the user who started it. No other web page that this user opens, and no other user's server
+//! on this machine, may read or change anything here. Therefore, requests require a cookie with a token, and their
+//! headers `Host` (DNS rebinding), `Origin` (forms on other sites) and `Sec-Fetch-Site` (requests from other sites and
+//! ports) are checked. Browsers send a cookie to every port on its host (RFC 6265, section 8.5), so the cookie has a
+//! secret path: a server on another port does not know the URLs to which browsers send it.
 
 use std::net::SocketAddr;
 
@@ -180,7 +180,7 @@ impl Guard {
 /// The only path without a secret part: open pages query it to check that the console is running.
 pub(crate) const ALIVE: &str = "/alive";
 
-/// The cookie's name. Its path distinguishes several consoles.
+/// The cookie's name. Its path distinguishes one console from another.
 const COOKIE: &str = "redeliver_console";
 
 fn find_token(query: &str) -> Option<&str> {
@@ -304,7 +304,7 @@ mod tests {
         }
     }
 
-    /// The file that opens the browser contains the link, and browsers treat the file as another site.
+    /// The browser first opens a file that contains the link, and treats this file as another site.
     #[test]
     fn a_page_with_the_token_is_admitted_and_a_guess_is_refused() {
         let guard = guard(false);

@@ -1,4 +1,4 @@
-//! The layout of all pages, with styles and script, and without resources from other sites.
+//! The layout shared by all pages, with its styles and script. It loads nothing from other sites.
 
 use maud::{Markup, html};
 use redeliver_operator::{dead_letter, markup};
@@ -24,7 +24,7 @@ pub(crate) struct TitledPage {
 /// The id of the table of causes. A page with this table has a link to skip to it.
 pub(crate) const CAUSES: &str = "causes";
 
-/// The pages of a deployment in the navigation.
+/// A deployment's pages, as listed in the navigation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NavigationTab {
     Now,

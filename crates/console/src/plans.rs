@@ -1,4 +1,4 @@
-//! Plans: a fixed set of dead letters, an action on it, and its runs.
+//! Plans: each is a fixed set of dead letters and the action to take on them, and can have several runs.
 
 pub(crate) mod command;
 pub(crate) mod decide;

@@ -69,13 +69,13 @@ pub(crate) async fn reject_method(method: Method, uri: Uri) -> PageError {
     PageError::new(StatusCode::METHOD_NOT_ALLOWED, words).with_back_link(parent_page(&uri))
 }
 
-/// Returns the page that has the button for an action. After the secret part of the URL, that is `0/` for `0/refresh`,
-/// and `0/plans/7` for `0/plans/7/start`.
+/// Returns the page that has the button for an action. For example, after the secret part of the URL, `0/refresh`
+/// belongs to `0/`, and `0/plans/7/start` belongs to `0/plans/7`.
 fn parent_page(uri: &Uri) -> &str {
     let path = uri.path();
     match path.trim_end_matches('/').rsplit_once('/') {
         Some(("", _)) | None => path,
-        // Both the start page and the first page of a deployment.
+        // The paths of the start page and of a deployment's first page end with `/`.
         Some((page, _)) if page.matches('/').count() <= 2 => &path[..=page.len()],
         Some((page, _)) => page,
     }

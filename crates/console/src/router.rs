@@ -83,7 +83,7 @@ async fn guard_request(State(site): SiteState, request: Request, next: Next) -> 
     let (method, headers, uri) = (request.method(), request.headers(), request.uri());
     let mut response = match site.guard.admit_request(method, headers, uri) {
         Admission::Admitted => render_error(next.run(request).await, &site.guard.base_path()),
-        // The token is removed from the URL, so that it does not appear in the history or on screenshots.
+        // The token is removed from the URL, so that it does not appear in the browser history or in screenshots.
         Admission::Enters => {
             let cookie = [(header::SET_COOKIE, site.guard.cookie_header())];
             (cookie, Redirect::to(&site.guard.base_path())).into_response()
@@ -232,7 +232,7 @@ async fn stream_reading(at: DeploymentRequest) -> Response {
     })
 }
 
-/// Shows the number of messages that have arrived since the reading, until the next reading.
+/// Streams the number of messages that have arrived since the last reading, until the next one starts.
 async fn stream_arrivals(at: DeploymentRequest) -> Response {
     stream_part(move || {
         at.refresh_status();

@@ -3,9 +3,9 @@
 //! Each run has a new path and a new token. While the console is down, another user's server can take its port and
 //! receive the cookie of anyone who reloads a page; therefore, a restarted console does not accept that cookie. A page
 //! has two more secrets, which neither a URL nor a cookie contains. A console started with the same command reads both
-//! from a private file: it proves itself to the page with the first, and only then does the page present the second and
-//! receive the new link. Both work once: the next run creates new secrets, and accepts only those of the run directly
-//! before it.
+//! from a private file: it proves its identity to the page with the first, and only then does the page present the
+//! second and receive the new link. Both work once: the next run creates new secrets, and accepts only those of the run
+//! directly before it.
 
 use std::path::{Path, PathBuf};
 

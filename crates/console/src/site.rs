@@ -29,7 +29,7 @@ pub(crate) struct Site {
     pub(crate) max_generation: u32,
     /// The age at which the dead letters are read again while a page is open.
     pub(crate) refresh_every: Option<Duration>,
-    /// Every DLQ of the account, with `--fleet`.
+    /// Every DLQ in the account, with `--fleet`.
     pub(crate) fleet: Option<FleetSurvey>,
     /// The connection for the fleet survey.
     pub(crate) connection: AwsConnection,

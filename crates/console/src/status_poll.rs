@@ -20,9 +20,9 @@ use crate::background::BackgroundTask;
 
 /// The interval between two requests for counts. SQS refreshes them about every minute.
 pub(crate) const COUNTS_EVERY: Duration = Duration::from_secs(10);
-/// Number of requests for counts per full query, which is one of them.
+/// Number of requests for counts per full query; the full query itself is one of them.
 const COUNTS_PER_ROUND: u32 = 6;
-/// The interval between two requests for the last day, which is shown in half hours.
+/// The interval between two requests for the last day's data, which is shown in half-hour steps.
 const DAY_EVERY: TimeDelta = TimeDelta::minutes(5);
 /// Polling ends after this time without a request for the page.
 const IDLE_AFTER: TimeDelta = TimeDelta::seconds(30);
@@ -38,12 +38,12 @@ pub(crate) struct StatusPoll {
     history: Mutex<History>,
 }
 
-/// The status of a deployment at a time.
+/// A deployment's status at a given time.
 #[derive(Clone, Debug)]
 pub(crate) struct LiveStatus {
     pub(crate) at: Timestamp,
     pub(crate) status: Status,
-    /// One per queue, in the order of the status; empty if CloudWatch cannot be queried.
+    /// One per queue, in the same order as in the status; empty if CloudWatch cannot be queried.
     pub(crate) flows: Vec<QueueFlow>,
     /// The deployment's alarms, each with its state.
     pub(crate) alarms: Vec<(String, String)>,
@@ -59,7 +59,8 @@ impl StatusPoll {
         Self { containers, ..Self::default() }
     }
 
-    /// Records that a page is open, and starts polling unless it is running. Polling ends 30 s after the last call.
+    /// Records that a page is open, and starts polling unless it is already running. Polling ends 30 s after the last
+    /// call.
     pub(crate) fn keep_polling(
         self: &Arc<Self>,
         queues: &QueueSelection,
@@ -112,7 +113,7 @@ impl StatusPoll {
         queue.counts.visible.map(|_| queue.counts.total_messages())
     }
 
-    /// Queries the containers given with `--metrics` for the target's state, and for the data of the last day that
+    /// Queries the containers given with `--metrics` for the target's state, and for any of the last day's data that
     /// CloudWatch lacks.
     async fn add_containers(
         &self,

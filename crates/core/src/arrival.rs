@@ -238,7 +238,7 @@ pub fn has_document(record: &ReceivedMessage) -> bool {
         || split_trace_header(record.trace_header.clone()).failure.is_some()
 }
 
-/// The producer's attributes of a message, and the message's return from the final DLQ, if any.
+/// The attributes that the producer set on a message, and the message's return from the final DLQ, if any.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProducerAttributes {
     pub attributes: Attributes,

@@ -14,10 +14,10 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::metadata::{format_rfc3339, parse_rfc3339};
 use crate::message::{Attribute, OutgoingMessage, ReceiveTimes, ReceivedMessage, Timestamp};
 
-/// Returns the time for which to hide a blocked message: the longest time that SQS still allows after this receive
+/// Returns how long to hide a blocked message: the longest time that SQS still allows after this receive
 /// ("ChangeMessageVisibility", Amazon SQS API Reference), or less if the message's retention ends sooner. `None` if the
-/// message must no longer be hidden because its retention is about to end: redeliver gives up on the message, and its
-/// group continues.
+/// retention is about to end: the message must no longer be hidden, so redeliver gives up on it, and its group
+/// continues.
 #[must_use]
 pub fn hiding_time(
     queue_times: QueueTimes,
@@ -29,7 +29,7 @@ pub fn hiding_time(
     (visibility > VisibilitySeconds::ZERO).then_some(visibility)
 }
 
-/// Creates the notice for a message with this verdict, delayed by 60 s.
+/// Creates the notice, delayed by 60 s, for a message with this verdict.
 ///
 /// # Errors
 /// Returns the verdict if the message is so large that SQS would refuse a notice with the handle.

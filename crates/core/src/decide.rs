@@ -60,7 +60,8 @@ pub struct Resend {
 /// Decides what happens to a failed message. Pure: the same message, failure, policy and time yield the same decision.
 ///
 /// A message is given up on for these reasons, checked in this order: a permanent error, an exhausted budget (attempts,
-/// holds or redrives), a retry after the message's age limit, and a size above 1 MiB even without the retry history.
+/// holds or redrives), a retry due after the message's age limit, and a size above 1 MiB even without the retry
+/// history.
 #[must_use]
 pub fn decide(policy: &Policy, failed: &FailedMessage, now: Timestamp) -> Decision {
     let decision = next_retry(policy, failed, now).and_then(|retry| {
@@ -245,7 +246,7 @@ fn held_seconds(FailedMessage { accepted, hand_off, .. }: &FailedMessage) -> u32
 /// the target's response decides. Neither list applies to snoozes, or to messages that were held or not started.
 /// `retryable` does not apply to calls without a response, or to messages that SQS moved.
 pub(crate) fn classify_error(policy: &Policy, error_type: &str, class: FailureClass) -> FailureClass {
-    // These are not errors, so the lists of errors do not apply.
+    // These are not errors, so the error lists do not apply.
     if matches!(class, FailureClass::Snooze | FailureClass::NotStarted | FailureClass::Held) {
         return class;
     }

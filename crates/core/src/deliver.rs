@@ -20,7 +20,8 @@ use crate::trace::messaging::SendSpan;
 
 /// Maximum number of batches in flight.
 const CONCURRENT_BATCHES: usize = 8;
-/// Limit on the sends of one message that SQS is not known to have refused: each one after the first may create a copy.
+/// Maximum number of sends per message, not counting those that SQS is known to have refused: each one after the first
+/// may create a copy.
 pub const MAX_AMBIGUOUS_SENDS: u32 = 2;
 
 /// Delay of a notice, so that the message is hidden before the notice can be read. If a user acted on the notice before
@@ -33,7 +34,7 @@ pub(crate) const NOTICE_DELAY: Duration = Duration::from_secs(60);
 /// A message that SQS refused temporarily, or that did not reach SQS, is sent again while time remains. A message that
 /// *may* have been accepted (see [`Fault::may_have_succeeded`](crate::fault::Fault::may_have_succeeded)) is sent only
 /// once more: each such send may create a copy, and a service that accepts every send without responding must not cause
-/// a flood of copies. Sender faults are final. A message without a response at the deadline is not confirmed.
+/// a flood of copies. Sender faults are final. A message without a response by the deadline is not confirmed.
 pub async fn deliver(
     queue: &impl QueueSender,
     clock: &impl Clock,
@@ -125,7 +126,7 @@ async fn join_batches<R>(
 ) -> Vec<DeliveryOutcome<R>> {
     let numbered: Vec<_> =
         batches.enumerate().map(|(number, batch)| async move { (number, batch.await) }).collect();
-    // `buffered` would keep the order, but it starts no ninth batch while the first one waits.
+    // `buffered` would keep the order, but it does not start a ninth batch while the first one waits.
     let mut outcomes: Vec<_> = stream::iter(numbered).buffer_unordered(CONCURRENT_BATCHES).collect().await;
     outcomes.sort_unstable_by_key(|(number, _)| *number);
     outcomes.into_iter().flat_map(|(_, outcomes)| outcomes).collect()
@@ -294,7 +295,7 @@ impl<'a, C: Clock, O: Observer> Outbox<'a, C, O> {
         self.clock.now()
     }
 
-    /// Returns the deadline of the invocation's response.
+    /// Returns the deadline for the invocation's response.
     #[must_use]
     pub fn answer_by(&self) -> Timestamp {
         self.answer_by

@@ -50,8 +50,7 @@ pub enum Event {
         /// SQS's error code, or the reason why the message could not be sent.
         code: String,
     },
-    /// A retry is scheduled: the message returns to the source queue, or the function of an asynchronous invocation is
-    /// invoked again.
+    /// A retry is scheduled: the message returns to the source queue, or the asynchronous invocation is repeated.
     RetryScheduled {
         /// `metadata.message_id`, or the request id of the asynchronous invocation that failed.
         message_id: String,
@@ -114,7 +113,7 @@ pub enum Event {
         /// Number of probes made.
         probes: u32,
     },
-    /// Messages of a batch were held without a call because their target is down.
+    /// Messages in a batch were held without a call because their target is down.
     Held {
         /// Number of messages in the batch.
         messages: u32,
@@ -150,7 +149,7 @@ pub enum Event {
         message_id: Option<String>,
         /// The SQS message id of the record.
         sqs_message_id: String,
-        /// A code of [`Event::DeadLettered`].
+        /// The reason's code, as in [`Event::DeadLettered`].
         error_type: &'static str,
         /// The request id in the log lines of its last call, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -164,7 +163,7 @@ pub enum Event {
         message_id: Option<String>,
         /// The SQS message id of the record.
         sqs_message_id: String,
-        /// A code of [`Event::DeadLettered`].
+        /// The reason's code, as in [`Event::DeadLettered`].
         error_type: &'static str,
         /// The request id in the log lines of its last call, if known.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -264,7 +263,7 @@ pub enum Event {
         /// redeliver's name for the error.
         error_type: String,
     },
-    /// A user's own function returned a value that resembles a report of failures, but counts as a success, as in
+    /// A user's own function returned a value that resembles a failure report, but counts as a success, as it does in
     /// Lambda. Reported once per environment and shape.
     AnswerTakenAsSuccess {
         /// redeliver's name for the shape: a member, or the JSON type of a message's identifier.

@@ -154,7 +154,7 @@ impl LastError {
 }
 
 impl Classification {
-    /// Classifies a handler's kind of failure.
+    /// Classifies the kind of failure that a handler reports.
     #[must_use]
     pub fn from_failure_kind(kind: FailureKind) -> Self {
         let (kind, after) = match kind {
@@ -213,7 +213,7 @@ impl HandOff {
         )
     }
 
-    /// Creates the hand-off of a message that is held without a call, because its target is down or limits its calls.
+    /// Creates the hand-off of a message that is held without a call, because its target is down or limits calls.
     #[must_use]
     pub fn for_hold(hold: Hold, delivery: Delivery) -> Self {
         let since = format_rfc3339(hold.outage.since);
@@ -306,7 +306,7 @@ impl Verdict {
         Self { code: code.into(), case: None }
     }
 
-    /// Returns the explanation for people, built from the known parts: `Max retry attempts 5 exceeded; last error
+    /// Returns the human-readable explanation, built from the known parts: `Max retry attempts 5 exceeded; last error
     /// HttpStatus.503: HTTP 503`.
     #[must_use]
     pub fn full_explanation(&self) -> String {
@@ -449,15 +449,15 @@ pub enum FailureClass {
     Snooze,
     /// The call did not start before the deadline: retry, without spending an attempt.
     NotStarted,
-    /// The message is held because its target is down, limits its calls or responded "not now": retry, without spending
-    /// an attempt.
+    /// The message is held because its target is down, limits calls or responded "not now": retry, without spending an
+    /// attempt.
     Held,
     /// SQS moved the message, and it is unknown whether the target was called: retry, with a separate limit.
     Unanswered,
 }
 
 impl FailureClass {
-    /// Returns the name in documents.
+    /// Returns the name used in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         self.into_str()

@@ -5,7 +5,7 @@ use thiserror::Error;
 /// The outcome of one entry of a batch request.
 pub type EntryOutcome<T> = Result<T, EntryError>;
 
-/// The error of an unconfirmed entry.
+/// The error for an unconfirmed entry.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{fault} ({code})")]
 pub struct EntryError {

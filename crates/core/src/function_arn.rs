@@ -30,8 +30,8 @@ pub fn format_version(arn: &str, executed_version: &str) -> Option<String> {
     Some(format!("{name}:{executed_version}"))
 }
 
-/// Parses the name and number of a published version from `NAME:VERSION`, the format of [`format_version`]; `None` for
-/// `$LATEST` and anything else.
+/// Parses the name and number of a published version from `NAME:VERSION`, the format that [`format_version`] produces;
+/// `None` for `$LATEST` and anything else.
 #[must_use]
 pub fn parse_version(text: &str) -> Option<(&str, u64)> {
     let (name, version) = text.split_once(':')?;

@@ -1,4 +1,4 @@
-//! The rules of redeliver as pure code: no I/O, no clock, no environment, no ambient randomness.
+//! redeliver's rules as pure code: no I/O, no clock, no environment, no ambient randomness.
 //!
 //! A message arrives as a [`message::ReceivedMessage`], is parsed into an [`arrival::Arrival`], validated as an
 //! [`accepted::AcceptedMessage`], and leaves as a [`deliver::Outgoing`]: a hand-off with its [`failure`], a re-send

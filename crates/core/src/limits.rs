@@ -1,4 +1,4 @@
-//! The limits of SQS, from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
+//! SQS limits, from "Amazon SQS message quotas" in the Amazon SQS Developer Guide.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,7 +11,7 @@ pub const MESSAGE_BYTES_MAX: usize = 1_048_576;
 pub const BATCH_BYTES_MAX: usize = 1_048_576;
 /// Maximum number of entries in a batch request.
 pub const BATCH_ENTRIES_MAX: usize = 10;
-/// Maximum number of attributes of a message.
+/// Maximum number of attributes on a message.
 pub const ATTRIBUTES_MAX: usize = 10;
 
 /// True if SQS accepts this character in a body or in a text attribute ("SendMessage", Amazon SQS API Reference):
@@ -21,7 +21,7 @@ pub const fn is_legal(character: char) -> bool {
     matches!(character, '\u{9}' | '\u{A}' | '\u{D}' | '\u{20}'..='\u{D7FF}' | '\u{E000}'..='\u{FFFD}' | '\u{10000}'..)
 }
 
-/// Finds the first illegal character of a string, with its byte offset.
+/// Finds the first illegal character in a string, with its byte offset.
 #[must_use]
 pub fn find_illegal_character(text: &str) -> Option<(usize, char)> {
     // Most strings have no byte that could start an illegal character (U+FFFE and U+FFFF start with 0xEF). The check
@@ -50,7 +50,7 @@ impl<const MAX: u16> Seconds<MAX> {
     pub const ZERO: Self = Self(0);
     pub const MAX: Self = Self(MAX);
 
-    /// Creates a number of seconds; `None` above `MAX`.
+    /// Creates the value; `None` if `seconds` exceeds `MAX`.
     #[must_use]
     pub fn new(seconds: u64) -> Option<Self> {
         u16::try_from(seconds).ok().filter(|seconds| *seconds <= MAX).map(Self)

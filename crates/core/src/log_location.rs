@@ -4,11 +4,11 @@ use serde::Serialize;
 
 /// Size limit of a request id; Lambda's are UUIDs.
 const REQUEST_ID_BYTES_MAX: usize = 64;
-/// Size limit of the names of log groups and streams ("CreateLogStream", Amazon CloudWatch Logs API Reference).
+/// Size limit of log group and log stream names ("CreateLogStream", Amazon CloudWatch Logs API Reference).
 const NAME_BYTES_MAX: usize = 512;
 
-/// The known parts of the location of an invocation's log lines. Names that are not in the formats of CloudWatch and
-/// Lambda are dropped, since the names are used in links and commands.
+/// The known parts of the location of an invocation's log lines. Names that do not follow the CloudWatch or Lambda
+/// format are dropped, since the names are used in links and commands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct LogLocation {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,8 +69,8 @@ fn is_log_group(text: &str) -> bool {
     is_name(text, b"_-/.#")
 }
 
-/// True for names in the format of Lambda's streams, `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows
-/// more characters.
+/// True for names in Lambda's log stream format, `2026/07/25/orders[$LATEST]0123456789abcdef`. CloudWatch allows more
+/// characters.
 fn is_log_stream(text: &str) -> bool {
     is_name(text, b"_-/.#[]$")
 }

@@ -78,7 +78,7 @@ impl Attribute {
     }
 }
 
-/// Returns the number of bytes of all attributes that count towards the message's size limit.
+/// Returns the attributes' total size in bytes, as counted towards the message's size limit.
 #[must_use]
 pub fn attributes_size(attributes: &Attributes) -> usize {
     attributes.iter().map(|(name, attribute)| attribute.size(name)).sum()
@@ -104,7 +104,7 @@ pub struct ReceivedMessage {
     pub message_group_id: Option<String>,
     /// The system attribute `AWSTraceHeader`.
     pub trace_header: Option<String>,
-    /// `SenderId`: the sender of the message to its first queue. A redrive keeps it.
+    /// `SenderId`: the principal that sent the message to its first queue. A redrive keeps it.
     pub sender_id: Option<String>,
     /// `DeadLetterQueueSourceArn`: set only by a redrive.
     pub redriven_from: Option<String>,

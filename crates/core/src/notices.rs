@@ -1,4 +1,4 @@
-//! Notices about dead letters: each environment sends at most one notice per hour and cause.
+//! Notices about dead letters: each environment sends at most one notice per cause per hour.
 //!
 //! Environments share no state, so each environment in which a cause occurs reports it. Receivers group notices by
 //! [`Notice::fingerprint`].
@@ -27,7 +27,7 @@ pub trait Notifier: Send + Sync {
     fn publish(&self, notice: &Notice) -> impl Future<Output = Result<(), EntryError>> + Send;
 }
 
-/// The notifier of a deployment without notices: no value of this type exists.
+/// The notifier for a deployment without notices: no value of this type exists.
 #[derive(Clone, Copy, Debug)]
 pub enum NoNotifier {}
 
@@ -37,7 +37,7 @@ impl Notifier for NoNotifier {
     }
 }
 
-/// Minimum time between two notices about a cause.
+/// Minimum time between two notices about the same cause.
 const INTERVAL: TimeDelta = TimeDelta::hours(1);
 /// Pause after a refused notice, so that a topic that hangs costs an environment [`NOTICES_TIME_MAX`] per minute rather
 /// than per batch.
@@ -49,7 +49,8 @@ const CAUSES_MAX: usize = 10_000;
 const TOO_MANY_CAUSES: &str = "TooManyCauses";
 /// Time limit for sending notices at the end of an invocation, so that its response is not delayed for long.
 pub const NOTICES_TIME_MAX: TimeDelta = TimeDelta::seconds(5);
-/// Minimum time to publish a notice: a notice that is cancelled counts as refused, and may be received twice.
+/// Minimum time that must be left to publish a notice: one that is cancelled counts as refused, and may be received
+/// twice.
 const NOTICE_TIME_MIN: TimeDelta = TimeDelta::seconds(1);
 
 /// The notices of a deployment.
@@ -65,7 +66,7 @@ pub struct Notices<N> {
 pub struct DeploymentInfo {
     /// The name of the final DLQ.
     pub deployment: String,
-    /// The argument of commands that show the dead letters: the archive's address, or `--queue` with the final DLQ.
+    /// The argument for commands that show the dead letters: the archive's address, or `--queue` with the final DLQ.
     pub source: String,
 }
 
@@ -96,7 +97,7 @@ struct CauseMemory {
 }
 
 impl<N: Notifier> Notices<N> {
-    /// Creates the notices of a deployment.
+    /// Creates the notices for a deployment; none is pending yet.
     #[must_use]
     pub fn new(notifier: N, about: DeploymentInfo) -> Self {
         Self { notifier, about, memory: Mutex::default() }

@@ -58,7 +58,7 @@ pub struct Policy {
     /// are not attempts. See [`Policy::redrives_max`].
     #[serde(deserialize_with = "numbers::parse_integer::<_, _, 0, 1000>")]
     pub max_redrives: Option<u32>,
-    /// Determines whether the group of an ordered queue continues or is blocked after redeliver gives up on one of its
+    /// Determines whether a group on an ordered queue continues or is blocked after redeliver gives up on one of its
     /// messages; by default it continues.
     pub on_give_up: OnGiveUp,
 }
@@ -70,7 +70,7 @@ pub enum OnGiveUp {
     /// The group continues without that message.
     #[default]
     Continue,
-    /// The group waits until a person decides.
+    /// The group waits until a person decides what to do.
     Block,
 }
 
@@ -127,7 +127,7 @@ impl TryFrom<Vec<String>> for Globs {
     }
 }
 
-/// The reason why a policy is refused, with the JSON Pointer of each invalid member. The message continues a sentence
+/// The reason why a policy is refused, with a JSON Pointer to each invalid member. The message continues a sentence
 /// that starts with the policy's name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PolicyError {
@@ -180,8 +180,8 @@ impl Policy {
         self.max_redrives.unwrap_or(20)
     }
 
-    /// Returns the limit on all re-sends of a message that SQS moved, even with answered deliveries in between, to end
-    /// the loop.
+    /// Returns the limit on all re-sends of a message after SQS moved it, including those before the last answer, so
+    /// that the loop ends.
     #[must_use]
     pub fn redrives_total_max(&self) -> u32 {
         self.redrives_max().saturating_mul(5).min(REDRIVES_MAX)

@@ -1,5 +1,5 @@
-//! The steps of a poll for a function: receive → invoke → delete the completed records. Event source mappings, the
-//! pollers of `redeliver work` and the model all follow them.
+//! The steps of one poll on behalf of a function: receive → invoke → delete the completed records. Event source
+//! mappings, the pollers of `redeliver work` and the model all follow them.
 
 use std::collections::{BTreeSet, HashSet};
 use std::time::Duration;
@@ -81,7 +81,7 @@ mod tests {
     use crate::message::{Confirmed, Timestamp};
     use crate::testing::received_message;
 
-    /// Generates a record of a batch: its group, and a flag that is true if the record is readable.
+    /// Generates a record for a batch: its group, and a flag that is true if the record is readable.
     fn record() -> impl Strategy<Value = (Option<&'static str>, bool)> {
         (prop::sample::select(vec![Some("a"), Some("b"), None]), prop::bool::weighted(0.7))
     }

@@ -84,13 +84,13 @@ pub trait VisibilityControl: Send + Sync {
 pub struct ReceiveOptions {
     /// Maximum number of messages, 1..=10.
     pub max_messages: u8,
-    /// Wait time of long polling, up to 20 s.
+    /// Wait time for long polling, up to 20 s.
     pub wait: Duration,
     /// Visibility timeout; `None` for the queue's default.
     pub visibility: Option<VisibilitySeconds>,
 }
 
-/// Message counts of a queue.
+/// A queue's message counts.
 pub trait QueueDepth: Send + Sync {
     /// Returns SQS's approximate counts, which may be a minute old.
     fn depth(&self) -> impl Future<Output = Result<Depth, EntryError>> + Send;
@@ -105,7 +105,7 @@ pub trait Queue: QueueSender + VisibilityControl + QueueDepth {
         request: ReceiveOptions,
     ) -> impl Future<Output = Result<Vec<ReceivedMessage>, EntryError>> + Send;
     /// Takes the unreadable messages from all receives so far. They are not part of a receive's result, since only
-    /// pollers need them, to report them as the function itself does behind an event source mapping.
+    /// pollers need them: pollers report them, as the function itself does behind an event source mapping.
     fn take_unreadable(&self) -> Vec<UnreadableMessage>;
     /// Deletes at most 10 messages by receipt handle in one request. Returns one outcome per entry, in order.
     fn delete_batch(&self, handles: &[String]) -> impl Future<Output = Vec<EntryOutcome<()>>> + Send;
@@ -148,7 +148,7 @@ impl Depth {
     }
 }
 
-/// An object store that can be written; the archive needs no more.
+/// An object store that can be written to; the archive needs no more.
 pub trait ObjectStore: Send + Sync {
     /// Creates an object; `Ok(false)`, without a write, if the key already exists.
     fn create_object(
@@ -171,7 +171,7 @@ pub trait ReadableStore: ObjectStore {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Listing<'a> {
     pub prefix: &'a str,
-    /// Lists keys that contain a further `/` as folders.
+    /// If true, keys that contain a further `/` after the prefix are listed as folders.
     pub by_folder: bool,
     /// [`ListingPage::next`] of the previous page.
     pub page: Option<&'a str>,
@@ -248,7 +248,7 @@ pub trait QueueService: Send + Sync {
     fn delete_queue(&self, queue: &Self::Queue) -> impl Future<Output = Result<(), EntryError>> + Send;
 }
 
-/// Attributes of a queue to create.
+/// Attributes for a new queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct QueueSettings {
     /// `VisibilityTimeout`; SQS's default is 30 s.
@@ -261,12 +261,12 @@ pub struct QueueSettings {
     pub tags: BTreeMap<String, String>,
 }
 
-/// The redrive policy of a queue to create ("SetQueueAttributes", Amazon SQS API Reference).
+/// The redrive policy for a new queue ("SetQueueAttributes", Amazon SQS API Reference).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RedriveSettings {
     /// `deadLetterTargetArn`.
     pub target_arn: String,
-    /// `maxReceiveCount`, 1..=1000: the next receive after that many moves the message to the DLQ instead.
+    /// `maxReceiveCount`, 1..=1000: after that many receives, the next one moves the message to the DLQ instead.
     pub max_receive_count: u16,
 }
 

@@ -16,12 +16,12 @@ use crate::ports::{Clock, Observer, QueueSender};
 pub struct Redelivery<Q> {
     /// Receives re-sends.
     pub source_queue: Q,
-    /// Receives hops: messages that wait for a long delay.
+    /// Receives hops: messages that wait out a long delay.
     pub intermediate_dlq: Q,
 }
 
 impl<Q: QueueSender> Redelivery<Q> {
-    /// Sends all messages of a batch, including verdicts, to the three queues concurrently. Returns the records whose
+    /// Sends all messages in a batch, including verdicts, to the three queues concurrently. Returns the records whose
     /// messages SQS has confirmed. All other records are received again.
     pub async fn send_routes<C: Clock, O: Observer>(
         &self,
@@ -39,7 +39,7 @@ impl<Q: QueueSender> Redelivery<Q> {
     }
 }
 
-/// The messages of a batch, by destination.
+/// The messages in a batch, by destination.
 #[derive(Debug, Default)]
 #[must_use = "the messages are received again unless they are sent"]
 pub struct Routes {
@@ -52,8 +52,8 @@ pub struct Routes {
 }
 
 impl Routes {
-    /// Decides what happens to a message, and adds it. Returns the decision for the message's span: `resend`, `hop`, or
-    /// the code of the reason for giving up.
+    /// Decides what happens to a message, and adds it to its route. Returns the decision, for the message's span:
+    /// `resend`, `hop`, or the code of the reason for giving up.
     pub fn route_message(&mut self, policy: &Policy, failed: FailedMessage, now: Timestamp) -> &'static str {
         match decide(policy, &failed, now) {
             Decision::Resend(retry) => {

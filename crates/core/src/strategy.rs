@@ -59,7 +59,7 @@ impl Strategy {
         }
     }
 
-    /// Returns the name in settings and on the command line: `delayed-resend`, `direct-resend`, `visibility` or
+    /// Returns the name used in settings and on the command line: `delayed-resend`, `direct-resend`, `visibility` or
     /// `ordered`.
     #[must_use]
     pub const fn name(self) -> &'static str {

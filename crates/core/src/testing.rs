@@ -10,7 +10,7 @@ use crate::message::attempt_logs::AttemptLogs;
 use crate::message::origin::Origin;
 use crate::message::{Attribute, AttributeValue, Attributes, ReceivedMessage, Timestamp, attributes_size};
 
-/// Generates text as targets and attackers may send it: with illegal characters, JSON escapes or wide characters,
+/// Generates text that a target or an attacker might send: with illegal characters, JSON escapes or wide characters,
 /// empty, or up to 100 KiB long.
 pub(crate) fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 12] =
@@ -69,8 +69,8 @@ pub(crate) fn producer_attributes() -> impl Strategy<Value = Attributes> {
     })
 }
 
-/// Generates a producer's attributes, and the size of a body that SQS accepts with them: small, any size, almost full,
-/// or exactly 1 MiB in total.
+/// Generates a producer's attributes, and the size of a body that SQS accepts with them: tiny, any size, just below the
+/// limit, or exactly 1 MiB in total.
 pub(crate) fn sent_message() -> impl Strategy<Value = (Attributes, usize)> {
     producer_attributes().prop_flat_map(|attributes| {
         let most = MESSAGE_BYTES_MAX - attributes_size(&attributes);

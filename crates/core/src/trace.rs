@@ -20,7 +20,7 @@ pub const XRAY_TRACE_ID: &str = "x-amzn-trace-id";
 /// Size limit of a propagated `tracestate` ("tracestate Limits", Trace Context, W3C); a longer one is dropped.
 const STATE_CHARACTERS_MAX: usize = 512;
 
-/// The context of a span to continue: the producer's, or redeliver's own for a call.
+/// A trace context to continue: the producer's, or that of redeliver's own span for a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TraceContext {
     /// The span itself.
@@ -70,7 +70,7 @@ impl TraceContext {
         })
     }
 
-    /// Creates the context of a span without a producer's context.
+    /// Creates a context from a span alone, without a producer's context.
     fn from_span(span: SpanContext) -> Self {
         Self { span, state: String::new(), lineage: None, is_undecided: false }
     }
@@ -84,7 +84,7 @@ impl TraceContext {
     }
 
     /// Parses `Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1` ("Tracing header", AWS X-Ray
-    /// Developer Guide). `None` without a parent.
+    /// Developer Guide). Returns `None` if it has no parent.
     fn from_xray_header(header: &str) -> Option<Self> {
         let (seconds, random) = xray_field(header, "Root")?.strip_prefix("1-")?.split_once('-')?;
         let trace_id = format!("{seconds}{random}");
@@ -115,8 +115,8 @@ impl TraceContext {
         format!("Root={};Parent={span_id:016x};Sampled={}", self.span.xray_trace_id(), u8::from(is_sampled))
     }
 
-    /// Returns the `X-Amzn-Trace-Id` header for Lambda, with the `Lineage` that Lambda uses to stop endless loops: from
-    /// `current`, this invocation's header, or else from the message.
+    /// Returns the `X-Amzn-Trace-Id` header for Lambda. Its `Lineage`, which Lambda uses to stop endless loops, comes
+    /// from `current`, this invocation's header, or else from the message.
     #[must_use]
     pub fn xray_header_for_lambda(&self, current: Option<&str>) -> String {
         match current.and_then(xray_lineage).or_else(|| self.lineage.clone()) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::limits::{find_illegal_character, is_legal};
 
-/// Size limit of every error type that we write.
+/// Size limit for the error types that we write.
 pub const ERROR_TYPE_BYTES_MAX: usize = 128;
 
 /// Size limit of a function's name and version. In Lambda, a name has at most 64 characters and a version is a number
@@ -57,7 +57,7 @@ pub fn clean_without_middle(text: &str, bytes_max: usize) -> String {
     cut_middle(&legal, bytes_max, char::len_utf8)
 }
 
-/// Shortens `text` to at most `characters_max` characters, for people. The start names the failure and the end names
+/// Shortens `text` for display, to at most `characters_max` characters. The start names the failure and the end names
 /// its cause, so the middle is cut. If the text has a last error, the explanation before it is cut first, and the error
 /// keeps its name.
 #[must_use]

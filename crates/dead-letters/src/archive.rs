@@ -49,7 +49,7 @@ impl ArchiveFile {
         Ok(Self { path: path.to_owned(), file: None, virtual_now: None })
     }
 
-    /// Marks the messages as dead letters of a run in virtual time that ended at this timestamp (`redeliver local`);
+    /// Marks the messages as dead letters from a run in virtual time that ended at this timestamp (`redeliver local`);
     /// `None` means real time.
     #[must_use]
     pub fn in_virtual_time(self, virtual_now: Option<Timestamp>) -> Self {

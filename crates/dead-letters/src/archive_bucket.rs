@@ -222,8 +222,8 @@ impl<S: ReadableStore, C: Clock> ArchiveBucket<S, C> {
     }
 
     /// Writes each dead letter to `output` as one line, in order, and calls `progress` with the number of objects read
-    /// so far. Returns the skipped objects: those that were deleted in the meantime, are not restored from an archive
-    /// storage class, or are not dead letters.
+    /// so far. Returns the skipped objects: those that were deleted in the meantime, have not been restored from an
+    /// archive storage class, or are not dead letters.
     ///
     /// # Errors
     /// If a request for an object keeps failing for 20 s or is denied, or the output cannot be written.

@@ -18,7 +18,7 @@ use crate::{
     Coverage, DeadLetterError, DeadLetterReader, DeadLetterRecord, NotDeleted, ReaderError, explain_error,
 };
 
-/// A group whose first message was given up, and remains hidden on the source queue.
+/// A group whose first message was given up on, and remains hidden on the source queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BlockedGroup {
     /// The `MessageGroupId`.
@@ -26,7 +26,7 @@ pub struct BlockedGroup {
     /// The timestamp of the message's first receive, when the group started to wait; RFC 3339.
     pub since: String,
     pub message_id: String,
-    /// The code for the reason why the message was given up.
+    /// The code for the reason why the message was given up on.
     pub error_type: String,
     /// The reason as text.
     pub error_details: String,
@@ -98,14 +98,14 @@ pub struct UnblockReport {
     /// The groups; if an error ended the operation, only those processed before it.
     pub groups: Vec<GroupOutcome>,
     pub not_found: Vec<String>,
-    /// The part of the notices that was read. More notices may exist that are not visible yet or that another program
-    /// has received.
+    /// The part of the notice queue that was read. More notices may exist that are not visible yet or that another
+    /// program has received.
     pub coverage: Coverage,
     /// The error that ended the operation.
     pub failed: Option<String>,
 }
 
-/// The visibility timeout of a message while it is taken out.
+/// The visibility timeout of a message while it is being taken out.
 const TAKE_OUT_TIMEOUT: Duration = Duration::from_secs(60);
 /// The time limit for visibility changes, which are retried if the error is retryable.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -115,7 +115,7 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct BlockedGroups {
     /// The groups, longest-waiting first.
     pub groups: Vec<BlockedGroup>,
-    /// The part of the notices that was read.
+    /// The part of the notice queue that was read.
     pub coverage: Coverage,
 }
 
@@ -150,8 +150,8 @@ async fn read_groups<Q: Queue, C: Clock>(
 /// Applies the decision to the groups with these names, or to all groups if `names` is empty.
 ///
 /// # Errors
-/// If the notices cannot be read, or the first message cannot be backed up. A later error is in
-/// [`UnblockReport::failed`], together with the groups completed before it.
+/// If the notices cannot be read, or the first message cannot be backed up. A later error is reported in
+/// [`UnblockReport::failed`], along with the groups completed before it.
 pub async fn unblock_groups<Q: Queue, C: Clock, B: BackupWriter>(
     blocked: &Q,
     source: &Q,

@@ -1,4 +1,4 @@
-//! Applies the changes of an edit to the original text of a body.
+//! Applies an edit's changes to the original text of a body.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the body after an edit of its parsed form.
+    /// Returns the body after an edit to its parsed form.
     fn apply_edit(body: &str, edit: impl Fn(&mut Value)) -> String {
         let before: Value = serde_json::from_str(body).unwrap();
         let mut after = before.clone();

@@ -27,7 +27,7 @@ pub enum ExitCode {
     NotFound = 8,
     /// Messages were sent but not deleted, so they are in both queues until the same command is run again (`redrive`).
     InBothQueues = 9,
-    /// Ctrl-C or SIGTERM ended the command early: 128 plus the number of SIGINT, by shell convention.
+    /// Ctrl-C or SIGTERM ended the command early: 128 plus SIGINT's number, by shell convention.
     Interrupted = 130,
 }
 

@@ -36,7 +36,7 @@ pub struct FileQueue {
     repeated: u64,
     /// ARNs of the queues from which the dead letters were read.
     source_arns: BTreeSet<String>,
-    /// The latest virtual timestamp of the lines; `None` if a line was written in real time.
+    /// The latest virtual timestamp of any line; `None` if a line was written in real time.
     virtual_now: Option<Timestamp>,
     state: Mutex<FileQueueState>,
 }
@@ -45,7 +45,7 @@ pub struct FileQueue {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BadLines {
     pub count: u64,
-    /// The line numbers of the first bad lines, from 1, each with a reason that contains no values.
+    /// The line numbers of the first bad lines, counted from 1, each with a reason that contains no values.
     pub first: Vec<(usize, String)>,
 }
 
@@ -67,8 +67,8 @@ struct LinePosition {
 }
 
 impl FileQueue {
-    /// Opens a file and reads it once to index its lines; `name` is shown to users. Empty lines are ignored, and lines
-    /// that repeat a message count once. `opened_at` is the send time of messages whose line has none.
+    /// Opens a file and reads it once to index its lines; `name` is shown to users. Empty lines are ignored, and a
+    /// message on several lines counts once. `opened_at` is the send time for messages whose line has none.
     ///
     /// # Errors
     /// If the file cannot be read, or does not support random access.
@@ -147,7 +147,7 @@ impl FileQueue {
         }
     }
 
-    /// Adds messages that are missing from the file, such as skipped objects of an archive, each with a unique name.
+    /// Adds messages that are missing from the file, such as objects skipped in an archive, each with a unique name.
     /// They count as [`Coverage::unreadable`](crate::Coverage::unreadable).
     #[must_use]
     pub fn with_unreadable(self, names: impl IntoIterator<Item = String>) -> Self {

@@ -54,7 +54,7 @@ pub fn create_new(path: &Path) -> io::Result<File> {
 /// Creates a file, or opens `/dev/stdout`, a device, or one of the user's pipes for writing.
 ///
 /// # Errors
-/// If the file already exists, or is a pipe of another user, who could read the output.
+/// If the file already exists, or is another user's pipe, since that user could read the output.
 pub fn create_output(path: &Path) -> io::Result<File> {
     if !is_stream(path)? {
         return create_new(path);
@@ -97,7 +97,7 @@ pub fn is_owned_by_user(path: &Path) -> bool {
     })
 }
 
-/// Reads a file whose content is trusted, written by [`replace_file`].
+/// Reads a file that [`replace_file`] wrote and whose content is trusted.
 ///
 /// # Errors
 /// If the file cannot be read, may have been written by another user, or is larger than 256 MiB.
@@ -111,8 +111,8 @@ pub fn read_own_file(path: &Path) -> io::Result<String> {
 /// Replaces a file atomically with a private one. A reader sees either the old file or the new one, even after a crash.
 ///
 /// # Errors
-/// If the file cannot be written, or the content exceeds 256 MiB and so could not be read back. The old or the new file
-/// is intact in that case.
+/// If the file cannot be written, or the content exceeds 256 MiB and so could not be read back. In that case, either
+/// the old or the new file is intact.
 pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
     if content.len() as u64 > BYTES_MAX {
         return Err(FileError::new(path, TOO_LARGE));
@@ -124,7 +124,7 @@ pub fn replace_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
 /// for messages.
 ///
 /// # Errors
-/// If the file cannot be written. The old or the new file is intact in that case.
+/// If the file cannot be written. In that case, either the old or the new file is intact.
 pub fn publish_file(path: &Path, content: &[u8]) -> Result<(), FileError> {
     write_atomically(path, content, |new| create_with_mode(new, ALL_USERS))
 }
@@ -171,7 +171,7 @@ pub fn check_new_file(path: &Path) -> Result<(), FileError> {
 /// Checks in advance that [`create_output`] can open the file.
 ///
 /// # Errors
-/// The errors of [`create_output`]; also if the directory does not exist.
+/// As for [`create_output`]; also if the directory does not exist.
 pub fn check_output(path: &Path) -> Result<(), FileError> {
     match is_stream(path) {
         Ok(true) => Ok(()),

@@ -109,7 +109,7 @@ impl Filter {
     /// error.
     ///
     /// # Errors
-    /// The errors of [`Filter::new`]; also if the filter reads a member that dead letters do not have.
+    /// Same as [`Filter::new`]; also if the filter reads a member that dead letters do not have.
     pub fn for_dead_letters(text: &str) -> Result<Self, FilterError> {
         Self::from_task(FilterTask { text: text.to_owned(), is_for_dead_letters: true })
     }
@@ -134,7 +134,7 @@ impl Filter {
 
     /// Runs the filter on a JSON document. The document is picked if the first output is `true`, and not picked if it
     /// is `false` or `null`, or if there is no output. If the filter fails or takes longer than 1 s, only this document
-    /// is not judged.
+    /// is left unjudged.
     ///
     /// # Errors
     /// If the first output is anything else: the filter `.a = "x"`, for example, outputs the changed document, which
@@ -169,8 +169,8 @@ impl Filter {
         self.missing.borrow().clone().filter(|missing| missing.messages > 0)
     }
 
-    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error is the reason for the
-    /// missing result: the filter failed, or had no output or several.
+    /// Runs the filter on a JSON document and returns its only output, as JSON. The inner error says why there is no
+    /// result: the filter failed, or produced no output or more than one.
     ///
     /// # Errors
     /// If the filter timed out on four messages in a row.

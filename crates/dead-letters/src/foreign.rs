@@ -37,7 +37,7 @@ pub struct ForeignDeadLetter {
     pub condition: Option<String>,
     /// The number of retries, if the message records it.
     pub attempts: Option<u32>,
-    /// The timestamp at which the message was given up, if recorded.
+    /// The timestamp at which the writer gave up on the message, if recorded.
     pub failed_at: Option<Timestamp>,
     /// The referenced records, which are not in the message itself.
     pub batch: Option<StreamBatch>,
@@ -106,7 +106,7 @@ pub struct BusEvents {
     pub last_at: Option<Timestamp>,
 }
 
-/// The kind of a stream.
+/// The kind of stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     Kinesis,
@@ -146,7 +146,7 @@ impl ForeignWriter {
 }
 
 impl ForeignDeadLetter {
-    /// Reads a message, or returns `None` if it has no documented format.
+    /// Reads a message, or returns `None` if it is not in a documented format.
     #[must_use]
     pub fn from_message(message: &ReceivedMessage) -> Option<Self> {
         let found = subscriber::read_subscriber_record(&message.body)
@@ -202,7 +202,7 @@ impl ForeignDeadLetter {
         }
     }
 
-    /// Formats the failed source, its error, and the reason for ending the retries on one line.
+    /// Formats the failed source, its error, and the reason for ending the retries as one line.
     #[must_use]
     pub fn details(&self) -> String {
         let batch = self.batch.as_ref().map(StreamBatch::describe_records).unwrap_or_default();
@@ -238,11 +238,11 @@ impl ForeignDeadLetter {
 }
 
 impl StreamBatch {
-    /// Returns the earliest time at which the first record is deleted from its stream: 24 hours after its arrival, the
-    /// default of Kinesis and the fixed retention of DynamoDB ("Changing the data retention period", Amazon Kinesis
-    /// Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
+    /// Returns the earliest time at which the first record may be deleted from its stream: 24 hours after its arrival,
+    /// the default for Kinesis and the fixed retention for DynamoDB ("Changing the data retention period", Amazon
+    /// Kinesis Data Streams Developer Guide; "Change data capture for DynamoDB Streams").
     ///
-    /// Returns `None` for other sources, whose retention is a setting, and if the arrival is unknown.
+    /// Returns `None` for other sources, whose retention is configurable, and if the arrival time is unknown.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         let is_known = matches!(self.stream, Stream::Kinesis | Stream::DynamoDb);
@@ -278,9 +278,9 @@ impl StreamBatch {
 }
 
 impl BusEvents {
-    /// Returns the earliest time at which the first event is deleted from its bus: after 24 hours, the default; a bus
-    /// can be set to keep events for up to 365 days ("Creating a bus", Amazon EventBridge User Guide). `None` if the
-    /// time is unknown.
+    /// Returns the earliest time at which the first event may be deleted from its bus: after 24 hours, the default; a
+    /// bus can be set to keep events for up to 365 days ("Creating a bus", Amazon EventBridge User Guide). `None` if
+    /// the time is unknown.
     #[must_use]
     pub fn expires_at(&self) -> Option<Timestamp> {
         self.first_at?.checked_add_signed(chrono::TimeDelta::hours(24))

@@ -127,7 +127,7 @@ impl GroupTable {
 /// Serializes a timestamp in RFC 3339 with milliseconds, as in the documents for `--where`.
 ///
 /// # Errors
-/// The error of the serializer.
+/// Any error from the serializer.
 pub fn millis<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&format_timestamp(*moment))
 }

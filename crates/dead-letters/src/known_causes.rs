@@ -1,8 +1,8 @@
 //! The causes that have already been reported; any other cause is new.
 //!
-//! They are stored as JSON Lines. The first line has the queue, and the timestamp of the last report that SQS will
-//! delete messages soon; each further line has one cause. The file is written after new causes are reported, so a
-//! killed process reports them twice rather than never.
+//! They are stored as JSON Lines. The first line contains the queue's ARN and the timestamp of the last report that SQS
+//! will delete messages soon; each further line contains one cause. The file is written after new causes are reported,
+//! so if the process is killed in between, they are reported twice rather than never.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -20,7 +20,7 @@ use crate::groups::{DeadLetterGroup, OTHER, format_timestamp};
 /// The maximum number of causes in the file; beyond it, the most recently seen causes are kept.
 const CAUSES_MAX: usize = 100_000;
 
-/// The causes of a queue that have already been reported.
+/// The causes that have already been reported for a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnownCauses {
     /// The DLQ's ARN.
@@ -53,8 +53,8 @@ struct KnownCause {
     more: serde_json::Map<String, serde_json::Value>,
 }
 
-/// A mark on a cause that was fixed. A later message in the DLQ shows that the cause recurred, unless the message
-/// failed in a version before the fix.
+/// A cause's resolution: when and how it was fixed. A later message in the DLQ shows that the cause recurred, unless
+/// the message failed in a version before the fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resolution {
     /// The timestamp of the fix: messages sent to the DLQ until then do not count.
@@ -218,7 +218,7 @@ impl KnownCauses {
     /// Marks a known cause as resolved in the file. Returns the file's causes.
     ///
     /// # Errors
-    /// The errors of [`KnownCauses::write_note`].
+    /// Same as [`KnownCauses::write_note`].
     pub fn mark_resolved(
         path: &Path,
         queue_arn: &str,
@@ -231,7 +231,7 @@ impl KnownCauses {
     /// Marks a known cause as not resolved in the file. Returns the file's causes.
     ///
     /// # Errors
-    /// The errors of [`KnownCauses::write_note`].
+    /// Same as [`KnownCauses::write_note`].
     pub fn mark_unresolved(path: &Path, queue_arn: &str, fingerprint: &str) -> Result<Self, FileError> {
         Self::change_cause(path, queue_arn, fingerprint, KnownCause::reopen)
     }
@@ -287,8 +287,8 @@ impl KnownCauses {
         Some(&self.causes.get(fingerprint)?.error_type)
     }
 
-    /// Adds or removes the note on a known cause, and writes the file. A note on a cause that recurred, according to
-    /// its messages, makes it known again. Returns the file's causes.
+    /// Adds or removes the note on a known cause, and writes the file. If the cause's messages show that it recurred,
+    /// adding a note reopens it. Returns the file's causes.
     ///
     /// # Errors
     /// If the file cannot be read or written, or does not contain the cause. Nothing is changed in that case.
@@ -322,14 +322,14 @@ impl KnownCauses {
                 came_back_at: None,
                 more: serde_json::Map::new(),
             });
-            // All timestamps have the same format, so their texts sort chronologically.
+            // All timestamps have the same format, so as text they sort chronologically.
             cause.first = first.min(std::mem::take(&mut cause.first));
             cause.seen_at = format_timestamp(now).max(std::mem::take(&mut cause.seen_at));
         }
         self.forget_oldest(CAUSES_MAX);
     }
 
-    /// Returns true if no report that SQS will delete messages soon was made within the last day.
+    /// Returns true unless it was reported within the last day that SQS will delete messages soon.
     #[must_use]
     pub fn is_deletion_report_due(&self, now: Timestamp) -> bool {
         self.deleted_soon_at.is_none_or(|at| now - at >= TimeDelta::days(1))

@@ -23,7 +23,7 @@ pub struct Pick {
     pub filter: Option<Filter>,
     /// True if the ids may be prefixes.
     by_prefix: bool,
-    /// Selects only messages with one of these SQS message ids. Copies of a message have other ids.
+    /// Selects only messages with one of these SQS message ids. Copies of a message have different ids.
     set: Option<BTreeSet<String>>,
     found: ObservedNames,
 }
@@ -33,7 +33,7 @@ pub struct Pick {
 pub enum Choice {
     Picked,
     NotPicked,
-    /// The filter failed with this reason, which contains no values from the message. The message is left unchanged.
+    /// The filter failed for this reason, which contains no values from the message. The message is left unchanged.
     NotJudged(String),
 }
 
@@ -126,7 +126,7 @@ impl Pick {
     }
 
     /// Records that a dead letter exists, for [`Pick::describe_missing`]. Returns true if it has a requested id and the
-    /// requested group; an absent condition matches all.
+    /// requested group; an absent condition always matches.
     pub fn observe_record(&self, record: &DeadLetterRecord) -> bool {
         let ids: Vec<_> = self.ids.iter().filter(|id| has_id(record, id)).cloned().collect();
         let matches_prefix =

@@ -55,7 +55,7 @@ pub struct Purge<'a, Q, C> {
     pub pick: &'a Pick,
     /// The maximum number of messages to delete; `u64::MAX` by default.
     pub max: u64,
-    /// Returns true to request an early end (Ctrl-C).
+    /// Returns true to stop the purge early (Ctrl-C).
     pub interrupted: &'a dyn Fn() -> bool,
     /// Called with the number of deletions so far.
     pub progress: &'a dyn Fn(u64),
@@ -160,8 +160,7 @@ impl<'a, Q: Queue, C: Clock, B: BackupWriter> PurgeRun<'_, 'a, Q, C, B> {
                     self.purged.deleted += 1;
                 }
                 Err(why) => {
-                    // That another program may have received this message does not mean that the next deletion will
-                    // fail.
+                    // If another program may have received this message, the next deletion can still succeed.
                     self.deletions_failed += u64::from(matches!(why, NotDeleted::Failed(_)));
                     self.purged.why_not_deleted = Some(why);
                 }

@@ -1,4 +1,4 @@
-//! Reads a complete queue without consuming it: concurrent receivers return each message once, keep it hidden while the
+//! Reads an entire queue without consuming it: concurrent receivers return each message once, keep it hidden while the
 //! caller works on it, and make it visible again at the end.
 
 mod held;
@@ -26,8 +26,8 @@ use patience::{make_visible, retry_request};
 /// messages per second.
 pub(crate) const REQUESTS_MAX: usize = 16;
 const MESSAGES_PER_REQUEST: u8 = 10;
-/// The wait time of a receive. Long polling makes SQS query all of its servers; the time is short because the last
-/// receives of each pass return nothing.
+/// The wait time for a receive. Long polling makes SQS query all of its servers; the time is short because the last
+/// receives in each pass return nothing.
 const WAIT: Duration = Duration::from_secs(1);
 /// The SQS error code for a queue with 120,000 messages in flight ("ReceiveMessage", Amazon SQS API Reference).
 const OVER_LIMIT: &str = "OverLimit";
@@ -41,7 +41,7 @@ pub struct DeadLetterReader<'a, Q, C> {
     clock: &'a C,
     approximate: u64,
     receivers: FuturesUnordered<BoxFuture<'a, ReceiveAnswer>>,
-    /// The number of receivers that have not finished; some wait until held messages are extended.
+    /// The number of receivers that have not finished; some wait until the timeouts of held messages are extended.
     receivers_left: usize,
     /// New messages that [`DeadLetterReader::next_messages`] has not returned yet.
     answers: VecDeque<Result<Vec<ReceivedMessage>, EntryError>>,
@@ -54,7 +54,7 @@ pub struct DeadLetterReader<'a, Q, C> {
     repeated: u64,
     /// On a FIFO queue, the message groups of all held messages, by SQS message id.
     groups: BTreeMap<String, String>,
-    /// True if deletions may have made more messages of a group available.
+    /// True if deletions may have made more messages in a group available.
     may_have_more: bool,
 }
 
@@ -69,7 +69,7 @@ struct ReceiveRequest {
     visibility_timeout: Duration,
 }
 
-/// The messages of one receive.
+/// The messages from one receive.
 #[derive(Default)]
 struct ReceiveOutcome {
     new: Vec<ReceivedMessage>,
@@ -110,8 +110,8 @@ pub struct Coverage {
     /// the extension.
     #[serde(skip)]
     pub reappeared: u64,
-    /// FIFO message groups with ten held messages at the end. SQS returns no further messages of such a group, so the
-    /// group may have more.
+    /// FIFO message groups that still had ten held messages at the end. SQS returns no further messages from such a
+    /// group, so the group may have more.
     #[serde(skip)]
     pub full_groups: u64,
 }
@@ -156,11 +156,11 @@ pub struct ReaderError {
     pub permission: &'static str,
 }
 
-/// The permissions on the KMS key that sending to a queue requires ("Key management", Amazon SQS Developer Guide).
+/// The KMS key permissions required for sending to a queue ("Key management", Amazon SQS Developer Guide).
 pub const SEND_KEY_PERMISSIONS: &str = "kms:GenerateDataKey and kms:Decrypt";
 
-/// Formats an error. If SQS denied access, the text names the missing permission: `permission` on the queue, or `key_permission`
-/// on its KMS key.
+/// Formats an error. If SQS denied access, the text names the missing permission: `permission` on the queue, or
+/// `key_permission` on its KMS key.
 #[must_use]
 pub fn explain_error(error: &EntryError, permission: &str, key_permission: &str) -> String {
     if !is_denied(error) {
@@ -206,7 +206,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         Ok(reader)
     }
 
-    /// Returns the number of messages according to SQS at the start.
+    /// Returns the number of messages that SQS reported at the start.
     #[must_use]
     pub fn approximate_count(&self) -> u64 {
         self.approximate
@@ -331,7 +331,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Extends held messages, or waits for the next response. Cancel-safe.
+    /// Extends the timeouts of held messages, or waits for the next response. Cancel-safe.
     async fn wait_for_progress(&mut self) {
         let answer = {
             let mut holding = pin!(self.held.extend_next().fuse());
@@ -361,7 +361,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
         }
     }
 
-    /// Holds all messages of a response, including those received before, since only the newest handle is valid.
+    /// Holds all messages in a response, including those received before, since only the newest handle is valid.
     /// Returns the new messages, and the number of repeated ones.
     fn hold_answer(&mut self, request: ReceiveRequest, messages: Vec<ReceivedMessage>) -> ReceiveOutcome {
         let mut outcome = ReceiveOutcome::default();
@@ -388,7 +388,7 @@ impl<'a, Q: Queue, C: Clock> DeadLetterReader<'a, Q, C> {
     }
 
     /// Returns true if the receiver is done: its response was empty, or it contained only known messages and either all
-    /// messages are known or the complete queue was received once more without a new message.
+    /// messages are known or the entire queue was read once more without finding a new one.
     fn is_receiver_done(&mut self, answer: &ReceiveOutcome) -> bool {
         if !answer.new.is_empty() || answer.new_unreadable > 0 {
             self.repeated = 0;

@@ -34,8 +34,8 @@ const TENANT: &str = "tenant";
 /// Compiled once, since a DLQ can contain a hundred thousand messages.
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
-/// The number of levels of a body that a filter can recurse into without a stack overflow; our own messages have at
-/// most 128.
+/// The number of nesting levels in a body that a filter can recurse into without a stack overflow; our own messages
+/// have at most 128.
 const FILTERED_LEVELS_MAX: usize = 1000;
 
 /// A message in a DLQ, whether or not redeliver wrote it.
@@ -136,7 +136,7 @@ impl DeadLetterRecord {
     }
 
     /// Returns the failed version of the user's function, such as `orders:41`, if known. Otherwise returns the function
-    /// that gave up on the message: one of redeliver's by its role in the loop, any other by its name.
+    /// that gave up on the message: its role in the loop if it is one of redeliver's, or else its name.
     #[must_use]
     pub fn failed_function(&self) -> Option<String> {
         let function_in_cause = |ours: &DeadLetter| ours.cause.function.clone();
@@ -146,8 +146,8 @@ impl DeadLetterRecord {
         ours.or_else(foreign_name).filter(|name| !name.is_empty())
     }
 
-    /// Returns the value of the attribute or metadata member `tenant`, or else the message group, as for the circuit
-    /// breaker.
+    /// Returns the value of the attribute or metadata member `tenant`, or else the message group. The circuit breaker
+    /// does the same.
     #[must_use]
     pub fn tenant(&self) -> Option<String> {
         let message = &self.message;
@@ -237,7 +237,7 @@ impl DeadLetterRecord {
         first_id(&self.message, self.dead_letter.as_ref())
     }
 
-    /// Returns the log lines of the last attempt, from our document or from the verdict of a notice.
+    /// Returns the log lines of the last attempt, from our document or from the verdict in a notice.
     #[must_use]
     pub fn last_attempt_logs(&self) -> Option<AttemptLogs> {
         match &self.dead_letter {
@@ -254,8 +254,8 @@ impl DeadLetterRecord {
         TraceContext::from_parts(&attributes, &self.message.body, trace_header.as_deref())
     }
 
-    /// Returns the identity of the death in an archive. For a final record it is the annotator's: the time of the last
-    /// failure, the fingerprint, and the SQS message id of the failed delivery.
+    /// Returns the identity that an archive uses for the death. For a final record it is the annotator's: the time of
+    /// the last failure, the fingerprint, and the SQS message id of the failed delivery.
     ///
     /// Without the document, that time and that id are unknown, although an AWS service may record the time. They are
     /// replaced by SQS's send timestamp and message id, which are the same on every receive.
@@ -303,9 +303,9 @@ fn has_failure(message: &ReceivedMessage) -> bool {
     message.attributes.contains_key(FAILURE)
 }
 
-/// Returns our `ErrorType`. A producer can use the same attribute name: ours is a code on a message that the annotator
-/// wrote and that no longer has a `Failure`. A code from a later version counts only together with a document that the
-/// annotator certainly wrote.
+/// Returns our `ErrorType`. A producer can use the same attribute name, so it counts as ours only if its value is a
+/// code and the message has no `Failure`, which the annotator removes. A code from a later version counts only together
+/// with a document that the annotator certainly wrote.
 fn annotated_code(message: &ReceivedMessage) -> Option<&str> {
     let code = attribute_text(message, ERROR_TYPE).filter(|_| !has_failure(message))?;
     let is_code = match ReasonCode::from_text(code)? {
@@ -351,8 +351,8 @@ fn first_id<'a>(message: &'a ReceivedMessage, ours: Option<&'a DeadLetter>) -> &
     ours.map_or(&message.sqs_message_id, |ours| &ours.sqs_message_id)
 }
 
-/// Returns true for a fingerprint according to the schema of `DeadLetter`: 16 hexadecimal digits. Text from other
-/// writers can have any length.
+/// Returns true for a fingerprint that matches the `DeadLetter` schema: 16 hexadecimal digits. Text from other writers
+/// can have any length.
 fn is_fingerprint(text: &str) -> bool {
     text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }

@@ -1,7 +1,8 @@
 //! Redrives dead letters: sends them from the DLQ back to the source queue without losing any.
 //!
-//! A [`RedriveJob`] reads the dead letters, and its [`RedrivePlan`] decides on each one. The [`RedriveJournal`] records
-//! each step on disk, the [`RedriveReport`] counts the results, and the [`RedriveOutcome`] determines the exit code.
+//! A [`RedriveJob`] reads the dead letters, and its [`RedrivePlan`] decides what to do with each one. The
+//! [`RedriveJournal`] records each step on disk, the [`RedriveReport`] counts the results, and the [`RedriveOutcome`]
+//! determines the exit code.
 
 mod apply;
 mod journal;

@@ -3,7 +3,7 @@
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
 
-/// A queue's `MessageRetentionPeriod`. It starts at the message's first send (`SentTimestamp`), which a redrive
+/// A queue's `MessageRetentionPeriod`. It runs from the message's first send (`SentTimestamp`), which a redrive
 /// preserves
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,8 +16,8 @@ impl Retention {
         TimeDelta::try_seconds(seconds.try_into().ok()?).map(Self)
     }
 
-    /// Returns the time at which SQS deletes a message that was sent at `sent_at`; `None` beyond the range of
-    /// timestamps.
+    /// Returns the time at which SQS deletes a message that was sent at `sent_at`; `None` if that time is outside the
+    /// range of `Timestamp`.
     #[must_use]
     pub fn ends_at(self, sent_at: Timestamp) -> Option<Timestamp> {
         sent_at.checked_add_signed(self.0)

@@ -29,7 +29,7 @@ pub fn read_lossy(json: &str) -> serde_json::Result<Value> {
     value::parse_value(&replace_surrogates(json))
 }
 
-/// Returns true if the change would replace a lone surrogate in `before` with U+FFFD, which was not requested.
+/// Returns true if the change would replace a lone surrogate in `before` with U+FFFD as a side effect.
 pub(crate) fn loses_surrogates(before: &str, after: &str) -> bool {
     let count = |text: &str| text.matches(char::REPLACEMENT_CHARACTER).count();
     lone_escapes(before).next().is_some() && count(after) > count(before)

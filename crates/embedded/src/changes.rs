@@ -17,7 +17,7 @@ pub struct MessageChange {
     pub what: ChangeKind,
 }
 
-/// The kind of a change.
+/// The kind of change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
     /// The message was sent to the queue.

@@ -9,7 +9,7 @@ use redeliver_core::ports::{EntryError, FIFO_SUFFIX, Fault, QueueSettings};
 pub use content::check_content;
 pub(crate) use content::check_queue_type;
 
-/// The valid retention: 60 seconds to 14 days ("Amazon SQS message quotas").
+/// The valid retention periods: 60 seconds to 14 days ("Amazon SQS message quotas").
 const RETENTION_SECONDS: std::ops::RangeInclusive<u64> = 60..=14 * 24 * 3600;
 
 /// Returns the error for an invalid request: a retry would fail in the same way.

@@ -1,4 +1,4 @@
-//! The queues of the service, as implementations of the ports.
+//! The service's queues, which implement the ports.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -143,7 +143,7 @@ impl Queue for EmbeddedQueue {
         fault.map_or(Ok(received), |fault| Err(fault.to_error()))
     }
 
-    /// Returns no messages, since every message of the embedded service is readable.
+    /// Returns no messages, since every message in the embedded service is readable.
     fn take_unreadable(&self) -> Vec<UnreadableMessage> {
         Vec::new()
     }

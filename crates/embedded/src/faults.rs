@@ -1,4 +1,4 @@
-//! Injected faults, for selected requests by number, or for each request with a seeded probability.
+//! Injected faults, for requests selected by number, or for each request with a seeded probability.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -71,7 +71,7 @@ impl Injection {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FaultScope {
     Request,
-    /// Single entries of batches; the other entries succeed.
+    /// Individual entries in a batch; the other entries succeed.
     Entry,
 }
 
@@ -95,7 +95,7 @@ pub struct FaultRule {
     pub injection: Injection,
 }
 
-/// The faults of a run; none by default. The same seed, rules and requests produce the same faults.
+/// The faults to inject in a run; none by default. The same seed, rules and requests produce the same faults.
 #[derive(Debug)]
 pub struct FaultPlan {
     rules: Vec<(FaultRule, u64)>,
@@ -117,7 +117,7 @@ impl FaultPlan {
         self
     }
 
-    /// Returns the fault of the next request or entry of this kind, if any. Every matching rule counts it.
+    /// Returns the fault for the next request or entry of this kind, if any. Every matching rule counts it.
     pub(crate) fn next_fault(
         &mut self,
         scope: FaultScope,

@@ -160,7 +160,7 @@ impl QueueState {
         }
         let until = add_duration(now, visibility.unwrap_or(self.settings.visibility).duration());
         let mut scan = self.messages.begin_scan();
-        // The messages are hidden only after the loop, since a receive may return several messages of one group.
+        // The messages are hidden only after the loop, since a receive may return several messages from one group.
         let mut hidden = Vec::new();
         while received.messages.len() < max {
             let Some(mut message) = self.messages.take_visible(&mut scan) else {
@@ -240,7 +240,7 @@ impl QueueState {
         Ok(())
     }
 
-    /// Returns the number of messages by state. The counts are at most `lag` old.
+    /// Returns the number of messages in each state. The counts are at most `lag` old.
     pub(crate) fn lagged_depth(&mut self, now: Timestamp, lag: Duration) -> Depth {
         match self.last_counted {
             Some((at, depth)) if now < add_duration(at, lag) => depth,

@@ -21,7 +21,8 @@ pub struct EmbeddedSqs {
 }
 
 impl EmbeddedSqs {
-    /// Creates a service without queues that uses `clock` for its time. `seed` seeds message ids and receipt handles.
+    /// Creates a service that has no queues and reads the time from `clock`. `seed` seeds message ids and receipt
+    /// handles.
     #[must_use]
     pub fn new(clock: VirtualClock, seed: u64) -> Self {
         Self { clock, state: Arc::new(Mutex::new(ServiceState::new(seed))) }
@@ -58,7 +59,7 @@ impl EmbeddedSqs {
         self.lock_state().log.take_changes()
     }
 
-    /// Returns the time at which the next message of any queue became or becomes visible; `None` if all queues are
+    /// Returns the time at which the next message in any queue became or becomes visible; `None` if all queues are
     /// empty. That message may expire first.
     #[must_use]
     pub fn next_due_at(&self) -> Option<Timestamp> {
@@ -72,7 +73,7 @@ impl EmbeddedSqs {
     }
 
     pub(crate) fn lock_state(&self) -> MutexGuard<'_, ServiceState> {
-        // No foreign code runs under the lock, so a panic leaves the state intact.
+        // No caller's code runs under the lock, so a panic leaves the state intact.
         lock(&self.state)
     }
 

@@ -32,7 +32,7 @@ pub struct FailedMessageProcessor<Q, C, O> {
     pub annotation_queue: Q,
     pub clock: C,
     pub observer: O,
-    /// The schema of valid messages. An invalid one is never re-sent.
+    /// The schema of valid messages. An invalid message is never re-sent.
     pub schema: MessageSchema,
     /// The policy for retries and for giving up.
     pub policy: Policy,

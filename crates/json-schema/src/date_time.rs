@@ -1,8 +1,8 @@
-//! Finds the parts that a string lacks to be a `date-time` (RFC 3339, section 5.6).
+//! Finds the parts missing from a string that is not a `date-time` (RFC 3339, section 5.6).
 
 const NO_DATE_TIME: &str = "is not a date-time, such as 2030-01-01T00:00:00Z";
 
-/// Returns the violated rule of a string that the validator rejected as a `date-time`. The rule does not contain the
+/// Returns the rule violated by a string that the validator rejected as a `date-time`. The rule does not contain the
 /// string.
 pub(super) fn violated_rule(text: &str) -> String {
     let is_number = !text.is_empty() && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'.'));

@@ -1,4 +1,4 @@
-//! Exact JSON numbers with any number of digits and any exponent. All operations take linear time in the length of the
+//! Exact JSON numbers with any number of digits and any exponent. All operations take time linear in the length of the
 //! number.
 
 use std::cmp::Ordering;
@@ -156,7 +156,7 @@ fn trim_trailing_zeros(digits: &[u8]) -> &[u8] {
     &digits[..digits.len() - digits.iter().rev().take_while(|digit| **digit == b'0').count()]
 }
 
-/// Parses the exponent; 0 without digits.
+/// Parses the exponent; 0 if there are no digits.
 fn parse_exponent(text: &[u8]) -> i64 {
     let (is_negative, digits) = match text {
         [b'-', digits @ ..] => (true, digits),

@@ -1,6 +1,6 @@
-//! The numeric keywords, checked in linear time in the number of digits. The validator's own implementations take
-//! quadratic time, even in the digits that an exponent implies: half a million instructions for `"minimum": 0` and the
-//! item `1e-999`.
+//! The numeric keywords, checked in time linear in the number of digits. The validator's own implementations take
+//! quadratic time, and even count the digits that an exponent implies: half a million instructions for `"minimum": 0`
+//! and the item `1e-999`.
 
 use std::cmp::Ordering;
 
@@ -14,7 +14,7 @@ use crate::schema::SchemaOptions;
 
 /// Replaces the validator's numeric keywords.
 pub(crate) fn with_keywords<'a>(options: SchemaOptions<'a>, schema: &Value) -> SchemaOptions<'a> {
-    // Other constants keep the validator's keyword, which it uses to find the branch of a `oneOf`.
+    // Other schemas keep the validator's own `const`, which the validator uses to find the matching `oneOf` branch.
     let options = if has_number_as_const(schema) {
         options.with_keyword("const", |_, expected, _| Ok(Box::new(Constant(expected.clone()))))
     } else {
@@ -79,13 +79,13 @@ fn multiple_of<'a>(
         Some(divisor) => {
             Ok(Box::new(Numeric { rule: NumericRule::MultipleOf(divisor), operand: number.clone() }))
         }
-        // This includes zero: the meta-schema rejects it, except in a referenced schema under a name that is not a
-        // keyword.
+        // Zero also ends up here: the meta-schema rejects it, except in a schema that is referenced by `$ref` but
+        // stored under a name that is not a keyword.
         None => Err(ValidationError::custom("\"multipleOf\" is 0, or has more than 37 digits")),
     }
 }
 
-/// Allows every number, for operands that the meta-schema has already rejected.
+/// Creates a keyword that allows every number, for an operand that the meta-schema has already rejected.
 fn any_value() -> AnyKeyword {
     Box::new(Numeric { rule: NumericRule::Any, operand: Number::from(0) })
 }
@@ -133,8 +133,8 @@ impl<'i> Keyword<'i, ValidatedJson> for Numeric {
     }
 }
 
-/// True if the schema has a number as `const`. Also true if `const` is the name of a property or part of other data,
-/// which is harmless.
+/// Returns true if a `const` anywhere in the schema is a number, even if that `const` is a property name or part of
+/// other data, which is harmless.
 fn has_number_as_const(schema: &Value) -> bool {
     match schema {
         Value::Object(members) => {

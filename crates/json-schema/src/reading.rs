@@ -1,8 +1,9 @@
 //! A view of a document that supports numbers of any length and stops the validator after enough violations.
 //!
 //! The validator creates all violations before it returns the first, including those of each branch of an `anyOf`. A
-//! hostile message can cause half a million violations, or twice as many at each level. Once the budget for violations
-//! is spent, the view reads as null, so that the validator finishes soon, and [`UNREAD`] marks all later violations.
+//! hostile message can cause half a million violations, or a number that doubles with each level of nesting. Once the
+//! budget for violations is spent, the view reads as null, so that the validator finishes soon, and [`UNREAD`] marks
+//! all later violations.
 
 mod containers;
 
@@ -50,7 +51,7 @@ impl ViolationBudget {
 /// The representation of documents for the validator.
 pub(crate) struct ValidatedJson;
 
-/// A value of a document.
+/// A value in a document.
 #[derive(Clone, Copy)]
 pub(crate) struct InstanceView<'a> {
     value: &'a Value,

@@ -90,7 +90,7 @@ fn describe_error(error: &ValidationError<'_>) -> String {
     if pointer.is_empty() { rule } else { format!("{pointer}: {rule}") }
 }
 
-/// Explains why the engine rejects a regular expression, except for a syntax error.
+/// Explains why the engine rejects a regular expression; `None` for a syntax error.
 fn explain_regex_error(error: &ValidationError<'_>) -> Option<String> {
     let pattern = error.instance().as_str()?;
     if may_backtrack(pattern) {

@@ -26,7 +26,7 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Joins all violations in one line, separated by `; `.
+/// Joins all violations into one line, separated by `; `.
 #[must_use]
 pub fn join_violations(violations: &[Violation]) -> String {
     violations.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")

@@ -1,4 +1,4 @@
-//! Runs the loop in real time, on temporary queues at an SQS-compatible endpoint, which are deleted at the end.
+//! Runs the loop in real time at an SQS-compatible endpoint, on temporary queues that are deleted at the end.
 
 use std::io::Write;
 use std::time::Duration;

@@ -16,7 +16,7 @@ use redeliver_operator::message_file::{
 pub(crate) struct Chunk {
     pub(crate) messages: Vec<OutgoingMessage>,
     pub(crate) refused: Vec<RefusedLine>,
-    /// The number of the input's first line that is a dead letter, with a hint for the user.
+    /// The line number of the first dead letter in the input, with a hint for the user.
     pub(crate) dead_letter: Option<(usize, String)>,
 }
 

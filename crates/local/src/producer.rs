@@ -1,4 +1,4 @@
-//! Provides the input of a run chunk by chunk, announces it to the tracker, and warns about rejected lines.
+//! Provides a run's input chunk by chunk, announces it to the tracker, and warns about rejected lines.
 
 use std::sync::Mutex;
 use std::time::Duration;

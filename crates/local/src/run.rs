@@ -160,7 +160,7 @@ async fn build_report<S: QueueService, C: Clock>(
     let interrupted_at = interrupted_at.filter(|_| !tracker.is_settled());
     let end = interrupted_at.or_else(|| tracker.last_settled_at());
     let mut requests = (backend.requests)();
-    // Omits the requests that create, count and delete the queues.
+    // Omits the requests that create and delete the queues or count their messages.
     requests.retain(|action, _| action.contains("Message"));
     Ok(RunReport {
         interrupted: interrupted_at.is_some(),

@@ -27,7 +27,7 @@ impl Handler for Charge {
         match cents {
             // Can never succeed: sent straight to the final DLQ, with the reason.
             0 => Err(HandlerError::permanent("NothingToCharge", format_args!("order {order} costs nothing"))),
-            // Provider down: retried with the policy's backoff, but no sooner than in two minutes.
+            // Provider down: retried with the policy's backoff, but no sooner than two minutes from now.
             1..100 => {
                 Err(HandlerError::transient("ProviderDown", "HTTP 503").retry_after(Duration::from_secs(120)))
             }

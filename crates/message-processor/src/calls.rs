@@ -25,7 +25,7 @@ use crate::outcome::{AttemptOutcome, FinishedCall, summarize_held};
 use crate::spans::{BatchSpans, InFlightCall, TracedAttempt};
 use crate::turns::{Turn, Turns};
 
-/// An immediate retry is abandoned this long before the cutoff of all calls.
+/// An immediate retry is abandoned this long before all calls are cut off.
 const CUT_OFF: Duration = Duration::from_millis(100);
 /// The interval between checks of the breaker while it makes a message wait.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);

@@ -76,7 +76,7 @@ pub struct MessageProcessor<H, Q, C, O> {
     pub clock: C,
     /// Logs and metrics.
     pub observer: O,
-    /// The schema of valid messages. An invalid one is given up without a call.
+    /// The schema of valid messages. An invalid message is given up without a call.
     pub schema: MessageSchema,
     /// The roles whose messages count as re-sends (`RESEND_SENDER_IDS`).
     pub resenders: Resenders,

@@ -50,7 +50,7 @@ pub(super) fn timeout_error() -> HandlerError {
 /// Messages that were held for the same reason.
 pub(super) struct HeldSummary {
     pub(super) count: u32,
-    /// The earliest start of the hold's cause.
+    /// The earliest time at which the cause of one of these holds began.
     pub(super) since: Timestamp,
     /// The first error of their calls; empty if no call was made.
     pub(super) error_type: String,

@@ -147,7 +147,7 @@ fn held_span_events(calls: &[FinishedCall], now: Timestamp) -> Vec<SpanEvent> {
     down.into_iter().chain(event("redeliver.rate_limited", HoldReason::RateLimited)).collect()
 }
 
-/// A call in progress. Dropping it before its outcome means that the end of the invocation cut it off.
+/// A call in progress. Dropping it without an outcome means that the end of the invocation cut it off.
 pub(super) struct InFlightCall<'a, H: Handler, C: Clock> {
     traced: TracedAttempt<'a>,
     handler: &'a H,

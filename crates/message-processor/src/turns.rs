@@ -15,7 +15,7 @@ use crate::breaker::{BreakerAnswer, PermittedCall};
 use crate::order::GroupOrder;
 use crate::outcome::{AttemptOutcome, FinishedCall, timeout_error};
 
-/// A message of the batch, from its turn to its outcome.
+/// The state of a message in the batch.
 enum Slot {
     Waiting,
     /// A call in progress. If it is cut off, it might have had an effect, so it spends an attempt; a call that never
@@ -48,14 +48,15 @@ pub(super) struct Turn<'a, H, Q, C: Clock, O: Observer> {
 /// One pass through the waiting messages, in order.
 pub(super) struct Pass<'a> {
     next: usize,
-    /// Keys whose messages the breaker makes wait.
+    /// The circuit keys whose messages the breaker keeps waiting.
     keys: BTreeSet<Option<CircuitKey>>,
     /// Groups with a call in progress, or with a message that this pass has skipped.
     groups: BTreeSet<&'a str>,
 }
 
 impl Pass<'_> {
-    /// Returns true if the breaker makes a message wait, for the rate limit or a call that may belong to another batch.
+    /// Returns true if the breaker keeps a message waiting, for the rate limit or for a call that may belong to another
+    /// batch.
     pub(super) fn is_kept_waiting(&self) -> bool {
         !self.keys.is_empty()
     }
@@ -81,7 +82,7 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         Pass { next: self.front, keys: BTreeSet::new(), groups: self.order.running_groups() }
     }
 
-    /// Returns the next message of the pass for which the target may be called now. The messages before it are held,
+    /// Returns the next message in the pass for which the target may be called now. The messages before it are held,
     /// left for a later pass, or not started because their group has stopped.
     pub(super) fn next_turn(
         &mut self,
@@ -137,7 +138,8 @@ impl<'a, H, Q, C: Clock, O: Observer> Turns<'a, H, Q, C, O> {
         !self.slots[self.front..].iter().any(|slot| matches!(slot, Slot::Waiting))
     }
 
-    /// Returns the calls once none is running or time is up. Unfinished calls count as cut off or not started.
+    /// Returns one call per message. When time is up, a running call counts as cut off, and a waiting message as held
+    /// or not started.
     pub(super) fn into_calls(mut self) -> Vec<FinishedCall> {
         let now = self.processor.clock.now();
         let slots = std::mem::take(&mut self.slots);

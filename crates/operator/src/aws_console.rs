@@ -1,4 +1,4 @@
-//! URLs of the AWS console.
+//! AWS console URLs.
 
 /// Returns the region of an ARN, or `None` if it is not a valid region name.
 pub(crate) fn region_of_arn(arn: &str) -> Option<&str> {

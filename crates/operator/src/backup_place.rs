@@ -36,8 +36,8 @@ impl BackupPlace {
         })
     }
 
-    /// Opens the backup for messages of `queue`. The bucket must belong to the queue's account, or to the one named by
-    /// `--bucket-owner`: any account can create a bucket with the name of a deleted one.
+    /// Opens the backup for messages from `queue`. The bucket must belong to the queue's account, or to the one named
+    /// by `--bucket-owner`: any account can create a bucket with the name of a deleted one.
     pub async fn open(
         self,
         connection: &AwsConnection,

@@ -29,7 +29,7 @@ pub struct FileCheck {
     pub findings: Vec<String>,
 }
 
-/// The numbers of messages in a file.
+/// The message counts for a file.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct MessageCounts {
     pub all: u64,
@@ -134,8 +134,8 @@ pub struct EvidenceTime {
 }
 
 impl EvidenceTime {
-    /// Computes the time for a policy. Returns `None` if it is irrelevant, that is, without retries or without a
-    /// circuit breaker.
+    /// Computes the time for a policy. Returns `None` if it is irrelevant, because the policy makes no retries or has
+    /// no circuit breaker.
     #[must_use]
     pub fn for_policy(policy: &Policy) -> Option<Self> {
         policy

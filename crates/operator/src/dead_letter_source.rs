@@ -51,7 +51,7 @@ pub struct DeadLetterSource {
     pub queue: DeadLetterQueue,
 }
 
-/// An open source.
+/// An opened source of dead letters.
 #[derive(Debug)]
 pub struct OpenSource {
     pub dead_letters: DeadLetters,
@@ -111,7 +111,7 @@ impl DeadLetterSource {
         self.file.as_deref().filter(|file| !is_standard_input(file) && file.is_file())
     }
 
-    /// Opens a queue or a file, or reads a period of an archive.
+    /// Opens a queue or a file, or reads the given period from an archive.
     pub async fn open(&self, period: PeriodArgs) -> Result<OpenSource, CommandFailure> {
         let archive = self.archive_uri()?;
         if archive.is_none() && !period.is_default() {
@@ -190,7 +190,7 @@ pub fn open_backups(backups: &[PathBuf], arn: &str) -> Result<FileQueue, Command
     Ok(FileQueue::open(all, "the backups", arn, SystemClock.now())?)
 }
 
-/// Starts a journal next to each backup of a restore except the first, whose journal covers the entire restore. These
+/// Starts a journal next to each backup in a restore except the first, whose journal covers the entire restore. These
 /// journals prevent `send --backup` and `redrive` from sending one of the backups again.
 ///
 /// # Errors
@@ -228,7 +228,7 @@ fn warn_about_skipped_lines(queue: &FileQueue) {
     describe_repeated_lines(&name, queue.repeated_lines()).iter().for_each(stderr::remark);
 }
 
-/// Converts the messages of an export to lines of dead letters in an anonymous file. Returns `None` if the file is not
+/// Converts an export's messages to dead letters, one per line, in an anonymous file. Returns `None` if the file is not
 /// an export.
 fn convert_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Option<File>> {
     file.seek(SeekFrom::Start(0))?;
@@ -255,12 +255,12 @@ fn convert_export(mut file: &File, path: &Path, now: Timestamp) -> io::Result<Op
     Ok(Some(dead_letters.into_inner()?))
 }
 
-/// Returns true if the dead letter in a line has message attributes.
+/// Returns true if the dead letter on a line has message attributes.
 fn has_attributes(line: &[u8]) -> bool {
     serde_json::from_slice::<ArchivedMessage>(line).is_ok_and(|message| !message.attributes.is_empty())
 }
 
-/// Returns a warning if all messages of an export lack the attributes that explain their deaths.
+/// Returns a warning if no message in an export has the attributes that explain why and when it became a dead letter.
 fn describe_missing_attributes(all: u64, without_attributes: u64) -> Option<String> {
     (all > 0 && without_attributes == all).then(|| {
         let subject = if all == 1 { "its message has no".to_owned() } else { format!("none of its {} has", format_count(all, "message")) };

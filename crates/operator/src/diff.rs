@@ -22,8 +22,8 @@ pub fn diff_lines<'t>(before: &'t str, after: &'t str) -> Vec<DiffLine<'t>> {
     abridge_lines(&compare_lines(before, after))
 }
 
-/// Returns true if there are at most 400 lines from the first to the last change, so that they are compared line by
-/// line. Above this limit, all of them count as changed.
+/// Returns true if the texts are compared line by line, that is, if there are at most 400 lines from the first to the
+/// last change. Above this limit, all of these lines count as changed.
 pub(crate) fn is_compared(before: &str, after: &str) -> bool {
     let [before, after] = [before, after].map(|text| text.lines().collect::<Vec<_>>());
     let (first, last) = common_ends(&before, &after);

@@ -17,12 +17,12 @@ impl UsageError {
     }
 }
 
-/// The error of a command that was ended by a signal before it had anything to report. The exit code is 130.
+/// The error from a command that a signal interrupted before it had anything to report. The exit code is 130.
 #[derive(Debug, Error)]
 #[error("interrupted before {0}")]
 pub struct InterruptedError(pub &'static str);
 
-/// Returns the exit code for an error: 2 for wrong usage and for an invalid jq filter, 130 for an interrupt, and 1
+/// Returns the exit code for an error: 2 for incorrect usage and for an invalid jq filter, 130 for an interrupt, and 1
 /// otherwise.
 pub fn failure_exit_code(failure: &CommandFailure) -> ExitCode {
     if failure.is::<UsageError>() || matches!(failure.downcast_ref(), Some(FilterError::Compile { .. })) {

@@ -12,7 +12,7 @@ pub fn send_journal_path(file: &Path) -> PathBuf {
 }
 
 /// Returns the path of the journal of `redeliver redrive`: `FILE.redriven`. All selections share it, so that each dead
-/// letter of the file is sent once.
+/// letter in the file is sent only once.
 pub fn redrive_journal_path(file: &Path) -> PathBuf {
     with_suffix(file, ".redriven")
 }

@@ -1,4 +1,4 @@
-//! Checks every dead-letter queue of an account.
+//! Checks every dead-letter queue in an account.
 //!
 //! `gather` reads from AWS, `judge` derives findings from the responses without side effects, and [`table`] and
 //! [`html`] render them.

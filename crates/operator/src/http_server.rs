@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the indices of the connections that `make_room` closes at the maximum number of connections.
+    /// Returns the indices of the connections that `make_room` closes when the maximum number is open.
     fn closed_indices(has_request: impl Fn(usize) -> bool) -> Vec<usize> {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {

@@ -1,12 +1,13 @@
 //! Code shared by the operator's commands and the console: the options that select queues and files, the state of a
 //! deployment's queues, and how queues and dead letters are displayed.
 //!
-//! [`queues`] finds queues and connects to AWS. [`status`] reports waiting messages, consumers and outages of the
-//! target. [`pause`] pauses and resumes the consumers, [`preflight`] runs the checks before a deployment, and [`fleet`]
-//! checks the account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, and [`purge`] deletes them.
-//! [`unblock`] resolves blocked groups, and [`sending`] sends a file of messages. [`dead_letter_source`] reads dead
-//! letters from a DLQ or a file, [`dead_letter`] displays one message, and [`diff`] compares two texts. [`permissions`]
-//! lists the IAM permissions of each command. Output is written to the [`terminal`] or rendered as a page ([`markup`]).
+//! [`queues`] finds queues and connects to AWS. [`status`] reports waiting messages, consumers and the target's
+//! outages. [`pause`] pauses and resumes the consumers, [`preflight`] runs the checks before a deployment, and
+//! [`fleet`] checks the account's DLQs. [`audit`] reads dead letters, [`redrive`] sends them back, and [`purge`]
+//! deletes them. [`unblock`] resolves blocked groups, and [`sending`] sends a file of messages. [`dead_letter_source`]
+//! reads dead letters from a DLQ or a file, [`dead_letter`] displays one message, and [`diff`] compares two texts.
+//! [`permissions`] lists the IAM permissions that each command needs. Output is written to the [`terminal`] or rendered
+//! as a page ([`markup`]).
 
 pub mod archive;
 pub mod audit;
@@ -45,5 +46,5 @@ pub mod unblock;
 pub use failure::{InterruptedError, UsageError, failure_exit_code};
 pub use redeliver_dead_letters::ExitCode;
 
-/// The error of a command or a page. Its message is a sentence.
+/// The error that a command or a page returns. Its message is a sentence.
 pub type CommandFailure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,7 +1,7 @@
-//! Locates the log lines of a dead letter's last attempt with a link to CloudWatch Logs Insights and a command.
+//! Builds a CloudWatch Logs Insights link and an AWS CLI command for the log lines of a dead letter's last attempt.
 //!
-//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] accepts only names in the formats of
-//! CloudWatch and Lambda; nevertheless, they are all encoded or quoted.
+//! A dead letter is untrusted input, and so are its log names. [`LogLocation`] accepts only names in the CloudWatch and
+//! Lambda formats; nevertheless, they are all encoded or quoted.
 
 use std::fmt::Write as _;
 
@@ -131,8 +131,8 @@ fn insights_url(arn: &str, group: &str, logs: &AttemptLogs) -> Option<String> {
     Some(format!("{page}logsV2:logs-insights$3FqueryDetail$3D{}", encode_twice(&detail)))
 }
 
-/// Encodes a string in the console's object notation: `'` followed by the text, in which a slash becomes `*2f`, for
-/// example.
+/// Encodes a string in the console's object notation: `'` followed by the text, in which, for example, a slash becomes
+/// `*2f`.
 fn encode_text(text: &str) -> String {
     let mut written = "'".to_owned();
     for byte in text.bytes() {

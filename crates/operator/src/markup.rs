@@ -92,7 +92,7 @@ pub fn render_fact_list(facts: &[Fact<'_>]) -> Markup {
     }
 }
 
-/// Renders a time in UTC that never wraps.
+/// Renders a UTC time that does not break across lines.
 pub fn render_timestamp(timestamp: Timestamp) -> Markup {
     let text = timestamp.format("%Y-%m-%d&nbsp;%H:%M:%S").to_string();
     html! { time datetime=(format_timestamp(timestamp)) { (PreEscaped(text)) } }

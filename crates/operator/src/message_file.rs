@@ -1,5 +1,5 @@
-//! Files of messages for `check`, `send` and `local`: all three accept the same files and reject the same lines with
-//! the same errors.
+//! Message files for `check`, `send` and `local`: all three accept the same files and reject the same lines with the
+//! same errors.
 
 mod export;
 mod jsonl;
@@ -34,7 +34,7 @@ pub enum LineForm {
     Body(Box<MessageSchema>),
     /// Any body that SQS accepts, even if it is not a valid message.
     Anything,
-    /// The input of an asynchronous invocation, validated by this function.
+    /// The input to an asynchronous invocation, validated by this function.
     Payload(fn(&OutgoingMessage) -> Result<(), String>),
     /// A dead letter, as written by `audit --save` and `purge --backup`.
     Backup(Box<BackupReader>),
@@ -61,7 +61,7 @@ impl LineForm {
         }
     }
 
-    /// Returns the message of a line, or all its problems.
+    /// Returns the message on a line, or all problems with it.
     pub fn read_message(&self, line: InputLine) -> Result<FileMessage, Vec<String>> {
         let unparsed = |sendable| FileMessage { sendable, id: None, is_plain: false };
         match self {
@@ -103,7 +103,7 @@ impl Default for LineForm {
     }
 }
 
-/// Returns true if these are the problems of a line that contains a dead letter.
+/// Returns true if these problems were reported for a line that contains a dead letter.
 pub fn is_dead_letter(problems: &[String]) -> bool {
     matches!(problems, [hint] if hint == SEND_AGAIN)
 }
@@ -123,8 +123,8 @@ pub fn describe_invalid(invalid: &InvalidMessage) -> Vec<String> {
     }
 }
 
-/// Prints the format and the number of messages of an input that was not read line by line, such as `12 messages of a
-/// receive-message export`.
+/// Prints the format of an input that was not read line by line, and the number of messages in it, such as `12 messages
+/// of a receive-message export`.
 pub fn remark_on_recognized_formats(path: &Path, lines: &InputLines<impl BufRead>) {
     if let Some(recognized) = lines.describe_recognized_formats() {
         stderr::remark(format_args!("{}: {recognized}", input_name(path).display()));

@@ -31,7 +31,7 @@ impl NextCommand {
         Some(Self { words })
     }
 
-    /// Adds the arguments of a source or a connection.
+    /// Adds arguments, such as those that select a queue or a connection.
     #[must_use]
     pub fn with_words(mut self, words: impl IntoIterator<Item = String>) -> Self {
         self.words.extend(words);

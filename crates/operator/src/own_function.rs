@@ -1,4 +1,4 @@
-//! Starts a user's own function, specified with `--exec` of `local` and `work`.
+//! Starts a user's own function, specified with the `--exec` option of `local` and `work`.
 
 use std::pin::pin;
 use std::time::Duration;

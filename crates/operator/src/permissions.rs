@@ -1,4 +1,4 @@
-//! The least-privilege IAM policy of each command. All policies are derived from a single table, `PERMISSIONS`.
+//! The least-privilege IAM policy for each command. All policies are derived from a single table, `PERMISSIONS`.
 
 use std::collections::BTreeMap;
 
@@ -27,12 +27,12 @@ pub enum PolicyCommand {
     Deploy,
 }
 
-/// The resource of a permission.
+/// The resource that a permission applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ResourceKind {
     Dlq,
     Source,
-    /// The queue with the notices of blocked groups, if the deployment has one.
+    /// The queue with the notices about blocked groups, if the deployment has one.
     Blocked,
     /// All queues of the deployment.
     Queues,
@@ -132,7 +132,7 @@ impl PolicyNames {
         }
     }
 
-    /// Reads the names of a deployment from its queues. This requires the permissions of `redeliver status` on them.
+    /// Reads a deployment's names from its queues. This requires the permissions that `redeliver status` needs on them.
     ///
     /// # Errors
     /// If the queues cannot be read, or if they are named by `--queue` and therefore have no roles.
@@ -166,7 +166,7 @@ impl PolicyNames {
         Ok(names)
     }
 
-    /// Lists the resources, each with a condition if only the alias of a key is known.
+    /// Lists the resources, with a condition for a key that is known only by its alias.
     fn list_resources(&self, on: ResourceKind) -> Vec<(String, Option<Value>)> {
         let arn = |service: &str, rest: &str| {
             format!("arn:{}:{service}:{}:{}:{rest}", self.partition, self.region, self.account)
@@ -213,7 +213,7 @@ impl PolicyNames {
     }
 }
 
-/// Builds the least-privilege IAM policy of a command as JSON, with one statement per resource.
+/// Builds the least-privilege IAM policy for a command as JSON, with one statement per resource.
 #[must_use]
 pub fn build_policy(command: PolicyCommand, names: &PolicyNames) -> Value {
     let mut permissions = Vec::new();

@@ -163,7 +163,7 @@ async fn mapped_queues(
     Ok(queues)
 }
 
-/// Returns the queue's disabled mappings, which a deployment might enable. Empty for queues outside of the deployment.
+/// Returns the queue's disabled mappings, which a deployment might enable. Empty for queues outside the deployment.
 fn paused_mappings(queue: &MappedQueue) -> impl Iterator<Item = DisabledMapping> {
     let mappings = queue.role.and(Some(&queue.mappings)).into_iter().flatten();
     mappings.filter(|mapping| !mapping.is_on()).map(|mapping| DisabledMapping {
@@ -196,7 +196,7 @@ impl Preflight {
         Ok(())
     }
 
-    /// Returns `Incomplete` if something could not be read, `Found` if there is a finding, and `Done` otherwise.
+    /// Returns `Incomplete` if something could not be read, `ProblemsFound` if there is a finding, otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
         let is_enough = self.concurrency.as_ref().is_none_or(|concurrency| concurrency.advice.is_none());
         let is_paused = self.paused.iter().flatten().next().is_some();

@@ -35,7 +35,7 @@ pub use to_file::RedriveToFile;
 pub use to_queue::RedriveToQueue;
 pub use to_sources::RedriveToSources;
 
-/// The highest rate of a redrive, in messages per second.
+/// The maximum rate of a redrive, in messages per second.
 pub const RATE_MAX: u32 = 3000;
 /// The maximum time for which a pilot is watched.
 pub const WATCH_SECONDS_MAX: u64 = 12 * HOUR;
@@ -89,7 +89,7 @@ pub struct RedriveTask<'a> {
     pub progress: &'a dyn Fn(RedriveProgress),
 }
 
-/// The result of a run: its report, and the counts of its journal.
+/// The result of a run: its report, and the counts from its journal.
 #[derive(Debug)]
 pub struct AppliedRedrive {
     pub report: RedriveReport,
@@ -100,8 +100,8 @@ pub struct AppliedRedrive {
 }
 
 impl RedriveTask<'_> {
-    /// Reports what a run would do, without doing it. Sent messages remain in a file, so those recorded in its journal
-    /// are counted separately.
+    /// Reports what a run would do, without doing it. A file still contains the messages that were sent from it, so
+    /// those that its journal records as sent are counted separately.
     ///
     /// # Errors
     /// If the dead letters or the file's journal cannot be read, or a filter fails.
@@ -183,7 +183,7 @@ fn job_without_queue<'a>(
     }
 }
 
-/// Returns a sentence about dead letters from queues other than their destination, with the counts of the first five
+/// Returns a sentence about dead letters from queues other than their destination, with the counts for the first five
 /// queues, or `None` if there are none.
 pub fn describe_other_sources(report: &RedriveReport, to: &str) -> Option<String> {
     let others: Vec<_> = report.counts_from_other_queues(to).collect();

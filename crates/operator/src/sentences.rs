@@ -12,13 +12,13 @@ use redeliver_dead_letters::{Coverage, KnownCauses, MissingMembers, NotJudged, P
 use crate::terminal::escape::escape_line;
 use crate::terminal::units::{approximate_span, format_count, format_span, group_digits};
 
-/// Names the setting to check if there are at least ten messages and all of them are invalid.
+/// Names the setting to check; `None` unless there are at least ten messages and all of them are invalid.
 #[must_use]
 pub fn describe_all_invalid(invalid: u64, all: u64, setting: &str) -> Option<String> {
     are_all_invalid(invalid, all).then(|| all_invalid::describe_all_invalid(group_digits(all), setting))
 }
 
-/// Counts the final records or dead letters with an invalid message, from counts by code.
+/// Counts the final records or dead letters with an invalid message, given the counts by code.
 #[must_use]
 pub fn count_invalid(by_code: &BTreeMap<String, u64>) -> u64 {
     INVALID_CODES.iter().filter_map(|code| by_code.get(*code)).sum()
@@ -82,7 +82,7 @@ pub fn describe_repeated_lines(file: &impl Display, count: u64) -> Option<String
     (count > 0).then(|| format!("{file}: {lines} left out: an earlier line has the same message"))
 }
 
-/// Describes how many of the dead letters read will soon be deleted by SQS, and what to do about it.
+/// Describes how many of the dead letters that were read will soon be deleted by SQS, and what to do about it.
 pub fn describe_deleted_soon(
     count: u64,
     first_ends_at: Option<Timestamp>,
@@ -168,7 +168,7 @@ pub fn describe_pilot_result(PilotResult { seconds, sent, came_back, waiting }: 
     format!("the first {sent} were watched for {span}: {came_back} came straight back, {waiting}")
 }
 
-/// The reason messages are in both queues, and the beginning of a remedy.
+/// The reason messages are in both queues, and the first step of a remedy.
 pub struct NotDeletedReason {
     pub why: String,
     pub remedy: &'static str,

@@ -190,8 +190,8 @@ async fn query_target(
 }
 
 /// Returns the functions that may have a circuit breaker, without duplicates and named as in their metrics: without
-/// version or alias. redeliver's other functions have none; they are recognized by the names that the stack gives them
-/// (infra/lib/names.ts).
+/// version or alias. redeliver's other functions have no circuit breaker; they are recognized by the names that the
+/// stack gives them (infra/lib/names.ts).
 pub(crate) fn breaker_functions(mappings: &[LambdaMapping]) -> Vec<&str> {
     const STAGES_WITHOUT_BREAKER: [Stage; 3] =
         [Stage::AsyncRetryHandler, Stage::FailedMessageProcessor, Stage::FinalDlqAnnotator];

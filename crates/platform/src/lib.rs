@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | stop requests | SIGTERM, SIGINT | Ctrl-C, Ctrl-Break, closing the console, shutdown |
 //! | a new file is private because of | its mode | its folder's access control list, e.g. in the user's profile |
-//! | checks of a trusted file | owner, mode, links | links |
+//! | checks before a file is trusted | owner, mode, links | links |
 //! | a file's name is on disk | once its folder is synced | because NTFS journals it |
 //! | a user's own function | is killed with all processes that it has started | is refused |
 //!

@@ -27,7 +27,7 @@ mod system {
         command.process_group(0);
     }
 
-    /// The environment variable that marks the processes of a group: children inherit it, even in new sessions.
+    /// The environment variable that marks the processes in a group: children inherit it, even in new sessions.
     const MARK: &str = "REDELIVER_PROCESS_GROUP";
 
     /// A process and all processes that it has started.
@@ -42,7 +42,7 @@ mod system {
     }
 
     impl Group {
-        /// Makes a command start in a new group. `mark` must be unique, since it identifies the processes of the group.
+        /// Makes a command start in a new group. `mark` must be unique, since it identifies the processes in the group.
         ///
         /// # Errors
         /// Never fails on Unix.

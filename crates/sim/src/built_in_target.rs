@@ -15,8 +15,8 @@ use redeliver_core::lock;
 #[derive(Debug)]
 pub struct BuiltInTarget {
     failures: FailureChances,
-    /// The last failed attempt of each message and its number of failures, by a hash of the message id: 24 bytes per
-    /// message, regardless of the id's length.
+    /// The last failed attempt of each message and its number of failures, keyed by a hash of the message id: 24 bytes
+    /// per message, regardless of the id's length.
     failed: Mutex<HashMap<u64, (AttemptKey, u32)>>,
 }
 
@@ -25,7 +25,7 @@ pub struct BuiltInTarget {
 pub struct FailureChances {
     /// The probability that a call fails, 0 to 1.
     pub rate: f64,
-    /// The number of initial attempts of each message that fail.
+    /// For each message, the number of initial attempts that fail.
     pub first: u32,
     /// The probability that a message fails permanently, 0 to 1.
     pub permanently: f64,
@@ -94,7 +94,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the messages, out of 1,000, that fail at this attempt.
+    /// Returns the messages, out of 1,000, that fail on this attempt.
     fn failures(target: &BuiltInTarget, attempt: AttemptKey) -> Vec<u32> {
         let (redrive_generation, retry_attempt) = attempt;
         let fails = |n: &u32| {

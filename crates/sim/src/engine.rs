@@ -23,7 +23,7 @@ use redeliver_core::lock;
 
 /// The pause after a failed receive.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// The pause between two counts of the queues, to detect lost messages: longer than the lag of SQS's counts.
+/// The pause between the queue counts that detect lost messages. It is longer than the lag in SQS's counts.
 const COUNT_PAUSE: Duration = Duration::from_secs(60);
 /// After this many consecutive empty counts, unsettled messages are considered lost.
 const EMPTY_COUNTS: u32 = 3;
@@ -120,7 +120,8 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         self.poll_queue(queue, function, self.inner_pollers, Batching::default(), done).await
     }
 
-    /// Repeats a step until it breaks or the run is done. Retryable errors are retried; any other error ends the run.
+    /// Repeats a step until it returns `Break` or the run is done. Retryable errors are retried; any other error ends
+    /// the run.
     async fn repeat_step(
         &self,
         done: &Cell<bool>,

@@ -12,7 +12,7 @@ pub enum LoopError {
     /// The run was stopped before all messages were sent.
     #[error("interrupted while sending the messages: at least {confirmed} of {total} were sent")]
     Interrupted {
-        /// The number of messages whose send SQS has confirmed.
+        /// The number of messages that SQS has confirmed.
         confirmed: usize,
         total: usize,
     },

@@ -23,7 +23,8 @@ pub struct EventCounts {
     pub openings: u64,
     /// Probes of a target that was down, including the successful probe.
     pub probes: u64,
-    /// Holds of messages whose target was down, responded "not now", or had reached its rate limit. Each hold counts.
+    /// Holds of messages whose target was down, responded "not now", or had reached its rate limit. A message held
+    /// twice counts twice.
     pub holds: u64,
 }
 

@@ -15,7 +15,7 @@ use redeliver_message_processor::{MessageProcessor, SharedBreaker};
 use crate::lambda::FUNCTION_ARN;
 use crate::topology::Topology;
 
-/// The maximum number of concurrent calls to the target: the default of the setting `MAX_CONCURRENCY`.
+/// The maximum number of concurrent calls to the target: the default for the `MAX_CONCURRENCY` setting.
 pub const MAX_CONCURRENCY: NonZeroUsize = NonZeroUsize::new(10).expect("ten is not zero");
 
 /// Creates the message-processor, for retry loops that have one.

@@ -2,8 +2,8 @@
 //! computes the AWS charges.
 //!
 //! - A [`Topology`] contains the queues of the deployed stack. [`functions`] wires the functions to them as in the
-//!   stack, and an [`Engine`] sends the messages and polls for the functions until the [`Tracker`] reports every
-//!   message as settled.
+//!   stack, and an [`Engine`] sends the messages and polls the queues for the functions until the [`Tracker`] reports
+//!   every message as settled.
 //! - The [`planner`] computes the figures that follow from a policy alone and measures the rest: it runs the functions
 //!   in virtual time against a target that is down or fails.
 //! - [`cost`] contains AWS's list prices and converts usage into dollars.

@@ -1,4 +1,4 @@
-//! The queues of a strategy, as in the deployed stack.
+//! The queues that a strategy needs, as in the deployed stack.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -21,14 +21,14 @@ pub struct Topology<Q> {
     pub retry_loop: RetryLoop,
     /// The batch settings of the source queue.
     pub batching: Batching,
-    /// The senders of re-sends, as identified by the `SenderId` of messages on the source queue.
+    /// The roles that re-send messages to the source queue, recognized by the messages' `SenderId`.
     pub resenders: Resenders,
     /// The queue to which producers send messages, or to which Lambda sends its records of failed invocations.
     pub source: Q,
     /// The queue in which failed messages wait for the failed-message-processor; `None` if they remain on the source
     /// queue.
     pub intermediate: Option<Q>,
-    /// The queue to which SQS moves messages of an ordered source queue; `None` with other strategies.
+    /// The queue to which SQS moves messages from an ordered source queue; `None` with other strategies.
     pub source_dlq: Option<Q>,
     /// The queue in which verdicts wait for the final-dlq-annotator.
     pub annotation: Q,
@@ -36,7 +36,7 @@ pub struct Topology<Q> {
 }
 
 impl Topology<EmbeddedQueue> {
-    /// Returns the queues as used by the functions, which have a separate role, as on AWS.
+    /// Returns the queues as the functions use them: under a separate role, as on AWS.
     #[must_use]
     pub fn for_functions(&self) -> Self {
         const ROLE: &str = "AROAREDELIVER00000000";

@@ -106,7 +106,7 @@ impl Alteration for SlowRequests<'_> {
 pub struct FullQueue<'a> {
     pub queue: &'a EmbeddedQueue,
     pub in_flight_max: u64,
-    /// The error code at the limit.
+    /// The error code returned at the limit.
     pub code: &'static str,
     /// Number of receive requests so far.
     pub receives: AtomicU32,

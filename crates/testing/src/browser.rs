@@ -1,4 +1,4 @@
-//! Opens pages in a real browser, for tests. Without a browser, `cargo xtask test` skips these tests and reports that.
+//! Opens pages in a real browser, for tests. Without a browser, `cargo xtask test` skips these tests and says so.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};

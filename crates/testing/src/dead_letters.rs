@@ -49,7 +49,7 @@ pub fn blocked_notice(group: &str, number: u32) -> ReceivedMessage {
     }
 }
 
-/// Returns the location of the log lines of a call with a request id, from second 1 to second 2.
+/// Returns the location of a call's log lines, with a request id, from second 1 to second 2.
 pub fn attempt_logs() -> Option<AttemptLogs> {
     let stream = "2026/07/25/[$LATEST]0123456789abcdef".to_owned();
     let location = LogLocation::in_stream(Some("/aws/lambda/orders".to_owned()), Some(stream));

@@ -31,7 +31,7 @@ use serde_json::{Value, json};
 pub const SOURCE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:source";
 pub const INTERMEDIATE_ARN: &str = "arn:aws:sqs:us-east-1:000000000000:intermediate";
 
-/// Returns the start time of every test.
+/// Returns the time at which every test starts.
 pub fn start_time() -> Timestamp {
     parse_rfc3339("2026-07-25T17:20:00Z").unwrap()
 }
@@ -114,7 +114,7 @@ pub fn failed_message(body: &str, hand_off: &HandOff, due_at: Option<Timestamp>)
     FailedMessage { accepted, hand_off, due_at, stage, error_type: None, span: None }
 }
 
-/// Returns the `n`-th body, padded to this size by its `data`.
+/// Returns a body of this size with the `n`-th message id.
 pub fn body_of_size(n: usize, bytes: usize) -> String {
     let empty = format!(r#"{{"metadata":{{"message_id":"{}"}},"data":{{"x":""}}}}"#, nth_id(n));
     let filled = empty.replace(r#""x":"""#, &format!(r#""x":"{}""#, "x".repeat(bytes - empty.len())));
@@ -166,9 +166,9 @@ impl FunctionWorld {
         self.sqs.set_faults(FaultPlan::new(1).with_rule(rule));
     }
 
-    /// Invokes a function with one batch and this time until the deadline. Returns the ids of the records that it
-    /// reports as failed. Asserts that all events are flushed at the end: an environment that is then frozen may never
-    /// write the rest.
+    /// Invokes a function with one batch and a deadline this far ahead. Returns the ids of the records that it reports
+    /// as failed. Asserts that all events are flushed at the end: an environment that is then frozen may never write
+    /// the rest.
     pub fn invoke_function(
         &self,
         function: &impl Function,

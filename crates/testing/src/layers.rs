@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 /// Finds the first import in the product code of `src` that does not point to a lower layer.
 ///
-/// `layers` lists the crate's modules, lowest layer first. A layer is a line of paths (`"layout pages::status"`) whose
-/// modules do not import each other. A module that is not listed belongs to its parent.
+/// `layers` lists the crate's modules, lowest layer first. A layer is a space-separated list of modules
+/// (`"layout pages::status"`) that do not import each other. A module that is not listed belongs to its parent.
 pub fn first_upward_import(src: impl AsRef<Path>, layers: &[&str]) -> Option<String> {
     let layer_of = |path: &str| {
         let candidates =

@@ -1,5 +1,5 @@
 //! A scripted HTTP server on this machine, for tests. It records each request, and sends the responses in order or
-//! computes them from the requests. After the last response, it closes the connection of each further request.
+//! computes them from the requests. After the last response, it closes further connections without responding.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -34,12 +34,12 @@ impl LoopbackBody {
         self
     }
 
-    /// Creates a response in the format of CloudFormation and STS.
+    /// Creates an XML response, as from CloudFormation or STS.
     pub fn from_xml(text: &str) -> Self {
         Self { headers: "content-type: text/xml\r\n", bytes: text.as_bytes().to_vec() }
     }
 
-    /// Creates a response in the format of CloudWatch.
+    /// Creates a CBOR response, as from CloudWatch.
     pub fn from_cbor(bytes: Vec<u8>) -> Self {
         let headers = "content-type: application/cbor\r\nsmithy-protocol: rpc-v2-cbor\r\n";
         Self { headers, bytes }
@@ -52,7 +52,7 @@ pub struct Loopback {
 }
 
 impl Loopback {
-    /// Starts a server that sends these responses in order. It ends with the test's process.
+    /// Starts a server that sends these responses in order. It stops when the test process exits.
     pub fn start_scripted<B: Into<LoopbackBody>>(answers: impl IntoIterator<Item = (u16, B)>) -> Self {
         let answers: Vec<(_, LoopbackBody)> =
             answers.into_iter().map(|(status, body)| (status, body.into())).collect();
@@ -60,8 +60,8 @@ impl Loopback {
         Self::start_answering(move |_| answers.next())
     }
 
-    /// Starts a server that computes each response from its request, for requests in any order. It ends with the test's
-    /// process.
+    /// Starts a server that computes each response from its request, for requests in any order. It stops when the test
+    /// process exits.
     pub fn start_answering(
         mut answer: impl FnMut(&LoopbackRequest) -> Option<(u16, LoopbackBody)> + Send + 'static,
     ) -> Self {

@@ -38,7 +38,7 @@ impl FunctionName {
     }
 }
 
-/// The functions of a process.
+/// The functions that a process runs.
 #[derive(Clone, Debug)]
 pub struct WorkerFunctions {
     names: BTreeSet<FunctionName>,

@@ -14,7 +14,7 @@ use redeliver_core::lock;
 /// The age of the last successful poll beyond which a poller is unhealthy. A long poll plus a pause is shorter.
 const UNHEALTHY_AFTER: Duration = Duration::from_secs(60);
 
-/// The last poll and the batches of one poller.
+/// A poller's last poll and its batches in flight.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     function: String,

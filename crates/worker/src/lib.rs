@@ -53,7 +53,7 @@ pub enum WorkerEnding {
 }
 
 impl WorkerEnding {
-    /// Returns the ending of a process that handled everything after this signal.
+    /// Returns the outcome of a process that handled everything after this signal.
     const fn after_signal(signal: Signal) -> Self {
         if signal.is_interrupt { Self::Interrupted } else { Self::Finished }
     }

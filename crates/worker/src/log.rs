@@ -1,4 +1,4 @@
-//! The log of the process itself: JSON lines on standard error. The functions log to standard output.
+//! The process's own log: JSON lines on standard error. The functions log to standard output.
 
 use std::io::{self, Write as _};
 

@@ -32,7 +32,7 @@ type Labels = Vec<(String, String)>;
 /// One histogram per label set.
 type Histograms = Family<Labels, Histogram, fn() -> Histogram>;
 
-/// The metrics of all functions of a process.
+/// The metrics for all functions in a process.
 #[derive(Debug)]
 pub(crate) struct WorkerMetrics {
     registry: Registry,
@@ -43,8 +43,8 @@ pub(crate) struct WorkerMetrics {
 }
 
 impl WorkerMetrics {
-    /// Creates the metrics of the functions with these names. All counters start at zero, so that the first event shows
-    /// as an increase.
+    /// Creates the metrics for the functions with these names. All counters start at zero, so that the first event
+    /// shows as an increase.
     pub(crate) fn new(functions: impl IntoIterator<Item = String>) -> Self {
         let mut metrics = Self {
             registry: Registry::with_prefix(NAMESPACE.to_snake_case()),
@@ -162,7 +162,7 @@ fn metric_labels(metric: Metric, function: &str, by: Option<&'static str>) -> La
     [Some(function), by].into_iter().flatten().collect()
 }
 
-/// Returns the label sets of all time series of a counter for one function.
+/// Returns the label sets of a counter's time series for one function.
 fn all_labels(metric: Metric, function: &str) -> Vec<Labels> {
     match metric.dimension() {
         Some(dimension) => {

@@ -18,7 +18,7 @@ use crate::log;
 
 /// The longest time that shutdown waits for the last export.
 const LAST_EXPORT_MAX: Duration = Duration::from_secs(3);
-/// The span attribute for the function's name, since all functions of a process form one service.
+/// The span attribute for the function's name, since all functions in a process form one service.
 const FUNCTION: &str = "redeliver.function";
 
 /// A function's name, and the observer that holds its tracer.
@@ -72,7 +72,7 @@ impl SpanExport {
     }
 }
 
-/// The export of a running process.
+/// The span export in a running process.
 pub(crate) struct RunningExport {
     end: Stop,
     task: JoinHandle<()>,

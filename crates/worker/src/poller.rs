@@ -28,7 +28,7 @@ pub(crate) struct Poller<Q, F, C, O> {
     pub(crate) queue: Q,
     pub(crate) function: F,
     pub(crate) clock: C,
-    /// Observes errors between the queue and the function.
+    /// Observes errors from receives, invocations and deletes.
     pub(crate) observer: O,
     pub(crate) limits: PollerLimits,
     pub(crate) heartbeat: Arc<Heartbeat>,

@@ -137,7 +137,7 @@ impl Preparation<'_> {
         self.add_poller(name, Role::IntermediateDlq, function, observer, self.options.limits);
     }
 
-    /// Adds the pollers of the annotator, which polls two queues with the strategy `ordered`.
+    /// Adds the annotator's pollers: two with the strategy `ordered`, otherwise one.
     fn add_final_dlq_annotator(&mut self, settings: FinalDlqAnnotatorSettings) {
         let name = FunctionName::FinalDlqAnnotator;
         let observer = self.build_observer(name, settings.logging, None);
@@ -150,7 +150,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Builds the observer of a function. `schema` is the message-processor's schema.
+    /// Builds a function's observer. `schema` is the message-processor's schema.
     fn build_observer(
         &self,
         function: FunctionName,

@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::queue_name::QueueName;
 use redeliver_operator::queues::RedrivePolicy;
 
-/// The retry settings of this process for failed messages.
+/// This process's retry settings for failed messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct RetrySetup {
     pub(crate) strategy: Strategy,

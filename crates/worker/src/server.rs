@@ -27,7 +27,7 @@ pub(crate) struct ServedState {
 
 /// The content type of health and error responses.
 const JSON: &str = "application/json";
-/// The content type of metrics, which Prometheus requests ("OpenMetrics 1.0", *Protocol Negotiation*).
+/// The content type that Prometheus requests for metrics ("OpenMetrics 1.0", *Protocol Negotiation*).
 const METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Debug, Error)]

@@ -1,4 +1,4 @@
-//! The settings of all functions of a process; their errors are reported in one message.
+//! The settings for all functions in a process; any errors in them are reported in one message.
 
 use std::time::Duration;
 
@@ -136,7 +136,7 @@ pub(crate) struct TargetTimeoutTooLong {
     invocation: u64,
 }
 
-/// Returns the timeout of a call: the configured value, or else 30 s, or less if a batch has less than 35 s.
+/// Returns the timeout for a call: the configured value, or by default 30 s, or less if a batch has less than 35 s.
 pub(crate) fn target_timeout(
     set: Option<Duration>,
     invocation: Duration,
@@ -147,7 +147,7 @@ pub(crate) fn target_timeout(
             Err(TargetTimeoutTooLong { target: set.as_secs(), invocation: invocation.as_secs() })
         }
         Some(set) => Ok(set),
-        // A batch with less time left is aborted at its own deadline.
+        // If the batch has less time left than this, it is aborted at its own deadline.
         None => Ok(DEFAULT_TIMEOUT.min(longest).max(Duration::from_secs(1))),
     }
 }

@@ -16,7 +16,7 @@ export const delayedResend: StrategyDefinition = {
   // The default is 1. AWS recommends at least 5, so that messages do not end up unprocessed in a DLQ that nothing
   // reads. This DLQ has a reader, which schedules the next retry; more receives would be unscheduled retries, one
   // visibility timeout apart. Throttled receives are rare, since the event source mapping has its own maxConcurrency.
-  // They spend one of max_redrives, but no attempt.
+  // Each spends one of max_redrives, but no attempt.
   maxReceiveCount: (props) => props.maxReceiveCount ?? 1,
   defaultPolicy: {},
   // Without long delays, the alarm on message age could not distinguish retries that outlast the retention from stuck

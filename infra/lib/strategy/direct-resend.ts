@@ -20,7 +20,7 @@ const DIRECT: Resend = {
   description: 'Validates each message and calls the target; sends failures again after a delay, or gives them up.',
   schedulers: ({ messageProcessor, failedMessageProcessor }) => [messageProcessor, failedMessageProcessor],
   graphs: ({ messageProcessor, failedMessageProcessor }) => ({
-    // Every failure is a retry or a dead letter.
+    // Every failure already counts as a retry or a dead letter.
     failed: [],
     // Retries through the intermediate DLQ cost twice as much.
     failures: {

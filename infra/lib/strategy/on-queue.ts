@@ -67,10 +67,10 @@ export function inFlightAlarm(source: sqs.IQueue, advice: string): Alarm {
 
 export function onQueueGraphs(source: sqs.IQueue): LoopGraphs {
   return {
-    // Every failure is a retry or a dead letter.
+    // Every failure already counts as a retry or a dead letter.
     failed: [],
     fromProducers: source.metricNumberOfMessagesSent({ period: PERIOD, statistic: cloudwatch.Stats.SUM, label: 'from producers' }),
-    // The scarce resource is the number of hidden messages.
+    // The scarce resource is SQS's quota for hidden messages.
     failures: {
       title: 'Received and not deleted: hidden until their retry, or worked on (at most 120,000)',
       left: [source.metricApproximateNumberOfMessagesNotVisible({ period: PERIOD, statistic: cloudwatch.Stats.MAXIMUM, label: 'source' })],

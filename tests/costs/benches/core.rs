@@ -1,4 +1,4 @@
-//! Measures the time of one message in the core, from its received body to the re-sent body, and compares it with
+//! Measures the core's time for one message, from its received body to the re-sent body, and compares it with
 //! `serde_json` skimming the same body. `cargo xtask bench core` runs the benchmark in rounds and prints the ratios.
 
 use criterion::{BatchSize, Criterion, SamplingMode, Throughput};

@@ -270,7 +270,7 @@ fn fill_text(part: &str) -> String {
     format!("[\"{}\"]", part.repeat((MESSAGE_BYTES - 400) / part.len()))
 }
 
-/// Returns a string made from the bits of numbers, for which no regex engine has a shortcut.
+/// Returns a JSON string of scrambled `a`s and `b`s, for which no regex engine has a shortcut.
 fn letters_from_bits(index: usize) -> String {
     let bits = |index: usize| format!("{:b}", index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let bits: String = (index * 16..index * 16 + 16).map(bits).collect();

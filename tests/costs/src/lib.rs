@@ -1,5 +1,4 @@
-//! The cost of messages in the core: the program `costs` is for counting instructions, and the benchmark `core`
-//! measures time.
+//! The core's cost per message: the program `costs` is for counting instructions, the benchmark `core` for timing.
 
 mod aws;
 pub mod hostile;

@@ -2,8 +2,8 @@
 //!
 //! - `costs retry` performs one retry, so that callgrind, started by `cargo xtask test`, can count the instructions in
 //!   [`resend_counted`].
-//! - `costs hostile` runs each reader on its hostile inputs and prints the milliseconds of the slowest; `costs hostile
-//!   CASE` reads one input, so that its instructions can be counted.
+//! - `costs hostile` runs each reader on its hostile inputs and prints the slowest, with its milliseconds;
+//!   `costs hostile CASE` reads one input, so that its instructions can be counted.
 //!
 //! The package is built like the bundle, so it does not depend on the AWS SDK; only the benchmark uses Criterion.
 

@@ -37,7 +37,7 @@ pub enum NodeKind {
 pub struct JsonMember {
     /// The name's UTF-16 code units.
     pub name: Vec<u16>,
-    /// The position from after `{` or `,` to before the next `,` or `}`.
+    /// The position of the part between `{` or `,` and the next `,` or `}`.
     pub segment: Range<usize>,
     /// The value.
     pub value: JsonNode,

@@ -12,7 +12,7 @@ fuzz_target!(init: { TARGET.get_or_init(target_by_name) }, |bytes: &[u8]| {
     (TARGET.get_or_init(target_by_name).check)(bytes);
 });
 
-/// Returns the target named on the command line; libFuzzer ignores arguments with two hyphens.
+/// Returns the target named on the command line; libFuzzer ignores arguments that start with two hyphens.
 fn target_by_name() -> FuzzTarget {
     let name = std::env::args().find_map(|argument| argument.strip_prefix("--target=").map(str::to_owned));
     let known = || TARGETS.iter().map(|target| target.name).collect::<Vec<_>>().join(", ");

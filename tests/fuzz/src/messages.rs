@@ -13,7 +13,7 @@ use redeliver_embedded::check_content;
 
 use crate::json;
 
-/// The id of every message.
+/// The id that every message uses.
 pub(crate) const ID: &str = "0191f3a2-7b1c-7d3e-8f00-0123456789ab";
 
 /// Returns the current time for all targets: 2026-07-25T17:20:00Z.

@@ -32,7 +32,7 @@ pub const TARGETS: [FuzzTarget; 9] = [
     FuzzTarget { name: "retry_after", check: |bytes| check_text(bytes, retry_after::check) },
 ];
 
-/// Checks an input that is UTF-8, as all data from SQS, the environment and headers is.
+/// Checks an input if it is UTF-8, as all data from SQS, the environment and headers is.
 fn check_text(bytes: &[u8], check: fn(&str)) {
     if let Ok(text) = std::str::from_utf8(bytes) {
         check(text);

@@ -1,5 +1,5 @@
-//! Runs the message parser on a public test suite for JSON parsers (see `json-test-suite/README.md`): `y_` must be
-//! accepted, `n_` must be refused, and the results for the implementation-defined `i_` are recorded here.
+//! Runs the message parser on a public test suite for JSON parsers (see `json-test-suite/README.md`): `y_` cases must
+//! be accepted, `n_` cases refused, and the results for the implementation-defined `i_` cases are recorded here.
 #![expect(clippy::unwrap_used, reason = "clippy treats only #[test] functions as tests, not their helpers")]
 
 use std::fs;
@@ -69,7 +69,7 @@ fn json_suite_refuses_invalid_documents_alone_and_nested() {
     }
 }
 
-/// The refused cases: a byte order mark, leftovers of UTF-16 text, and arrays nested 500 deep. All others are accepted
+/// The refused cases: a byte order mark, remnants of UTF-16 text, and arrays nested 500 deep. All others are accepted
 /// and kept unchanged.
 const REFUSED: [&str; 5] = [
     "i_string_UTF-16LE_with_BOM.json",
@@ -79,7 +79,7 @@ const REFUSED: [&str; 5] = [
     "i_structure_UTF-8_BOM_empty_object.json",
 ];
 
-/// The cases refused in addition if `data` has a schema: lone surrogates, which cannot be decoded to valid strings.
+/// The cases that are also refused if `data` has a schema: lone surrogates, which cannot be decoded to valid strings.
 const REFUSED_BY_ANY_DATA_SCHEMA: [&str; 10] = [
     "i_object_key_lone_2nd_surrogate.json",
     "i_string_1st_surrogate_but_2nd_missing.json",

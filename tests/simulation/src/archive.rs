@@ -14,14 +14,14 @@ use crate::ledger::Actor;
 use crate::probe::Probe;
 use crate::world::{LedgerObserver, SimulationWorld, SkewedClock};
 
-/// The prefix of all keys.
+/// The prefix that all keys share.
 pub const PREFIX: &str = "archive/";
 
 /// A final-dlq-annotator in the simulation.
 pub type SimulatedAnnotator<'a> =
     FinalDlqAnnotator<Probe<'a>, SkewedClock, LedgerObserver<'a>, SimulatedBucket<'a>, SimulatedTopic<'a>>;
 
-/// Creates a process of the final-dlq-annotator, with an archive and notices as the knobs specify.
+/// Creates a final-dlq-annotator process, with the archive and the notices that the knobs specify.
 pub fn new_annotator<'a>(
     world: &'a SimulationWorld,
     final_dlq: &'a EmbeddedQueue,
@@ -47,7 +47,7 @@ pub fn new_annotator<'a>(
     }
 }
 
-/// The bucket as one process accesses it.
+/// The bucket as one process sees it.
 #[derive(Clone, Copy)]
 pub struct SimulatedBucket<'a> {
     world: &'a SimulationWorld,
@@ -114,7 +114,7 @@ impl ObjectStore for SimulatedBucket<'_> {
     }
 }
 
-/// The topic as one process accesses it.
+/// The topic as one process sees it.
 #[derive(Clone, Copy)]
 pub struct SimulatedTopic<'a> {
     world: &'a SimulationWorld,
@@ -135,7 +135,7 @@ impl Notifier for SimulatedTopic<'_> {
     }
 }
 
-/// A request for a notice, from its start until it is answered or abandoned.
+/// A request to publish a notice, from its start until it is answered or abandoned.
 struct NoticeRequest<'a> {
     world: &'a SimulationWorld,
     invocation: Option<u64>,

@@ -117,7 +117,7 @@ impl<F: Function, P: Fn(SkewedClock) -> F> EventSource<'_, P> {
         clock.sleep_until(sqs.next_due_at().map_or(most, |due| due.min(most))).await;
     }
 
-    /// Occasionally mixes the records of several receives.
+    /// Occasionally mixes the records from several receives.
     async fn mix_receives(&self, mut records: Vec<ReceivedMessage>) -> Vec<Vec<ReceivedMessage>> {
         let world = self.queue.world;
         if world.fault_strikes(world.knobs.process.reorder) {

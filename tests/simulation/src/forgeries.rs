@@ -25,7 +25,7 @@ pub(crate) fn forge_attributes(start: DateTime<Utc>, rng: &mut impl Rng) -> Attr
     some.map(|(name, text)| (name.to_owned(), Attribute::string(text))).collect()
 }
 
-/// Generates redeliver's field of a trace header with this probability; otherwise returns an empty string.
+/// Generates redeliver's field in a trace header with this probability; otherwise returns an empty string.
 pub(crate) fn forged_trace_field(chance: f64, start: DateTime<Utc>, rng: &mut impl Rng) -> String {
     if !rng.random_bool(chance) {
         return String::new();
@@ -57,7 +57,7 @@ fn render_document(mut members: Map<String, Value>, rng: &mut impl Rng) -> Strin
     to_sqs_json(&members.into())
 }
 
-/// Renders the document as JSON whose characters SQS accepts.
+/// Renders the document as JSON that contains only characters that SQS accepts.
 fn to_sqs_json(document: &Value) -> String {
     document.to_string().replace('\u{FFFE}', "\\ufffe")
 }

@@ -24,7 +24,7 @@ pub struct SimulationKnobs {
     pub policy: PolicyModel,
     /// Numbers of pollers for the three functions, each with one process.
     pub pollers: [usize; 3],
-    /// Timeout of the functions.
+    /// The functions' timeout.
     pub invocation_seconds: u64,
     /// `MAX_CONCURRENCY`; has no effect on a user's own function.
     pub max_concurrency: usize,
@@ -36,13 +36,13 @@ pub struct SimulationKnobs {
     pub latency_ms: u64,
     /// The largest error of a process's clock.
     pub skew_ms: i64,
-    /// Faults of SQS.
+    /// SQS faults.
     pub sqs: SqsFaults,
-    /// Faults of processes.
+    /// Process faults.
     pub process: ProcessFaults,
-    /// Faults of the target.
+    /// Target faults.
     pub target: TargetFaults,
-    /// An outage of the target.
+    /// A target outage.
     pub outage: Option<PlannedOutage>,
     /// The capacity of the target, if limited.
     pub capacity: Option<Capacity>,
@@ -50,13 +50,13 @@ pub struct SimulationKnobs {
     pub lifetime_seconds: Option<u64>,
     /// Kinds of messages that the producer sends.
     pub content: ContentMix,
-    /// The operator of the final DLQ.
+    /// The operator who returns final records to the source queue.
     pub operator: Operator,
     /// Periods in which accepted requests get no response in time.
     pub silences: Silences,
     /// True if the functions can identify the sender of re-sends (`RESEND_SENDER_IDS`).
     pub senders_known: bool,
-    /// The archive and the notices of the final-dlq-annotator.
+    /// The final-dlq-annotator's archive and notices.
     pub archiving: Option<ArchiveKnobs>,
     /// Set if the functions write spans.
     pub tracing: Option<TracingKnobs>,
@@ -71,7 +71,7 @@ pub struct ThinTraffic {
     pub idle_seconds: u64,
 }
 
-/// The tracing settings of the functions.
+/// The functions' tracing settings.
 #[derive(Clone, Copy, Debug)]
 pub struct TracingKnobs {
     /// `TRACE_CONTINUE`.
@@ -89,11 +89,11 @@ pub struct SqsFaults {
     pub send_lost: f64,
     /// Sends: carried out, but the response was lost.
     pub send_answer_lost: f64,
-    /// Single entries of a send: refused.
+    /// Individual entries in a send: refused.
     pub entry_refused: f64,
-    /// Single entries of a send: failed by the service.
+    /// Individual entries in a send: failed with a service error.
     pub entry_failed: f64,
-    /// Single entries of a send: carried out, and reported as failed.
+    /// Individual entries in a send: carried out, but reported as failed.
     pub entry_answer_lost: f64,
     /// Receives: carried out, but the response was lost.
     pub receive_answer_lost: f64,
@@ -118,7 +118,7 @@ pub struct ProcessFaults {
     pub throttled: f64,
     /// The batch is delivered to a second process at the same time.
     pub duplicate: f64,
-    /// The records of several receives are mixed into new batches.
+    /// The records from several receives are mixed into new batches.
     pub reorder: f64,
     /// The function's response is lost, so nothing is deleted.
     pub response_lost: f64,
@@ -153,7 +153,7 @@ pub struct TargetFaults {
     pub always_permanent: f64,
 }
 
-/// The capacity of the target, which refuses all further calls with 429.
+/// The target's capacity; further calls are refused with 429.
 #[derive(Clone, Copy, Debug)]
 pub struct Capacity {
     /// Maximum number of calls per window.
@@ -164,7 +164,7 @@ pub struct Capacity {
     pub asks: RequestedDelay,
 }
 
-/// The `Retry-After` with which a target at its capacity refuses calls.
+/// The `Retry-After` that a target at capacity sends when it refuses a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedDelay {
     /// No `Retry-After`.
@@ -191,7 +191,7 @@ impl Capacity {
     }
 }
 
-/// The archive and the notices, with the probabilities of their faults per request.
+/// The archive and the notices, with their fault probabilities per request.
 #[derive(Clone, Debug)]
 pub struct ArchiveKnobs {
     /// True if there is a bucket; otherwise there are only notices.
@@ -203,9 +203,9 @@ pub struct ArchiveKnobs {
     pub request_lost: f64,
     /// The request is carried out, but the response is lost.
     pub answer_lost: f64,
-    /// The request is carried out, and the response comes after up to twice the functions' timeout.
+    /// The request is carried out, but the response takes up to twice the functions' timeout.
     pub answer_late: f64,
-    /// The request is carried out, and never answered.
+    /// The request is carried out, but never answered.
     pub answer_never: f64,
     /// The topic refuses the request.
     pub notice_refused: f64,
@@ -259,9 +259,9 @@ pub enum OutageScope {
     Flapping,
     /// Three calls in ten.
     Partial,
-    /// The calls of one tenant.
+    /// Calls for one tenant.
     OneTenant,
-    /// The calls of three of seven tenants.
+    /// Calls for three of the seven tenants.
     SomeTenants,
 }
 
@@ -317,7 +317,7 @@ pub struct ContentMix {
     pub attribute_full: f64,
     /// Attributes that look like redeliver's.
     pub forged: f64,
-    /// Metadata of earlier deliveries, forged by the producer.
+    /// Metadata from earlier deliveries, forged by the producer.
     pub earlier_life: f64,
     /// `expires_at` and, independently with the same probability, `max_attempts`.
     pub expires: f64,
@@ -333,8 +333,8 @@ pub struct ContentMix {
     pub plain: f64,
 }
 
-/// Periods in which SQS and Lambda accept the sends of the functions and of `redeliver redrive`, but the response is
-/// late, a service failure, or missing.
+/// Periods in which SQS and Lambda accept what the functions and `redeliver redrive` send, but the response is late, a
+/// service failure, or missing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silences {
     /// Time from the start of a silence to the start of the next; 0 for no silences.
@@ -346,7 +346,7 @@ pub struct Silences {
 /// See [`ContentMix::data_schema`].
 pub const DATA_SCHEMA: &str = r#"{"type":"object","properties":{"forbidden":false}}"#;
 
-/// The operator of the final DLQ during the faults.
+/// The operator who returns final records to the source queue during the faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
     None,
@@ -357,14 +357,14 @@ pub enum Operator {
 }
 
 impl SimulationKnobs {
-    /// Draws the knobs of a seed. Each kind of fault is active in about half of the runs, so that it also occurs
+    /// Draws the knobs for a seed. Each kind of fault is active in about half of the runs, so that it also occurs
     /// without the others.
     #[must_use]
     pub fn from_seed(seed: u64) -> Self {
         let rng = &mut StdRng::seed_from_u64(seed);
         let messages = log_uniform(rng, 5.0, 3000.0);
         let invocation_seconds = rng.random_range(6..=60);
-        // In some runs, only the target has faults. There, each message must be settled exactly once.
+        // In some runs, only the target has faults. In those runs, each message must be settled exactly once.
         let faulty = rng.random_bool(0.85);
         let mut some = |most: f64| random_chance(rng, if faulty { most } else { 0.0 });
         let sqs = SqsFaults {
@@ -410,7 +410,7 @@ impl SimulationKnobs {
             forged: random_chance(rng, 0.2),
             earlier_life: random_chance(rng, 0.4),
             expires: random_chance(rng, 0.2),
-            // There are only a few, because each one is a mebibyte large on every hop.
+            // There are only a few, because each one takes up a mebibyte on every hop.
             oversize: random_chance(rng, 0.02).min(3.0 / messages as f64),
             brimful: 0.0,
             sent_twice: random_chance(rng, 0.1),
@@ -429,7 +429,7 @@ impl SimulationKnobs {
         // retention period.
         let policy = PolicyModel::random(rng, if visibility { 10_000 } else { 43_200 });
         let policy = if visibility { PolicyModel { max_redrives: None, ..policy } } else { policy };
-        // Asynchronous payloads can be any JSON. Other seeds combine the faults of SQS with other kinds of messages.
+        // Asynchronous payloads can be any JSON. Other seeds combine SQS faults with other kinds of messages.
         let (policy, content) = if asynchronous {
             let breaker = BreakerKnob::Off;
             let policy = PolicyModel { immediate: None, max_redrives: None, breaker, ..policy };
@@ -437,8 +437,8 @@ impl SimulationKnobs {
         } else {
             (policy, content)
         };
-        // A message that the target always refuses is held until its limit. The default limit of a day would take too
-        // many rounds.
+        // A message that the target always refuses is held until it reaches its hold limit. The default limit of a day
+        // would take too many rounds.
         let policy = match policy.breaker {
             BreakerKnob::Absent if target.always_transient > 0.0 => {
                 let short = BreakerModel { hold_seconds_max: 2000, ..BreakerModel::default() };
@@ -496,7 +496,7 @@ impl SimulationKnobs {
                 breaker.hold_seconds_max = 172_800;
             }
         }
-        // Drawn last and in every run, so that runs without a user's own function stay as they were before this option.
+        // Drawn last and in every run, so that runs without a user's own function are as before this option existed.
         let own_function = [HandlerEvent::Record, HandlerEvent::Batch][rng.random_range(0..2)];
         let own_function = rng.random_bool(1.0 / 3.0).then_some(own_function);
         let (unclear, throws) = (random_chance(rng, 0.2), random_chance(rng, 0.3));
@@ -520,7 +520,7 @@ impl SimulationKnobs {
                 knobs.outage = None;
             }
         }
-        // A few always-failing messages should be enough to open a circuit that no success of another message closes.
+        // A few always-failing messages should be enough to open a circuit that no other message's success closes.
         let (fails, hold_seconds_max) = (rng.random_bool(0.15), rng.random_range(4000..=8000));
         let may_be_held = !matches!(knobs.policy.breaker, BreakerKnob::Off);
         if fails && may_be_held && !asynchronous {
@@ -551,7 +551,7 @@ impl SimulationKnobs {
         knobs
     }
 
-    /// Makes the queue thin: minutes pass between messages, and outages last for hours.
+    /// Makes the traffic sparse: minutes pass between messages, and outages last for hours.
     fn make_thin(&mut self) {
         let rng = &mut StdRng::seed_from_u64(self.seed ^ 0x7417_5eed);
         let pause_seconds = rng.random_range(60..=1200);
@@ -580,7 +580,7 @@ impl SimulationKnobs {
         self.own_function.map_or(many, HandlerEvent::max_concurrency)
     }
 
-    /// Returns true if failed messages stay on the source queue, hidden.
+    /// Returns true if failed messages stay hidden on the source queue.
     #[must_use]
     pub fn is_visibility(&self) -> bool {
         self.retry_loop == Strategy::Visibility.into()

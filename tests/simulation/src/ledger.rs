@@ -141,7 +141,8 @@ struct LedgerMessage {
     copies_by_body: HashMap<u64, Vec<usize>>,
     /// Number of present copies, by place.
     live: [u32; 4],
-    /// Unused returns by an operator: each permits the deletion of one copy from the final DLQ.
+    /// Unused credits from final records that an operator sent back: each permits the deletion of one copy from the
+    /// final DLQ.
     credit: u32,
     /// The distinct cases of the copies received from the intermediate DLQ.
     cases: Vec<RetryCase>,

@@ -22,7 +22,7 @@ pub enum ExpectedEnd {
     Invalid(&'static str),
 }
 
-/// A message with all facts that the ledger needs.
+/// A message with all the facts that the ledger needs.
 #[derive(Clone, Debug)]
 pub struct ProducedMessage {
     pub content: Content,
@@ -461,7 +461,7 @@ fn producer_attributes(
     all
 }
 
-/// Returns the same message, filled up to this size by a member of `data`.
+/// Returns the same body, padded to this size with a member of `data`.
 fn grow_body(body: &str, bytes: usize) -> String {
     let Some(at) = body.find("\"data\":\t{ ").map(|at| at + "\"data\":\t{ ".len()) else {
         return body.to_owned();

@@ -266,7 +266,7 @@ impl OrderedWorld {
     }
 }
 
-/// Creates the queues of the strategy with the settings of the stack.
+/// Creates the strategy's queues with the stack's settings.
 async fn create_queues(sqs: &EmbeddedSqs, knobs: &OrderedKnobs) -> BTreeMap<Role, EmbeddedQueue> {
     let visibility = VisibilitySeconds::saturating(6 * knobs.function_seconds);
     let mut queues = BTreeMap::<Role, EmbeddedQueue>::new();

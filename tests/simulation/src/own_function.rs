@@ -30,7 +30,7 @@ pub struct SimulatedRuntime<'a> {
 #[derive(Default)]
 struct Calls {
     running: Vec<RunningCall>,
-    /// True once a call was cut off, which aborts the calls that were waiting for the same invocation.
+    /// True once a call has been cut off. This aborts the calls that were waiting for the same invocation.
     has_cut_off: bool,
 }
 
@@ -53,14 +53,14 @@ struct HandlerRecord {
     message_group_id: Option<String>,
 }
 
-/// A record of an event with the handler's action.
+/// A record in an event, with the handler's action.
 struct GivenRecord {
     call: CallId,
     record: HandlerRecord,
     act: Act,
 }
 
-/// The handler's answer for a record.
+/// The handler's result for a record.
 #[derive(Clone)]
 enum RecordAnswer {
     /// Success, with the body that the handler received.
@@ -98,7 +98,7 @@ impl Drop for CallGuard<'_> {
 }
 
 impl<'a> SimulatedRuntime<'a> {
-    /// Creates a runtime before its first call.
+    /// Creates a runtime that has no calls yet.
     #[must_use]
     pub fn new(world: &'a SimulationWorld, handler_event: HandlerEvent) -> Self {
         Self { world, handler_event, calls: Mutex::default() }
@@ -115,7 +115,7 @@ impl<'a> SimulatedRuntime<'a> {
     }
 }
 
-/// Calls the function for a message, and reports the handler's own answer to the ledger instead of the product's
+/// Calls the function for a message, and reports the handler's own result to the ledger instead of the product's
 /// interpretation.
 pub(crate) async fn call_function(
     function: &OwnFunction<SimulatedRuntime<'_>>,
@@ -138,7 +138,7 @@ pub(crate) async fn call_function(
     let outcome = function.invoke(invocation).await;
     let answer = runtime.end_call(call).and_then(|call| call.answer);
     drop(guard);
-    // All calls of an invocation return at the same time. The delay shows the ledger which result reached the circuit
+    // All calls in an invocation return at the same time. The delay shows the ledger which result reached the circuit
     // breaker first.
     world.take_a_moment().await;
     match answer {
@@ -190,7 +190,7 @@ impl FunctionRuntime for SimulatedRuntime<'_> {
 
 /// Reads events.
 impl SimulatedRuntime<'_> {
-    /// Matches the records of an event with the calls that have just started, in order.
+    /// Matches the records in an event with the calls that have just started, in order.
     fn begin_event(&self, event: &FunctionInvocation<'_>) -> Result<Vec<GivenRecord>, BrokenInvariant> {
         let records = parse_records(&event.json).ok_or("it cannot be read")?;
         let is_one = self.handler_event == HandlerEvent::Record;

@@ -14,7 +14,7 @@ pub const ERROR_TYPES: [&str; 6] =
     ["HttpStatus.503", "HttpStatus.418", "Db.Busy", "Order.Unknown", "HttpStatus.500", "HttpStatus.404"];
 /// The error type of a target that currently accepts no more calls.
 pub const TOO_MANY: &str = "HttpStatus.429";
-/// The longest delay that SQS can express, in seconds.
+/// The longest delay that SQS supports, in seconds.
 pub const DELAY_SECONDS_MAX: u64 = 900;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -31,11 +31,11 @@ pub struct PolicyModel {
     pub immediate: Option<(u32, u64)>,
     /// Age limit.
     pub max_age_seconds: Option<u32>,
-    /// Globs of retryable error types.
+    /// Globs for retryable error types.
     pub retryable: Vec<&'static str>,
-    /// Globs of permanent error types.
+    /// Globs for permanent error types.
     pub non_retryable: Vec<&'static str>,
-    /// The setting of the circuit breaker.
+    /// The circuit breaker's setting.
     pub breaker: BreakerKnob,
     /// Limit on the number of times that SQS moves a message.
     pub max_redrives: Option<u32>,
@@ -65,7 +65,7 @@ pub enum JitterModel {
     Additive(u64),
 }
 
-/// The key of a delay, as specified for the generator in `core::backoff`.
+/// The key that a delay is derived from, as specified in `core::decide::backoff`.
 #[derive(Clone, Copy, Debug)]
 pub struct DelayKey<'a> {
     /// The message id exactly as written.
@@ -100,7 +100,7 @@ fn scale_to_range(word: u64, least: u64, most: u64) -> u64 {
 /// A delay requested by the target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetDelay {
-    /// A lower bound: the retry waits at least this long, and at least for the policy's delay.
+    /// A lower bound: the retry waits at least this long, and at least as long as the policy's delay.
     Floor(u64),
     /// The delay of a snooze, which replaces the policy's delay.
     Snooze(u64),
@@ -167,7 +167,7 @@ impl PolicyModel {
         let max_age_seconds = rng.random_bool(0.4).then(|| rng.random_range(60..=farthest));
         let immediate =
             rng.random_bool(0.25).then(|| (rng.random_range(1..=10), rng.random_range(0..=10_000)));
-        // These draws are unused. They keep the seeds in planted/bugs.toml on the runs that found the bugs.
+        // These draws are unused. They keep the seeds in planted/bugs.toml tied to the runs that found the bugs.
         if rng.random_bool(0.3) {
             rng.random_range(0..5_usize);
         }
@@ -328,7 +328,7 @@ impl PolicyModel {
         }
     }
 
-    /// Returns the delay of a message that SQS has moved for the `count`th time.
+    /// Returns the delay for a message that SQS has moved for the `count`th time.
     #[must_use]
     pub fn redrive_delay(&self, key: DelayKey<'_>, count: u32) -> u64 {
         breaker::redrive_delay(key, count)

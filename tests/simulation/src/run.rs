@@ -201,7 +201,7 @@ fn run_all(knobs: SimulationKnobs, schemas: &Schemas) -> Result<PassedRun, Box<F
     }
 }
 
-/// Creates the queues with the receive counts and retentions of the stack.
+/// Creates the queues with the stack's receive counts and retention periods.
 async fn create_queues(sqs: &EmbeddedSqs, knobs: &SimulationKnobs) -> SimulatedQueues {
     let visibility = VisibilitySeconds::new(knobs.visibility_seconds()).expect("a few minutes");
     let create = async |name: &str, days: u64, redrive: Option<(&EmbeddedQueue, u16)>| {
@@ -369,8 +369,8 @@ async fn send_until_confirmed(world: &SimulationWorld, probe: &Probe<'_>, conten
     }
 }
 
-/// Waits for the end of the faults, ends them, and checks that every message settles within the time that the policy
-/// allows.
+/// Waits until the faults are due to end, ends them, and checks that every message settles within the time that the
+/// policy allows.
 async fn heal_and_settle(world: &SimulationWorld, queues: &SimulatedQueues) {
     let end =
         world.clock.now() + TimeDelta::seconds(i64::try_from(world.knobs.fault_seconds).unwrap_or(i64::MAX));

@@ -53,7 +53,7 @@ struct TargetLoad {
 }
 
 impl SimulationWorld {
-    /// Creates a world before its first event.
+    /// Creates a world in which nothing has happened yet.
     #[must_use]
     pub fn new(
         knobs: SimulationKnobs,
@@ -169,7 +169,7 @@ impl SimulationWorld {
         }
     }
 
-    /// Returns the effect of the current outage on a message of this tenant, if any.
+    /// Returns the effect of the current outage on this tenant's messages, if any.
     pub fn current_outage(&self, tenant: Option<&str>) -> Option<OutageEffect> {
         let PlannedOutage { shape, down, from_seconds, seconds } = self.knobs.outage?;
         let since = (self.clock.now() - self.start).num_seconds() - i64::from(from_seconds);
@@ -254,7 +254,7 @@ impl SimulationWorld {
         fault
     }
 
-    /// Creates the clock of a new process, which can be wrong.
+    /// Creates a clock for a new process. The clock can be wrong.
     pub fn skewed_clock(&self) -> SkewedClock {
         let most = u64::try_from(self.knobs.skew_ms).unwrap_or(0);
         let skew_ms = i64::try_from(self.draw_up_to(2 * most)).unwrap_or(0) - self.knobs.skew_ms;

@@ -1,4 +1,5 @@
-//! Compares the time of `redeliver audit` for 10,000 messages with a straightforward boto3 loop on the same endpoint.
+//! Compares the time that `redeliver audit` takes for 10,000 messages with that of a straightforward boto3 loop on the
+//! same endpoint.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
 use std::process::{Command, Output};

@@ -1,4 +1,4 @@
-//! The tools for the rules: queues that are deleted at the end, and requests that must succeed.
+//! Helpers for the rules: queues that are deleted at the end, and requests that must succeed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -172,7 +172,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         self.expect_refusal_on(&queue, &plain_content("right"), all).await
     }
 
-    /// Sends each of these messages along with a valid one: it must fail as the sender's fault and must not be in the
+    /// Sends each of these messages along with a valid one. Each must fail as the sender's fault and must not reach the
     /// queue. The service may accept or refuse the valid one, but must report what it did.
     pub(super) async fn expect_refusal_on(
         &self,
@@ -214,7 +214,7 @@ impl<'a, S: QueueService, C: Clock> ConformanceBench<'a, S, C> {
         Ok(queue.receive(ReceiveOptions { max_messages: 10, wait, visibility: None }).await?)
     }
 
-    /// Receives until `count` different messages have arrived, and returns them in order of their bodies.
+    /// Receives until `count` different messages have arrived, and returns them sorted by body.
     pub(super) async fn receive_count(
         &self,
         queue: &S::Queue,

@@ -103,7 +103,7 @@ pub(super) async fn a_deleted_message_is_still_deduplicated<S: QueueService, C: 
     Ok(())
 }
 
-/// Not documented by AWS, but a producer that sends again must be able to trace its message.
+/// Not documented by AWS, but a producer that resends a message must be able to trace it.
 pub(super) async fn a_repeated_send_is_confirmed_with_the_id_of_the_first<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
 ) -> Result<(), BrokenRule> {
@@ -233,13 +233,13 @@ async fn expect_refusal<S: QueueService, C: Clock>(
         .await
 }
 
-/// Receives the first available message alone.
+/// Receives only the first available message.
 async fn receive_first<S: QueueService>(queue: &S::Queue) -> Result<ReceivedMessage, BrokenRule> {
     let one = ReceiveOptions { max_messages: 1, wait: Duration::from_secs(20), visibility: None };
     queue.receive(one).await?.pop().ok_or_else(|| BrokenRule::new("no message"))
 }
 
-/// Receives and deletes this number of messages, and returns their bodies in the order of the receives.
+/// Receives and deletes this number of messages, and returns their bodies in the order received.
 async fn drain_queue<S: QueueService, C: Clock>(
     bench: &ConformanceBench<'_, S, C>,
     queue: &S::Queue,

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 
 use crate::sqs::REGION;
 
-/// Returns the event with a batch from the queue `arn`.
+/// Returns the event that delivers these messages from the queue `arn`.
 #[must_use]
 pub fn from_messages(messages: &[Message], arn: &str) -> Value {
     json!({ "Records": messages.iter().map(|message| event_record(message, arn)).collect::<Vec<_>>() })

@@ -13,7 +13,7 @@ use super::*;
 const DEAD_LETTERS: u32 = 30;
 const FINGERPRINT: &str = "0123456789abcdef";
 
-/// Returns the objects of a deployment's archive.
+/// Returns the objects in a deployment's archive.
 fn archived_objects(
     deployment: &str,
     lines: impl Iterator<Item = ArchivedMessage>,
@@ -34,7 +34,7 @@ fn archived_message(number: u32) -> ArchivedMessage {
     ArchivedMessage::new(&dead_letters::retried_record("RETRY_ATTEMPT_EXCEEDED", "down", number))
 }
 
-/// Runs the program in a folder, against the stub.
+/// Returns a command that runs the program in a folder, against the stub.
 fn command_on_stub(stub: &ArchiveStub, folder: &Path, arguments: &[&str]) -> tokio::process::Command {
     let mut program = tokio::process::Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(folder).env("AWS_REGION", REGION).kill_on_drop(true);
@@ -144,7 +144,7 @@ async fn letters_from_several_deployments_are_not_saved_to_one_file() {
     assert_eq!(audited["total"], 1);
 }
 
-/// Anyone can create a bucket with the name of a deleted one, and its messages would be sent.
+/// Anyone can create a bucket with the name of a deleted one, and the messages in it would be sent.
 #[tokio::test]
 async fn saving_from_a_foreign_bucket_is_refused_unless_its_owner_is_named() {
     const OTHER: &str = "444455556666";

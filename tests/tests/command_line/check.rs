@@ -87,7 +87,7 @@ fn check_refuses_a_policy_from_standard_input() {
     assert!(stderr_text(&output).ends_with(refusal), "{}", stderr_text(&output));
 }
 
-/// Both commands print the same warning about thin traffic, and neither counts errors that the policy's lists exclude.
+/// Both commands print the same warning about low traffic, and neither counts errors that the policy's lists exclude.
 #[test]
 fn check_and_simulate_warn_about_thin_traffic_with_a_remedy() {
     let remedy = "; plan more or longer retries, or name the error in opens_on\n";

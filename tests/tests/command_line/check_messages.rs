@@ -55,7 +55,7 @@ fn a_document_that_spans_several_lines_is_a_single_message() {
     assert_eq!(reported, "standard input:2: the body is empty; SQS requires at least one character\n");
 }
 
-/// A time or an id in an unsupported form, and the remedy for producers of such ids.
+/// A time or an id in an unsupported form is reported with a remedy.
 #[test]
 fn missing_members_are_named_and_foreign_ids_are_plain() {
     let naive = VALID.replace(r#""}"#, r#"","expires_at":"2030-01-01T00:00:00"}"#);

@@ -85,7 +85,7 @@ fn ages_after_a_virtual_run_use_its_virtual_time() {
     assert_eq!((&audited["age"]["oldest_seconds"], &audited["total"]), (&3600.into(), &2.into()));
 }
 
-/// A new user's queue can contain only bodies without an envelope.
+/// All the bodies in a new user's queue may lack an envelope.
 #[test]
 fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
     let bodies = |count| ScratchFile::new("events.jsonl", "{\"event\":\"paid\"}\n".repeat(count).as_bytes());
@@ -104,10 +104,10 @@ fn a_setting_that_invalidates_all_messages_has_its_own_exit_code() {
         (output.status.code(), stderr_text(&output)),
         (Some(3), format!("warning: {words}{setting}\n"))
     );
-    // No setting makes a dead letter a message.
+    // No setting turns a dead letter into a message.
     let output = run_redeliver(&["check", dead.name()]);
     assert_eq!((output.status.code(), stderr_text(&output).as_str()), (Some(3), ""));
-    // Some invalid messages among many dead letters are not a wrong setting.
+    // Some invalid messages among many dead letters do not indicate a wrong setting.
     let mixed =
         ScratchFile::new("mixed.jsonl", format!("{}{}", dead.text(), dead_letters().text()).as_bytes());
     let output = run_redeliver(&[
@@ -155,7 +155,7 @@ fn a_filter_works_despite_a_lone_surrogate_and_a_text_body() {
     assert!(stderr.contains("1 message skipped, since the filter failed (e.g. "), "{stderr}");
 }
 
-/// The threads that still evaluate the filter end with the process.
+/// The threads that are still evaluating the filter end with the process.
 #[test]
 fn an_endless_filter_does_not_keep_the_command_running() {
     let dead = dead_letters();

@@ -39,7 +39,7 @@ fn an_interrupted_run_that_settles_everything_counts_as_complete() {
 }
 
 struct InterruptedRun {
-    /// The name of the file of messages.
+    /// The name of the messages file.
     name: &'static str,
     lines: u32,
     /// The number of messages in the source queue before the target answers its first call.
@@ -111,7 +111,7 @@ fn interrupt_in_a_call(
 }
 
 fn answer_call(call: &mut TcpStream, is_handled: bool) -> std::io::Result<()> {
-    // Waits for the call to start, and reads it to its end; otherwise the response could be lost.
+    // Waits for the call to start, and later reads the rest of it; otherwise the response could be lost.
     let _begun = call.read(&mut [0; 1])?;
     let status = if is_handled { "200 OK" } else { "500 Internal Server Error" };
     write!(call, "HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")?;

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 const EXAMPLE: &str = "examples/messages.jsonl";
 
-/// Returns a command that starts the program in the repository's root, in the region of the tests' queues.
+/// Returns a command that runs the program in the repository root, with the region of the tests' queues.
 fn program_command(arguments: &[&str]) -> Command {
     let mut program = Command::new(tested_program("redeliver"));
     program.args(arguments).current_dir(workspace_root()).env("AWS_REGION", REGION);

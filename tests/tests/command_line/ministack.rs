@@ -72,7 +72,7 @@ async fn an_interrupt_during_feeding_reports_sends_and_deletes_queues() {
     assert_eq!(queue_urls(&client).await, [""; 0]);
 }
 
-/// Runs the program, and interrupts it as Ctrl-C does once `due` returns true for the depth of its source queue.
+/// Runs the program and, once `due` returns true for the depth of its source queue, interrupts it as Ctrl-C does.
 async fn interrupt_when_due(client: &Client, arguments: &[&str], due: impl Fn([u64; 3]) -> bool) -> Output {
     let child = tokio::process::Command::from(program_command(arguments))
         .stdout(Stdio::piped())
@@ -111,7 +111,7 @@ async fn run_on_endpoint(endpoint: &Ministack, code: i32, arguments: &[&str]) ->
     checked_report(code, &tokio::task::spawn_blocking(run).await.expect("the program ends"))
 }
 
-/// Returns the n-th message, with an unpaired surrogate as JavaScript can leave it.
+/// Returns the n-th message, with an unpaired surrogate such as JavaScript can leave behind.
 fn cut_message(n: u32) -> String {
     format!(
         r#"{{"metadata":{{"message_id":"0191f3a2-7b1c-7d3e-8f00-{n:012}"}},"data":{{"n":{n},"name":"A\ud800"}}}}"#
@@ -265,7 +265,7 @@ async fn letters_from_a_shared_dlq_return_to_their_own_queues() {
     }
 }
 
-/// The messages of a group are ordered, and the first ten hide the rest.
+/// The messages in a group are ordered, and the first ten hide the rest.
 #[tokio::test]
 #[ignore = "needs Python: cargo xtask test"]
 async fn a_fifo_redrive_works_in_rounds_and_names_blocked_group_heads() {

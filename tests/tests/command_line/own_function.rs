@@ -11,7 +11,7 @@ mod java;
 mod recipes;
 mod webhook;
 
-/// A handler that follows the order's `does`.
+/// A handler that does what the order's `does` says.
 const APP: &[u8] = br#"
 import json, os, time
 
@@ -191,7 +191,7 @@ fn order_7_cause(error_type: &str, message: &str) -> [String; 3] {
     [error_type, message, "orders:7"].map(str::to_owned)
 }
 
-/// Returns the type, the message and the function of the cause.
+/// Returns the cause's type, message and function.
 fn letter_cause(line: &str) -> [String; 3] {
     let line: Value = serde_json::from_str(line).expect("a final record is JSON");
     let attribute = &line["attributes"]["DeadLetter"];

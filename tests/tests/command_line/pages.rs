@@ -1,4 +1,4 @@
-//! Runs the commands of a page as a reader types them.
+//! Runs the commands on a page as a reader would type them.
 
 use redeliver_tests::settings::env_variable;
 use redeliver_tests::strangers::code_blocks;

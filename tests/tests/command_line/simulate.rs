@@ -94,7 +94,7 @@ fn a_flapping_target_goes_down_repeatedly_until_the_last_message() {
     assert!(measured["by_group"].is_null());
 }
 
-/// With manual sizing, a team would notice only in its first long outage, when messages come back hours late.
+/// With manual sizing, a team would notice the overload only in its first long outage: messages return hours late.
 #[test]
 fn an_overloaded_function_is_reported_with_the_concurrency_it_needs() {
     let policy = ScratchFile::new("simulate-bottleneck.json", FIXED_POLICY);
@@ -186,7 +186,7 @@ fn an_outage_costs_each_environment_its_opening_calls_and_probes() {
         assert_eq!(measured["wasted"]["while_down"], wasted);
         // The calls that open the circuit spend no attempts, and neither do probes.
         assert_eq!((&measured["retries"], &measured["processed"]), (&0.into(), &1000.into()));
-        // The same policy without the circuit breaker: 3 messages spend all of their six calls during the outage.
+        // The same policy without the circuit breaker: 3 messages use up all six of their calls during the outage.
         let without = &planned["without_circuit_breaker"]["measured"];
         assert_eq!(without["dead_lettered"]["RETRY_ATTEMPT_EXCEEDED"], 3);
         assert_eq!((&without["calls"], &without["wasted"]["while_down"]), (&2915.into(), &1918.into()));
@@ -195,7 +195,7 @@ fn an_outage_costs_each_environment_its_opening_calls_and_probes() {
     }
 }
 
-/// Without a hold, twelve hours without the target would dead-letter the messages that arrive in that time.
+/// Without a hold, most messages that arrive during a twelve-hour outage would become dead letters.
 #[test]
 fn an_outage_of_twelve_hours_kills_none_of_a_thousand_messages() {
     let slowly = ["simulate", "--messages", "1000", "--over", "12h", "--outage", "12h"];
@@ -319,7 +319,7 @@ fn a_flow_too_small_for_the_circuit_breaker_is_reported() {
     }
     assert!(picture.text().contains(">held: none was in this run<"));
     assert!(picture.text().contains("calls per second, the busiest of each 143 s"));
-    // The target had no outage to return from.
+    // The target had no outage to recover from.
     let by_chance = small("100", &["--failure-rate", "0.1"]);
     assert_eq!(by_chance.matches(" time to drain after the last message ").count(), 2, "{by_chance}");
     assert!(!by_chance.contains("return"), "{by_chance}");
@@ -376,7 +376,7 @@ fn single_messages_and_hanging_calls_have_fitting_grammar() {
     assert!(up.stdout.starts_with(b"This policy processes the one message. "));
 }
 
-/// If the line for a 30-day outage were drawn at the 24-hour mark, it would show chances that the policy does not have.
+/// If the line for a 30-day outage were drawn at the 24-hour mark, it would overstate the policy's chances.
 #[test]
 fn the_picture_draws_the_scenarios_outage_at_its_length() {
     let policy = ScratchFile::new("simulate-long.json", FIXED_POLICY);
@@ -570,7 +570,7 @@ fn invalid_simulation_arguments_are_named() {
     assert!(usage_error_message(&policy, &many).contains("at most 5 policies besides the first"));
 }
 
-/// Without these figures, only the first real outage would show whose messages are late, and the cost of ordering.
+/// Without these figures, only the first real outage would show whose messages are late and what ordering costs.
 #[test]
 fn a_failing_ordered_group_delays_no_other_as_documented() {
     let page = std::fs::read_to_string(workspace_root().join("docs/strategies/ordered.md")).unwrap();

@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A handler that follows the order's `does`.
+/// A handler that does what the order's `does` says.
 const APP: &[u8] = br#"
 import json, subprocess, sys, time
 

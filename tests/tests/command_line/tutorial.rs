@@ -4,7 +4,7 @@ use std::fs;
 
 use super::*;
 
-/// Skipped: it compiles for minutes, and `cargo xtask test` has already built the same program.
+/// Skipped: it takes minutes to compile, and `cargo xtask test` has already built the same program.
 const INSTALL: &str = "\n```sh\ncargo install --locked --path crates/cli\n```\n";
 
 #[test]

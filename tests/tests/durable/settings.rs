@@ -1,4 +1,4 @@
-//! Retry settings, in the form of each side.
+//! Retry settings, converted to each side's form.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use redeliver_core::limits::RetryDelay;
 use redeliver_core::policy::Policy;
 use serde_json::json;
 
-/// A retry strategy of AWS's SDK that can be converted to an equivalent policy.
+/// A retry strategy from AWS's SDK that can be converted to an equivalent policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetrySettings {
     /// The first call and its retries.
@@ -19,7 +19,7 @@ pub(crate) struct RetrySettings {
 }
 
 impl RetrySettings {
-    /// Returns the settings of a strategy of AWS's SDK.
+    /// Returns the settings in a strategy from AWS's SDK.
     pub(crate) fn from_strategy(strategy: &RetryStrategyConfig) -> Self {
         let seconds = |delay: Duration| u32::try_from(delay.as_secs()).unwrap();
         Self {

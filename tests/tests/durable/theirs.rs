@@ -18,7 +18,7 @@ use aws_smithy_runtime_api::client::http::{
 use aws_smithy_runtime_api::client::orchestrator::{HttpRequest, HttpResponse};
 use serde_json::{Value, json};
 
-/// Returns the delays before each retry in seconds, until the step gives up, for each strategy.
+/// Returns, for each strategy, the delay in seconds before each retry until the step gives up.
 ///
 /// All strategies are concurrent steps of one execution, with one invocation per attempt.
 pub(crate) async fn durable_delays(
@@ -104,7 +104,7 @@ impl Error for FailingOperation {
     }
 }
 
-/// Returns the event of an invocation by the service.
+/// Returns the event with which the service invokes the function.
 fn invocation_input(steps: &BTreeMap<String, Value>) -> Value {
     let execution = json!({
         "Id": "execution", "Type": "EXECUTION", "Status": "STARTED",

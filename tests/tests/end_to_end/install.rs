@@ -79,7 +79,7 @@ fn bills_of_materials_are_cyclonedx_with_license_texts() {
     }
 }
 
-/// The release's workflow attests each artifact together with its bill of materials.
+/// The release workflow attests each artifact together with its bill of materials.
 #[test]
 fn each_artifact_with_a_program_has_a_bill_of_materials() {
     let names = std::fs::read_dir(release_folder()).unwrap().map(|file| file.unwrap().file_name());

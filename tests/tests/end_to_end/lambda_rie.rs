@@ -68,7 +68,7 @@ impl LambdaEmulator {
     }
 }
 
-/// Returns the relative path of Python's packages, which contains Python's version.
+/// Returns the relative path of the folder `site-packages`; the path contains the Python version.
 fn site_packages() -> String {
     let libraries = std::fs::read_dir(venv_file("lib")).unwrap();
     let names = libraries.map(|entry| entry.unwrap().file_name().into_string().unwrap());

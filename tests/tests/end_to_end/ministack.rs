@@ -56,7 +56,7 @@ async fn new_topology() -> TestTopology {
     TestTopology::create(&Ministack::shared().endpoint_url(), "e2e").await
 }
 
-/// Returns the `n`th message id of a test.
+/// Returns a test's `n`th message id.
 fn id(n: u32) -> String {
     format!("{n:08}-0000-4000-8000-000000000000")
 }
@@ -65,7 +65,7 @@ fn test_message(n: u32, data: &Value) -> String {
     json!({"metadata": {"message_id": id(n)}, "data": data}).to_string()
 }
 
-/// Returns the numbers of the messages with this `data.group`, in the order of their calls.
+/// Returns the numbers of the messages with this `data.group`, in call order.
 fn calls_of_group(target: &HttpTargetServer, group: &str) -> Vec<u32> {
     let requests = target.requests_with(&format!("\"group\":\"{group}\""));
     let number = |body: &str| {
@@ -92,7 +92,7 @@ fn journal_calls(journal: &Path, n: u32) -> Vec<String> {
     journal.lines().filter_map(|line| line.strip_prefix(&id(n))).map(|call| call.trim().to_owned()).collect()
 }
 
-/// Returns the process ids of a function, in the order of their starts.
+/// Returns the ids of a function's processes, in start order.
 fn journal_processes(journal: &Path) -> Vec<i32> {
     let journal = std::fs::read_to_string(journal).unwrap_or_default();
     journal.lines().filter_map(|line| line.strip_prefix("process ")?.parse().ok()).collect()

@@ -29,12 +29,12 @@ use messages::MotoMessages;
 use permissions::RolePermission;
 use stack::MotoStack;
 
-/// The number of concurrent cases of a variant: moto is a single process.
+/// The number of cases that run concurrently for a variant: moto is a single process.
 const CASES_AT_ONCE: usize = 8;
 
 macro_rules! variants {
     ($($test:ident: $variant:literal,)*) => {
-        /// The variants of `infra/test/stack-variants.ts`.
+        /// The variants in `infra/test/stack-variants.ts`.
         const VARIANTS: &[&str] = &[$($variant),*];
         $(
             #[tokio::test]

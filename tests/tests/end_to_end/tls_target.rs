@@ -20,7 +20,7 @@ pub(crate) struct TestAuthority {
     pub(crate) file: PathBuf,
 }
 
-/// The kind of a target's certificate.
+/// The kind of certificate that a target has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certificate {
     Good,
@@ -94,7 +94,7 @@ async fn serve(listener: TcpListener, tls: TlsAcceptor, requests: Arc<AtomicUsiz
     }
 }
 
-/// Answers a request, and succeeds once it has arrived.
+/// Answers a request; fails if none arrives.
 async fn answer(tls: &TlsAcceptor, stream: TcpStream) -> std::io::Result<()> {
     let mut stream = tls.accept(stream).await?;
     // The tests' messages are short: one read receives the start of the request, and the rest does not matter.

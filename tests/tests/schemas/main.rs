@@ -1,6 +1,7 @@
-//! The published schemas: they compile, they accept and refuse the examples, and the code writes valid documents.
+//! The published schemas: they compile, they accept the valid examples and refuse the invalid ones, and the code writes
+//! valid documents.
 //!
-//! The tests validate with all schemas, as a reader of the final DLQ would, and not with the core's own parser.
+//! The tests validate against all schemas, as a reader of the final DLQ would, and not with the core's own parser.
 
 #![allow(clippy::unwrap_used, reason = "test code outside of #[test] functions")]
 

@@ -1,5 +1,5 @@
-//! `schemas/wire/VERSION`: the documents written by each version. This version writes the documents of [`CURRENT`], and
-//! reads all of them.
+//! `schemas/wire/VERSION`: the documents written by each version. This version writes the documents in the folder
+//! [`CURRENT`] and reads those of every version.
 
 use redeliver_core::decide::breaker::{Hold, HoldReason, Outage};
 use redeliver_core::failure::annotation::{Annotation, Cause, DEAD_LETTER, DeadLetter, annotate_attributes};
@@ -32,7 +32,7 @@ fn wire_folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../schemas/wire")
 }
 
-/// Returns all versions with documents.
+/// Returns all versions that have documents.
 fn list_versions() -> Vec<String> {
     let folders = fs::read_dir(wire_folder()).unwrap().map(|entry| entry.unwrap());
     let folders = folders.filter(|entry| entry.file_type().unwrap().is_dir());
@@ -171,7 +171,7 @@ fn dead_letter(known: bool) -> DeadLetter {
     }
 }
 
-/// Returns a body after three failures in an earlier generation and a snooze in this one, which restarted at 0.
+/// Returns the body of a message that came back from the final DLQ, failed three times, and was then snoozed.
 fn body() -> (String, Metadata) {
     let first = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","tenant":"acme"},"data":{"n":1.50}}"#;
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":60,"jitter":"none"}}"#;
@@ -206,8 +206,8 @@ fn body() -> (String, Metadata) {
     (body, metadata)
 }
 
-/// Returns a held body that SQS has moved twice. It was held before, in an outage confirmed by `first_failures` first
-/// calls.
+/// Returns the body of a held message that SQS has moved twice. It was held before, in an outage confirmed by
+/// `first_failures` failed first calls.
 fn held_body(first_failures: u16) -> (String, Metadata) {
     let before = r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-0123456789ab","first_sent_time":"2026-07-25T17:00:00.000000Z","redrive_count":2,"held_since":"2026-07-25T17:10:00.000000Z","held_seconds":600},"data":{}}"#;
     let outage = Some(Outage { since: timestamp_at(-600), first_failures });
@@ -350,7 +350,7 @@ fn documents_of_every_version_are_valid_and_keep_their_meaning() {
     }
 }
 
-/// Adds a member that no version knows to each document.
+/// Adds to each document a member that no version knows.
 #[test]
 fn unknown_members_from_later_versions_are_ignored() {
     for (name, text) in list_versions().iter().flat_map(|version| version_files(version)) {

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::{format_rate, median};
 use crate::tools::{TaskFailure, cargo_command, command_output, target_dir};
 
-/// Each round measures every case once, so that a disturbance of the machine affects all compared cases.
+/// Each round measures every case once, so that other load on the machine affects all compared cases.
 const ROUNDS: usize = 7;
 /// Many short samples: the median sample has the processor to itself even on a shared machine.
 const ARGUMENTS: [&str; 7] =

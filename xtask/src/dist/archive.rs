@@ -11,7 +11,7 @@ use zip::{CompressionMethod, DateTime, ZipWriter};
 
 use crate::tools::TaskFailure;
 
-/// A file to pack. Archives keep the given order of files.
+/// A file to pack. Archives contain the files in the given order.
 pub(super) struct File {
     pub(super) path: String,
     pub(super) bytes: Vec<u8>,
@@ -33,10 +33,10 @@ impl File {
     }
 }
 
-/// Packs files into a zip. All files have the earliest time that a zip can store.
+/// Packs files into a zip. All files have the earliest timestamp that a zip can store.
 ///
 /// # Errors
-/// A file exceeds the limits of the format.
+/// A file exceeds the format's limits.
 pub(super) fn pack_zip(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let packed = (|| {
@@ -54,10 +54,10 @@ pub(super) fn pack_zip(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     packed.map(Cursor::into_inner).map_err(|error| TaskFailure(format!("zip: {error}")))
 }
 
-/// Packs files into a tarball, without owners and times.
+/// Packs files into a tarball, without owners or timestamps.
 ///
 /// # Errors
-/// A path exceeds the limit of the format.
+/// A path is too long for the format.
 pub(super) fn pack_tarball(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     let mut tar = tar::Builder::new(Vec::new());
     let packed = (|| {
@@ -75,7 +75,7 @@ pub(super) fn pack_tarball(files: &[File]) -> Result<Vec<u8>, TaskFailure> {
     packed.map_err(|error: std::io::Error| TaskFailure(format!("tarball: {error}")))
 }
 
-/// Compresses bytes with gzip, without a name or a time.
+/// Compresses bytes with gzip, without a file name or a timestamp.
 ///
 /// # Errors
 /// None are expected, because the output is written to memory.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::components::Component;
 
-/// Renders the components of a program as CycloneDX, without time and serial number, so that the output is
+/// Renders a program's components as CycloneDX, without a timestamp or a serial number, so that the output is
 /// reproducible.
 pub(super) fn render_cyclonedx(program: &str, version: &str, components: &[Component]) -> String {
     let inside: Vec<Value> = components.iter().map(render_component).collect();

@@ -21,7 +21,7 @@ pub(super) const BILL: &str = "redeliver.cdx.json";
 /// The package and its program.
 pub(super) const COMMAND_LINE: &str = "redeliver";
 pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The package's name, as wheel file names require it.
+/// The package's name, in the form that wheel file names require.
 const WHEEL: &str = "redeliver_cli";
 
 /// The oldest macOS version that the program supports. Rust supports it on both architectures.
@@ -35,7 +35,7 @@ const SHELLS: [(&str, &str); 4] = [
     ("zsh", "_redeliver"),
 ];
 
-/// Builds the released program for this machine's system and architecture.
+/// Builds the release binary for this machine's system and architecture.
 ///
 /// # Errors
 /// Python is missing, or the build fails.
@@ -148,7 +148,7 @@ pub(super) fn find_bill(papers: &[(String, String)]) -> Result<&str, TaskFailure
 }
 
 /// Returns the tag for the platforms that a wheel supports ("Platform compatibility tags"). On Linux, it contains the
-/// newest version of the C library that the program requires.
+/// newest C library version that the program requires.
 fn wheel_tag(program: &[u8]) -> String {
     let platform = match (TargetSystem::HOST, LambdaArchitecture::HOST) {
         (TargetSystem::Linux, architecture) => {
@@ -192,8 +192,7 @@ fn wheel_metadata() -> String {
     format!("{WHEEL}-{VERSION}.dist-info")
 }
 
-/// Returns the files of the wheel ("Binary distribution format"): the program among the scripts, all others in
-/// `dist-info`.
+/// Returns the wheel's files ("Binary distribution format"): the program under `scripts`, all others in `dist-info`.
 fn wheel_files(program: Vec<u8>, papers: &[(String, String)], tag: &str) -> Vec<File> {
     let information = wheel_metadata();
     let metadata = format!(

@@ -64,8 +64,8 @@ struct ComponentMetadata {
     packages: Vec<Component>,
 }
 
-/// Returns the third-party crates in the programs of these packages for a target, sorted by name. Excludes crates that
-/// run only at compile time.
+/// Returns the third-party crates linked into these packages' programs for a target, sorted by name. Excludes crates
+/// that run only at compile time.
 ///
 /// # Errors
 /// Cargo fails.
@@ -84,7 +84,7 @@ pub(super) fn collect_components(
     Ok(select_linked(packages, &tree))
 }
 
-/// Returns the third-party crates that the tree names (`serde v1.0.229`).
+/// Returns the third-party crates that the tree lists (as `serde v1.0.229`).
 fn select_linked(mut packages: Vec<Component>, tree: &str) -> Vec<Component> {
     let named = |component: &Component| {
         let Component { name, version, .. } = component;

@@ -1,4 +1,4 @@
-//! Packages of the construct: `infra/lib`, compiled by jsii, with the functions included.
+//! The construct's packages: `infra/lib`, compiled by jsii, with the functions included.
 
 use std::fs;
 #[cfg(unix)]
@@ -18,7 +18,7 @@ use crate::npm::{self, STACK};
 use crate::tools::{TaskFailure, read_file, run_command, target_dir, workspace_root, write_file};
 use crate::venv;
 
-/// Files that only the app of this repository uses.
+/// Files that only this repository's app uses.
 const APP_FILES: [&str; 2] = ["stack.ts", "context.ts"];
 /// The license for jsii, which accepts only a single identifier. The packages state both licenses.
 const LICENSE_FOR_JSII: &str = "Apache-2.0";

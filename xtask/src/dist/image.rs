@@ -17,8 +17,8 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const PROGRAM: &str = "/usr/bin/redeliver";
 /// The usual id of an unprivileged user. Kubernetes' `runAsNonRoot` requires a numeric id.
 const USER: &str = "65532:65532";
-/// Files that define the users, and the sources in which the C library looks up host names. Addresses come from the
-/// container runtime.
+/// Files that define the user and its group, and where the C library looks up host names. The container runtime
+/// supplies `/etc/hosts` and `/etc/resolv.conf`.
 const SETTINGS: [(&str, &str); 3] = [
     ("etc/group", "nonroot:x:65532:\n"),
     ("etc/nsswitch.conf", "hosts: files dns\n"),

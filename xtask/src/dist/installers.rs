@@ -1,4 +1,4 @@
-//! Generates a Homebrew formula and winget manifests from the archives of a release.
+//! Generates a Homebrew formula and winget manifests from a release's archives.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::{file_failure, read_file, to_hex, write_file, write_sums};
 use crate::bundle::LambdaArchitecture;
 use crate::tools::{TaskFailure, target_dir};
 
-/// The archives in the order of the formula, followed by the archive for Windows.
+/// The archives in the formula's order, followed by the archive for Windows.
 const ARCHIVES: [(TargetSystem, LambdaArchitecture); 5] = [
     (TargetSystem::Macos, LambdaArchitecture::Arm64),
     (TargetSystem::Macos, LambdaArchitecture::X86_64),
@@ -19,7 +19,7 @@ const ARCHIVES: [(TargetSystem, LambdaArchitecture); 5] = [
 ];
 const SUMMARY: &str = "Delayed, jittered retries for SQS and Lambda, with every dead letter explained";
 
-/// An archive of a release.
+/// A release archive.
 struct Download {
     url: String,
     sha256: String,

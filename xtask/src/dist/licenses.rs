@@ -1,4 +1,4 @@
-//! The license texts of all components of a program or a package.
+//! The license texts for all components of a program or a package.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use super::components::Component;
 use super::{file_failure, read_file};
 use crate::tools::{TaskFailure, command_output, env_variable, workspace_root};
 
-/// Prefixes of the names of license files.
+/// Prefixes of license file names.
 const NAMES: [&str; 5] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE"];
 
 /// Returns a single text with each component, its license, and the license files that it ships. For a component that
@@ -50,7 +50,7 @@ fn standard_library() -> Result<String, TaskFailure> {
     ))
 }
 
-/// Returns the license files in the component's folder, in the order of their names.
+/// Returns the license files in the component's folder, sorted by name.
 fn shipped_texts(component: &Component) -> Result<Vec<PathBuf>, TaskFailure> {
     let folder = component.manifest_path.parent().unwrap_or(&component.manifest_path);
     let mut files = Vec::new();

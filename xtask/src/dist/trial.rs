@@ -14,9 +14,9 @@ use super::{file_failure, read_file};
 use crate::bundle::LambdaArchitecture;
 use crate::tools::{TaskFailure, command_output, render_command, run_command, target_dir, workspace_root};
 
-/// The arguments of the README's main example, after the file of messages.
+/// The arguments in the README's main example, after the message file.
 const MAIN_JOB: [&str; 6] = ["--fail-rate", "0.8", "--fail-permanently", "0.1", "--final-dlq", "dead.jsonl"];
-/// The code of a dead letter in the result of that example.
+/// A dead letter's code in the result of that example.
 const CODE: &str = "RETRY_ATTEMPT_EXCEEDED";
 /// The maximum number of page requests. The first pages show that the console is still reading.
 const PAGES_MAX: usize = 1000;
@@ -121,7 +121,7 @@ fn try_console(command: &mut Command) -> Result<(), TaskFailure> {
     require_text(&page, CODE)
 }
 
-/// A running console. Dropping the value ends it.
+/// A running console. Dropping the value kills it.
 struct TrialConsole(Child);
 
 impl Drop for TrialConsole {
@@ -130,7 +130,7 @@ impl Drop for TrialConsole {
     }
 }
 
-/// Runs a program that must end with this exit code, and returns its standard output.
+/// Runs a program that must exit with this code, and returns its standard output.
 fn run_expecting(command: &mut Command, code: i32) -> Result<String, TaskFailure> {
     let Output { status, stdout, stderr } = command
         .output()

@@ -39,7 +39,7 @@ const fn first_seed() -> u64 {
     1
 }
 
-/// Reads the list of the workspace in this folder.
+/// Reads the list from the workspace in this folder.
 ///
 /// # Errors
 /// The list is malformed, an entry changes nothing, or two entries have the same name.

@@ -24,7 +24,7 @@ pub(super) struct PlantedFile {
     pub(super) text: String,
 }
 
-/// Plants all bugs in the crates below this folder of sources, and returns the files that change.
+/// Plants all bugs in the crates below this source folder, and returns the files that change.
 ///
 /// # Errors
 /// A function or code that a bug changes was not found exactly once: the error has one line per bug.
@@ -85,7 +85,7 @@ struct SourceEdit {
     template: String,
 }
 
-/// Returns the edits for all bugs of a function together, so that they compose.
+/// Returns the edits for all bugs in a function together, so that they compose.
 fn function_edits(
     parsed: &Crate,
     function: &SourceFunction,
@@ -116,7 +116,7 @@ fn function_edits(
     edits
 }
 
-/// Returns the statements of a bug that precede the body: first the changed arguments, then `first`.
+/// Returns a bug's statements that precede the body: first the changed arguments, then `first`.
 fn first_statements(
     parsed: &Crate,
     function: &SourceFunction,
@@ -145,8 +145,8 @@ fn first_statements(
     statements
 }
 
-/// Wraps the body in an expression, so that `return` and `?` end it with a result, and appends the bugs that change the
-/// result.
+/// Wraps the body in a closure or an async block, so that `return` and `?` leave only that, and appends the bugs that
+/// change the result.
 fn wrap_with_results(function: &SourceFunction, results: &[(String, &str)]) -> String {
     let annotation = |sign: &str| {
         function.returns.as_ref().map_or_else(String::new, |returned| format!("{sign} {returned}"))
@@ -168,7 +168,7 @@ fn render_choice(is_active: &str, before: &str, after: &str) -> String {
         return after.replace(IS_ACTIVE, is_active);
     }
     let choice = format!("if {is_active} {{ {after} }} else {{ {REPLACED} }}");
-    // A statement is used as it is; an expression might have operators around it.
+    // A statement is used as is; an expression might have operators around it.
     if before.trim_end().ends_with(';') { choice } else { format!("({choice})") }
 }
 

@@ -1,4 +1,4 @@
-//! The functions of a crate, by name, with their locations in the source.
+//! The functions in a crate, by name, with their locations in the source.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -105,7 +105,7 @@ impl Crate {
         format!("crates/{}/{}:{}", self.name, self.files[function.file].path.display(), function.line)
     }
 
-    /// Lists functions with the same name, then those of the same type or module, then those with a common prefix.
+    /// Lists functions with the same name, then those in the same type or module, then those with a common prefix.
     fn list_nearest(&self, wanted: &str) -> String {
         let (owner, name) = wanted.rsplit_once("::").unwrap_or(("", wanted));
         let ranked = |function: &&SourceFunction| {
@@ -155,14 +155,14 @@ fn list_sources(folder: &Path, found: &mut Vec<PathBuf>) -> Result<(), TaskFailu
     Ok(())
 }
 
-/// Returns the modules of a file: `decide`, `breaker` for `src/decide/breaker.rs`.
+/// Returns a file's module path: `decide`, `breaker` for `src/decide/breaker.rs`.
 fn module_path(path: &Path) -> Vec<String> {
     let names = path.with_extension("");
     let names = names.iter().skip(1).map(|name| name.to_string_lossy().into_owned());
     names.filter(|name| !["lib", "main", "mod"].contains(&name.as_str())).collect()
 }
 
-/// Collects the functions of a file.
+/// Collects the functions in a file.
 struct Finder<'a> {
     file: usize,
     text: &'a str,

@@ -7,8 +7,8 @@ use crate::tools::TaskFailure;
 /// The option to deploy even though queues would be left behind, because they are empty or still have a consumer.
 pub(super) const ALLOW: &str = "--allow-queue-replacement";
 
-/// Options without a value that `cdk diff` does not support: it would read a following stack name as the option's
-/// value, or print nothing.
+/// Flags that must not be passed to `cdk diff`: it would read a following stack name as the flag's value, or print
+/// nothing.
 const NOT_FOR_DIFF: [&str; 18] = [
     "--all",
     "--asset-prebuild",
@@ -53,7 +53,7 @@ pub(super) fn diff_arguments(arguments: &[String]) -> Option<Vec<String>> {
     Some(diff)
 }
 
-/// Refuses a deployment based on the report of `cdk diff`.
+/// Refuses a deployment that would replace or remove queues according to the report from `cdk diff`.
 ///
 /// # Errors
 /// Queues would be replaced or removed, or the report cannot be parsed.

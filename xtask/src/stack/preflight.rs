@@ -17,9 +17,9 @@ pub(super) const ALLOW: &str = "--allow-resume";
 #[derive(Debug, PartialEq, Eq)]
 struct ManifestStack {
     name: String,
-    /// `None` if the stack is for any region.
+    /// `None` if the stack can be deployed to any region.
     region: Option<String>,
-    /// The template's file in the CDK's output.
+    /// The name of the template file in the CDK's output.
     template: String,
 }
 
@@ -87,7 +87,7 @@ pub(super) fn check_stacks(
     Ok(())
 }
 
-/// Returns the stacks of a manifest ("Cloud Assembly Specification", aws/aws-cdk).
+/// Returns the stacks in a manifest ("Cloud Assembly Specification", aws/aws-cdk).
 fn read_stacks(manifest: &str) -> Result<Vec<ManifestStack>, TaskFailure> {
     let manifest: Value = serde_json::from_str(manifest)
         .map_err(|error| TaskFailure(format!("the CDK's manifest.json: {error}")))?;
@@ -115,7 +115,7 @@ fn run_preflight(assembly: &Path, stack: &ManifestStack, arguments: &[String]) -
     serde_json::from_slice(&printed.stdout).ok()
 }
 
-/// Returns the CDK's option `--profile`, which `redeliver` also accepts.
+/// Returns the `--profile` option from the CDK's arguments; `redeliver` accepts the same option.
 fn profile_arguments(arguments: &[String]) -> Vec<String> {
     let mut left = arguments.iter();
     while let Some(argument) = left.next() {

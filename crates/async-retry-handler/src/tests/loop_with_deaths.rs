@@ -22,7 +22,7 @@ const DEAD: [(usize, &str); 4] = [
 ];
 const PROCESSED: [usize; 3] = [0, 5, 6];
 
-/// A Lambda that runs queued events and sends a record of each failure to the retry queue.
+/// A fake Lambda that runs the functions for queued events and sends a record of each failure to the retry queue.
 #[derive(Clone)]
 struct Service {
     clock: VirtualClock,

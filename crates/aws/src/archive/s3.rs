@@ -66,8 +66,8 @@ pub struct S3Bucket {
 }
 
 impl S3Bucket {
-    /// Creates a bucket in the configuration's region. With `owner`, every request fails if the bucket belongs to
-    /// another account.
+    /// Creates a handle for a bucket in the configuration's region. With `owner`, every request fails if the bucket
+    /// belongs to another account.
     #[must_use]
     pub fn new(config: &SdkConfig, name: &str, owner: Option<AccountId>) -> Self {
         Self {
@@ -147,7 +147,7 @@ fn classify_refusal<E: ProvideErrorMetadata>(error: &SdkError<E, HttpResponse>) 
     match response_status(error) {
         // The bucket is in another region: the request had no effect, and a retry would get the same response.
         Some(status @ 300..=399) => EntryError::new(Fault::Sender, code(status)),
-        // `ConditionalRequestConflict`, a concurrent write of the same object: a retry will find that it exists.
+        // `ConditionalRequestConflict`, a concurrent write to the same object: a retry will find that it exists.
         Some(409) => EntryError::new(Fault::Throttled, code(409)),
         _ => entry_error(error),
     }

@@ -48,7 +48,7 @@ fn context(deadline: u64) -> Context {
     context
 }
 
-/// Returns the response, the ids that the function received, and the ids that were observed as unreadable.
+/// Returns the response, the ids that the function received, and the ids that the observer received.
 async fn outcome(records: &[Value]) -> (Result<Value, String>, Vec<String>, Vec<String>) {
     let (function, noted) = (RecordingFunction::default(), RecordingObserver::default());
     let event = json!({ "Records": records }).to_string();

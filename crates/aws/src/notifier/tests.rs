@@ -26,7 +26,7 @@ fn notice() -> Notice {
     }
 }
 
-/// Publishes with one request.
+/// Publishes the notice without retries.
 async fn publish(server: &Loopback, arn: &str) -> Result<(), EntryError> {
     let config = server.sdk_config().into_builder().retry_config(RetryConfig::disabled()).build();
     AwsNotifier::new(&config, arn.parse().unwrap()).publish(&notice()).await

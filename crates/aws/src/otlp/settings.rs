@@ -42,8 +42,8 @@ impl OtlpSettings {
     /// the default service name is `redeliver-` followed by `default_name`.
     ///
     /// # Errors
-    /// If the variables select another protocol, which may be meant for the user's own function. In that case, no spans
-    /// are exported.
+    /// If the variables select a protocol other than `http/protobuf`, possibly for the user's own function. In that
+    /// case, no spans are exported.
     pub fn from_variables(variables: &Variables<'_>, default_name: &str) -> Result<Option<Self>, String> {
         let read = |name: &str| variables.optional(name);
         let is_disabled = read("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));

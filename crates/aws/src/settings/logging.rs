@@ -52,8 +52,8 @@ impl Logging {
         Some(Self { detail: detail?, level: level?, tracing })
     }
 
-    /// Reads the settings of a message-processor with the user's own function, whose logger may use `LOG_LEVEL` with
-    /// other levels: any other value counts as `INFO`.
+    /// Reads the settings of a message-processor that runs the user's own function. That function's logger may use
+    /// other levels in `LOG_LEVEL`, so any value except `WARN` counts as `INFO`.
     pub(super) fn with_own_function(reader: &mut SettingsReader<'_>) -> Option<Self> {
         let level = match reader.optional("LOG_LEVEL").as_deref() {
             Some("WARN") => LogLevel::Warn,

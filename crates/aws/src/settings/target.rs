@@ -34,7 +34,7 @@ pub enum CalledTarget {
 #[derive(Debug, PartialEq, Eq)]
 pub struct HttpSettings {
     pub endpoint: EndpointSetting,
-    /// `TARGET_SIGV4`; checked against the URL of `TARGET`.
+    /// `TARGET_SIGV4`; checked against the URL in `TARGET`.
     pub sigv4: Option<SigV4Setting>,
     /// `TARGET_PROXY`; used only for calls over https://.
     pub proxy: Option<TargetProxy>,
@@ -66,7 +66,7 @@ impl MessageProcessorSettings {
     }
 }
 
-/// Settings of a message-processor with the user's own function.
+/// Settings of a message-processor that runs the user's own function.
 #[derive(Debug)]
 pub struct OwnFunctionSettings {
     /// `HANDLER_EVENT`.
@@ -78,8 +78,8 @@ pub struct OwnFunctionSettings {
 }
 
 impl MessageProcessorSettings {
-    /// Reads the settings of a message-processor with the user's own function. `MAX_CONCURRENCY` is ignored, since the
-    /// function handles one invocation at a time.
+    /// Reads the settings of a message-processor that runs the user's own function. `MAX_CONCURRENCY` is ignored, since
+    /// the function handles one invocation at a time.
     ///
     /// # Errors
     /// Lists all missing and invalid variables.

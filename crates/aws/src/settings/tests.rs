@@ -607,7 +607,7 @@ fn unset_settings_have_their_defaults() {
     );
 }
 
-/// Generates values of variables: empty, almost valid, and arbitrary.
+/// Generates values for variables: empty, almost valid, and arbitrary.
 fn any_value() -> impl Strategy<Value = String> {
     const LIKELY: [&str; 32] = [
         "",

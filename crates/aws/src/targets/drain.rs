@@ -30,8 +30,8 @@ impl<C: Clock + Clone + 'static> Drains<C> {
         Self { clock, free: Arc::new(Semaphore::new(DRAINS_MAX)) }
     }
 
-    /// Reads `body` in a separate task, which ends with the body, after [`TIMEOUT`], or with the process, whichever is
-    /// first.
+    /// Reads `body` in a separate task, which ends with the body, after [`TIMEOUT`], or with the process, whichever
+    /// comes first.
     pub(super) fn spawn_drain(&self, body: impl Future<Output = ()> + Send + 'static) {
         // At the limit, the body is dropped, which closes its connection.
         let Ok(place) = Arc::clone(&self.free).try_acquire_owned() else { return };

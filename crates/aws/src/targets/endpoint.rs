@@ -18,7 +18,7 @@ use super::{TargetAddress, TargetError, TargetUrl};
 
 pub use secret::SecretEndpoint;
 
-/// The URL and the authentication of every request.
+/// The URL and the authentication for every request.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Endpoint {
     pub(super) url: TargetUrl,

@@ -46,7 +46,7 @@ impl ErrorExcerpt {
         texts.into_iter().map(pointer).collect::<Result<_, _>>().map(Self)
     }
 
-    /// Adds the values in `body` to the details of a response's error, and the first code to its type.
+    /// Adds the values in `body` to the error's details, and the first code to its type.
     pub(super) fn add_to(&self, error: HandlerError, body: &str) -> HandlerError {
         let Self(pointers) = self;
         let values: Vec<_> = pointers

@@ -42,7 +42,7 @@ pub struct HttpTarget<C = SystemClock> {
     error_excerpt: Option<ErrorExcerpt>,
 }
 
-/// The message of a call, its trace context, and the deadline for the outcome.
+/// A call's message and trace context, and the deadline for its outcome.
 #[derive(Clone, Copy)]
 struct HttpCall<'a> {
     message: &'a Message<'a>,
@@ -63,7 +63,7 @@ impl HttpTarget {
     /// Creates a target that POSTs each body to this endpoint. `timeout` limits a whole call, including the connection.
     ///
     /// # Errors
-    /// If the machine's certificates cannot be loaded.
+    /// If the system's root certificates cannot be loaded.
     pub fn new(
         endpoint: EndpointSource,
         proxy: Option<&TargetProxy>,
@@ -220,7 +220,8 @@ impl<C> fmt::Debug for HttpTarget<C> {
 }
 
 impl<C: Clock + Clone + 'static> Handler for HttpTarget<C> {
-    /// Includes the host, but not the rest of the URL, which may contain a key. Omits an endpoint from a secret.
+    /// Includes the host, but not the rest of the URL, which may contain a key. Omits an endpoint that comes from a
+    /// secret.
     fn call_span(&self) -> CallSpan<'_> {
         let mut attributes = Vec::with_capacity(4);
         attributes.push(("http.request.method", "POST".into()));
@@ -285,7 +286,7 @@ fn classify_response(status: StatusCode, wait: RequestedWait) -> Result<(), Hand
     } else {
         HandlerError::transient(error_type, details)
     };
-    // With any status, `Retry-After` requests another call (413: RFC 9110, section 15.5.14).
+    // Whatever the status, `Retry-After` requests another call (413: RFC 9110, section 15.5.14).
     match wait {
         RequestedWait::After(delay) => Err(error.retry_after(delay)),
         RequestedWait::Nothing | RequestedWait::Unreadable => Err(error),

@@ -226,7 +226,7 @@ fn classify_invocation_error(error: &SdkError<InvokeError>, now: Timestamp) -> H
                 _ => "Lambda.Service",
             };
             let error = HandlerError::transient(error_type, details);
-            // The response for a throttled function contains this header ("Invoke", AWS Lambda API Reference).
+            // Lambda sends this header when it throttles a function ("Invoke", AWS Lambda API Reference).
             match answer
                 .raw()
                 .headers()

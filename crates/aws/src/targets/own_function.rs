@@ -120,7 +120,7 @@ pub trait FunctionRuntime: Send + Sync {
 pub struct FunctionInvocation<'a> {
     /// The event itself.
     pub json: String,
-    /// The message's X-Ray header; `None` to use the header of Lambda's invocation.
+    /// The message's X-Ray header; `None` to use the Lambda invocation's header.
     pub trace_id: Option<&'a str>,
     /// The client context as JSON.
     pub client_context: Option<&'a str>,
@@ -193,7 +193,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         Self { observer: Some(observer), ..self }
     }
 
-    /// Returns the shapes, so far, of responses that look like failure reports but count as successes.
+    /// Returns the shapes of all responses so far that look like failure reports but count as successes.
     #[must_use]
     pub fn taken_as_success(&self) -> Vec<&'static str> {
         lock(&self.taken_as_success).iter().copied().collect()
@@ -236,7 +236,7 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         outcome
     }
 
-    /// Reports, once per shape, a response that looks like a failure report but counts as a success of all records.
+    /// Reports, once per shape, a response that looks like a failure report but counts as a success for all records.
     fn report_taken_as_success(&self, answer: &FunctionResponse, ids: &[&str]) {
         let FunctionResponse::Response(body) = answer else { return };
         let Some(shape) = shape_taken_as_success(body, ids) else { return };
@@ -270,7 +270,8 @@ impl<R: FunctionRuntime> OwnFunction<R> {
         answered.await.unwrap_or_else(|_| Err(broken_off()))
     }
 
-    /// Calls the handler, and records its request id in `logs`: its log lines carry that id but are in our log stream.
+    /// Calls the handler, and records the call's request id in `logs`: the handler's log lines carry that id but are in
+    /// our log stream.
     async fn call_runtime<'a>(
         &self,
         event: FunctionInvocation<'_>,

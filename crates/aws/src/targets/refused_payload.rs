@@ -27,7 +27,7 @@ impl RefusedPayload {
 mod tests {
     use super::*;
 
-    /// All other errors of "Invoke", which can resolve themselves or be fixed by an operator.
+    /// All other errors from "Invoke", which can resolve themselves or be fixed by an operator.
     const TEMPORARY: [&str; 42] = [
         "AccessDeniedException",
         "CodeArtifactUserDeletedException",

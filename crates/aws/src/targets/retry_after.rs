@@ -14,7 +14,7 @@ const YEAR: u64 = 365 * 24 * 3600;
 const MILLISECONDS: u64 = 100_000_000_000;
 
 /// Returns the delay, which is zero for a past date, or `None` if the value cannot be parsed. If it has several
-/// numbers, the largest counts.
+/// numbers, the largest one applies.
 pub(super) fn parse_retry_after(value: &str, now: Timestamp) -> Option<Duration> {
     let value = value.trim().trim_matches('"').trim();
     let delay = match parse_date(value) {

@@ -110,7 +110,7 @@ fn parse_aws_host(host: &str) -> Option<(SignedService, &str)> {
     }
 }
 
-/// A signer of requests with the program's role, for the service that `TARGET_SIGV4` selects.
+/// A request signer that uses the program's role, for the service that `TARGET_SIGV4` selects.
 #[derive(Clone)]
 pub struct SigV4Signer {
     setting: SigV4Setting,
@@ -127,7 +127,7 @@ impl SigV4Signer {
         Self { setting, region, credentials }
     }
 
-    /// Returns the signature for this URL.
+    /// Returns the signer for this URL.
     ///
     /// # Errors
     /// If the setting does not match the URL, or the region is unknown.
@@ -138,7 +138,7 @@ impl SigV4Signer {
     }
 }
 
-/// A signer of requests to a service in a region.
+/// A signer for requests to one service in one region.
 #[derive(Clone)]
 pub(super) struct SigV4 {
     service: SignedService,

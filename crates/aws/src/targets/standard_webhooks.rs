@@ -1,4 +1,4 @@
-//! Symmetric signatures of Standard Webhooks, version 1.
+//! Standard Webhooks symmetric signatures, version 1.
 //!
 //! The specification: <https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>.
 

@@ -9,7 +9,7 @@ use redeliver_core::trace::CallSpan;
 
 use super::{HttpTarget, LambdaTarget, OwnFunction};
 
-/// The default of `TARGET_TIMEOUT_SECONDS`: 30 s for a whole call, including the connection.
+/// The default for `TARGET_TIMEOUT_SECONDS`: 30 s for a whole call, including the connection.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The target of a message-processor, to which each valid message is passed.

@@ -24,7 +24,7 @@ pub(super) struct BatchTotals {
 pub(super) struct FailuresByType {
     pub(super) error_type: String,
     pub(super) count: u32,
-    /// The distinct request ids of their log lines, at most [`REQUEST_IDS_MAX`].
+    /// The distinct request ids in their log lines, at most [`REQUEST_IDS_MAX`].
     pub(super) request_ids: Vec<String>,
 }
 
@@ -109,12 +109,12 @@ impl BatchTotals {
     }
 }
 
-/// One line of a batch.
+/// One log line for a batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchLine<'a> {
     pub(super) counts: Vec<(Metric, u32)>,
     pub(super) values: Vec<(Metric, &'a [MetricValue])>,
-    /// Dimensions of counters, with their values.
+    /// The counters' dimensions, with their values.
     pub(super) by: Vec<(Metric, &'static str, &'static str)>,
     pub(super) failure: Option<&'a FailuresByType>,
     pub(super) trace_id: Option<&'a str>,
@@ -132,7 +132,7 @@ impl BatchLine<'_> {
         self.counts.is_empty() && self.values.is_empty() && self.failure.is_none()
     }
 
-    /// Declares the metrics with only the function as dimension, then each counter with its additional dimension.
+    /// Declares the metrics with only the function as a dimension, then each counter with its additional dimension.
     pub(super) fn directives(&self) -> Vec<Directive> {
         let has_dimension = |metric: &Metric| self.by.iter().any(|(counter, ..)| counter == metric);
         let counters = self.counts.iter().map(|(metric, _)| *metric).filter(|metric| !has_dimension(metric));
@@ -146,7 +146,7 @@ impl BatchLine<'_> {
     }
 }
 
-/// Returns the error of a failed message and the request id of its log lines.
+/// Returns a failed message's error and the request id in its log lines.
 fn event_failure(event: &Event) -> Option<(&str, Option<&str>)> {
     match event {
         Event::HandedOff { error_type, request_id, .. } => Some((error_type, request_id.as_deref())),

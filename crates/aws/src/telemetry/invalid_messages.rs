@@ -1,4 +1,4 @@
-//! The log line `all_invalid`, written once if all messages of a batch or of an environment are invalid, which suggests
+//! The log line `all_invalid`, written once if all messages in a batch or an environment are invalid, which suggests
 //! that a setting is wrong.
 
 use redeliver_core::events::Event;
@@ -21,7 +21,7 @@ struct OutcomeCounts {
     all: u64,
 }
 
-/// The fields of the line `all_invalid`.
+/// The fields of the `all_invalid` line.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct AllInvalidLine {
     messages: u64,

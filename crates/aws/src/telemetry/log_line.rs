@@ -1,4 +1,4 @@
-//! Log lines with a member `_aws` that declares which fields are metrics ("Specification: Embedded metric format",
+//! Log lines with an `_aws` member that declares which fields are metrics ("Specification: Embedded metric format",
 //! Amazon CloudWatch User Guide).
 
 use redeliver_core::events::Event;
@@ -29,7 +29,7 @@ impl<'a> MetricLogLines<'a> {
         Self { function, timestamp, timestamp_millis: now.timestamp_millis(), text: Vec::new() }
     }
 
-    /// Adds the line of an event, with its metrics.
+    /// Adds the line for an event, with its metrics.
     pub(super) fn push_event(&mut self, event: &Event, observed: &EventReport) {
         let (counter, others) = observed.metrics.split_at(usize::from(observed.by.is_some()));
         let names = |metrics: &[Measurement]| metrics.iter().map(|measured| measured.metric).collect();
@@ -46,7 +46,7 @@ impl<'a> MetricLogLines<'a> {
         );
     }
 
-    /// Adds the line of an event whose metrics are in the batch line.
+    /// Adds the line for an event whose metrics are in the batch line.
     pub(super) fn push_without_metrics(&mut self, event: &Event, observed: &EventReport) {
         let fields = EventFields { event, by: None, metrics: &[] };
         self.push_line(observed.level, observed.event, &fields, Vec::new());

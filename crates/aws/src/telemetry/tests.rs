@@ -38,7 +38,7 @@ fn parse_lines(text: &str) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Returns the line of one event with `LOG_DETAIL=messages`, which has no metrics.
+/// Returns the line for one event with `LOG_DETAIL=messages`; it contains no metrics.
 fn own_line(event: Event) -> Value {
     let logging = Logging { detail: LogDetail::Messages, ..Logging::default() };
     let mut lines = parse_lines(&log_lines_with_settings(logging, &[event]));
@@ -46,7 +46,7 @@ fn own_line(event: Event) -> Value {
     lines.swap_remove(0)
 }
 
-/// Returns the line of one event.
+/// Returns the line for one event.
 fn line(event: Event) -> Value {
     let line = log_lines(&[event]);
     assert_eq!(line.find('\n'), Some(line.len() - 1), "a single, terminated line: {line}");
@@ -59,7 +59,7 @@ fn expected_line(level: &str, event: &str, fields: Value, metrics: &Value) -> Va
     expected_line_with_directives(level, event, fields, &directives)
 }
 
-/// Returns the line of a message whose metrics are in the batch line.
+/// Returns the line for a message whose metrics are in the batch line.
 fn line_without_metrics(event: &str, fields: Value) -> Value {
     let mut line = expected_line("INFO", event, fields, &json!([]));
     line.as_object_mut().unwrap().remove("_aws");
@@ -81,7 +81,7 @@ fn directive(dimensions: &Value, metrics: &Value) -> Value {
     json!({ "Namespace": "Redeliver", "Dimensions": dimensions, "Metrics": metrics })
 }
 
-/// Declares the counter with an additional dimension and the rest with only the function as dimension.
+/// Declares the counter with an additional dimension and the rest with only the function as their dimension.
 fn counter_directives(dimension: &str, counter: &str, rest: &Value) -> Value {
     let dimensions = json!([["Function"], ["Function", dimension]]);
     json!([directive(&dimensions, &json!([count(counter)])), directive(&json!([["Function"]]), rest)])
@@ -252,7 +252,7 @@ fn a_scheduled_retry_has_a_line() {
         "age_seconds": 61.5,
     });
     assert_eq!(own_line(retry_scheduled_event(3)), line_without_metrics("retry_scheduled", fields.clone()));
-    // With a direct re-send, the event also has the error.
+    // For a direct re-send, the event also contains the error.
     fields["error_type"] = json!("Timeout");
     assert_eq!(own_line(sent_again_event("Timeout")), line_without_metrics("retry_scheduled", fields));
 }

@@ -19,7 +19,7 @@ use tokio::task::{JoinHandle, JoinSet};
 pub(crate) use closing::ClosingServer;
 pub(crate) use endless::EndlessServer;
 
-/// Far above the duration of the tested calls on a busy machine.
+/// Far longer than the tested calls take, even on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// The interval between two bytes of a slow response.
 const DRIP: Duration = Duration::from_millis(50);
@@ -43,7 +43,7 @@ enum ConnectionAction {
     Keep,
     /// The connection remains open and silent.
     Hold,
-    /// The server sends a byte at intervals, endlessly.
+    /// The server keeps sending single bytes at intervals.
     Drip,
 }
 
@@ -93,12 +93,12 @@ impl Answer {
         Self::unfinished(status, 10).and_closed()
     }
 
-    /// Closes the connection after the bytes.
+    /// Closes the connection after sending the bytes.
     pub(crate) fn and_closed(self) -> Self {
         Self { then: ConnectionAction::Close, ..self }
     }
 
-    /// Returns a head that announces a gibibyte, followed by a byte at intervals.
+    /// Returns a head that announces a gibibyte, followed by single bytes at intervals.
     pub(crate) fn dripping(status: u16) -> Self {
         Self { then: ConnectionAction::Drip, ..Self::unfinished(status, 1) }
     }
@@ -224,7 +224,7 @@ impl Loopback {
         self.seen.left.load(SeqCst)
     }
 
-    /// Waits until the server's observations match.
+    /// Waits until the server's observations satisfy `is_seen`.
     pub(crate) async fn until(&self, is_seen: impl Fn(&Self) -> bool) {
         let seen = async {
             loop {
@@ -238,13 +238,13 @@ impl Loopback {
         tokio::time::timeout(PATIENCE, seen).await.expect("the observations match");
     }
 
-    /// Returns the configuration of AWS clients for this server.
+    /// Returns the configuration for AWS clients that call this server.
     pub(crate) fn sdk_config(&self) -> SdkConfig {
         sdk_config(&self.url)
     }
 }
 
-/// Returns the configuration of AWS clients for the server at `url`.
+/// Returns the configuration for AWS clients that call the server at `url`.
 pub(crate) fn sdk_config(url: &str) -> SdkConfig {
     let credentials = Credentials::new("key", "secret", None, None, "loopback");
     SdkConfig::builder()
@@ -262,7 +262,7 @@ impl Drop for Loopback {
     }
 }
 
-/// An address without a listener, since no other test is assigned this port.
+/// An address without a listener, since no test server is ever assigned this port.
 pub(crate) const REFUSED_URL: &str = "http://127.0.0.1:1";
 
 async fn serve(listener: TcpListener, script: Script, seen: Arc<Observations>) {

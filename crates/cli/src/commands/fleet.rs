@@ -1,4 +1,4 @@
-//! `redeliver fleet`: every dead-letter queue of an account, with findings.
+//! `redeliver fleet`: every dead-letter queue in an account, with findings.
 
 mod arguments;
 

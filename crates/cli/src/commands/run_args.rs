@@ -6,7 +6,7 @@ use redeliver_core::strategy::{RetryLoop, StrategyDefinition};
 
 use redeliver_operator::terminal::stderr;
 
-/// Parses a strategy name; the manual page has one line per strategy.
+/// Returns a parser for strategy names, with a summary of each strategy for the manual page.
 pub(crate) fn strategy_parser<S: Into<RetryLoop> + Copy + Send + Sync + 'static>(
     offered: impl IntoIterator<Item = S>,
 ) -> impl TypedValueParser<Value = S> {

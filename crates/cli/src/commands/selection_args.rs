@@ -47,7 +47,7 @@ impl SelectionArgs {
         self.group.is_some() && (!self.ids.is_empty() || self.filter.is_some() || self.max.is_some())
     }
 
-    /// Returns the limit of `--max`, or `u64::MAX` without it.
+    /// Returns the limit set with `--max`, or `u64::MAX` without it.
     pub fn max(&self) -> u64 {
         self.max.unwrap_or(u64::MAX)
     }

@@ -70,7 +70,7 @@ fn run_forecast(arguments: &Arguments) -> Result<Forecast, CommandFailure> {
     Ok(forecast)
 }
 
-/// Rejects a status that is a permanent error of an HTTP target: the simulated target has no permanent errors.
+/// Rejects a status that an HTTP target treats as a permanent error: the simulated target has no permanent errors.
 fn check_status(policy: &Policy, failed_call: FailedCall) -> Result<(), UsageError> {
     let error_type = failed_call.error_type();
     let has = |globs: &Option<Globs>| globs.as_ref().is_some_and(|globs| globs.matches(&error_type.name()));

@@ -12,7 +12,7 @@ use redeliver_core::ports::Clock as _;
 use crate::stub::{PAST_MILLISECONDS, PortalStub};
 use crate::{CORP, Home, IN_2020};
 
-/// A console, with a browser's cookie.
+/// A running console, and the cookie that it set when its link was opened.
 struct ConsoleProcess {
     process: Child,
     address: String,

@@ -1,5 +1,5 @@
-//! Profiles as teams use them: single sign-on, login sessions, credential processes and roles. Signing in as for the
-//! AWS CLI is sufficient, and after a session has expired, the error shows how to sign in again.
+//! Profiles as teams use them: single sign-on, login sessions, credential processes and roles. It is enough to sign in
+//! with the AWS CLI, and after a session has expired, the error shows how to sign in again.
 
 mod console;
 mod stub;
@@ -120,7 +120,7 @@ impl Home {
         self.command(stub, arguments).output().expect("the program starts")
     }
 
-    /// Plans to send a message with this profile.
+    /// Runs `send` with this profile, without `--apply`.
     fn send(&self, stub: &PortalStub, profile: &str) -> Output {
         self.run(stub, &[&SEND[..], &["--profile", profile]].concat())
     }

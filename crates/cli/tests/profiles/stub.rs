@@ -6,7 +6,7 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Expiry times of credentials in 2020 and in 2099, in milliseconds.
+/// Credential expiry times, in 2020 and in 2099, in milliseconds.
 pub(crate) const PAST_MILLISECONDS: u64 = 1_577_836_800_000;
 pub(crate) const FUTURE_MILLISECONDS: u64 = 4_070_908_800_000;
 

@@ -1,4 +1,4 @@
-//! The dead letters of one reading. The list is kept in memory, and the messages in the spool.
+//! The dead letters from one reading. The list is kept in memory, and the messages in the spool.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, MutexGuard};
@@ -23,7 +23,7 @@ use crate::dead_letters::text_search::TextSearch;
 const HEADLINE_MAX: usize = 200;
 /// Maximum length of a headline in a sentence, in characters.
 const HEADLINE_IN_SENTENCE_MAX: usize = 160;
-/// Maximum length of a tenant's or a function's name, in characters. Longer names are truncated, including in filters.
+/// Maximum length of a tenant or function name, in characters. Longer names are truncated, including in filters.
 const NAME_MAX: usize = 128;
 /// Messages received this many times are excluded from SQS's age metric ("Available CloudWatch metrics for Amazon
 /// SQS").
@@ -33,14 +33,14 @@ const ID_MAX: usize = 128;
 /// Maximum number of messages in one snapshot. An entry takes less than a kibibyte.
 pub(crate) const LETTERS_MAX: usize = 120_000;
 
-/// The dead letters of one reading.
+/// The dead letters from one reading.
 #[derive(Debug)]
 pub(crate) struct Snapshot {
     pub(crate) letters: Vec<LetterEntry>,
     pub(crate) groups: Vec<DeadLetterGroup>,
     pub(crate) coverage: Coverage,
     pub(crate) taken_at: Timestamp,
-    /// The reference time for ages: the time of the reading, or the end of a file's virtual time.
+    /// The reference time for ages: the time of the reading or, if a file is in virtual time, the end of that time.
     pub(crate) now: Timestamp,
     /// The queue's retention, if known.
     pub(crate) retention: Option<Retention>,
@@ -50,7 +50,7 @@ pub(crate) struct Snapshot {
     spool: Spool,
 }
 
-/// The causes of a queue in earlier readings, and the marks on them.
+/// The causes that earlier readings found in a queue, and the marks on them.
 #[derive(Debug)]
 pub(crate) struct CauseHistory {
     /// Fingerprints that no reading found before this console started.
@@ -76,7 +76,7 @@ impl CauseHistory {
         Self { new, last_refresh, known: Mutex::new(known) }
     }
 
-    /// Locks the known causes, which have the same content as the file and are updated with each change.
+    /// Locks the known causes, which mirror the file: each change updates both.
     pub(crate) fn lock_known(&self) -> MutexGuard<'_, KnownCauses> {
         lock(&self.known)
     }
@@ -108,7 +108,7 @@ impl CauseStatus {
     }
 }
 
-/// An entry of the list.
+/// An entry in the list.
 #[derive(Clone, Debug)]
 pub(crate) struct LetterEntry {
     /// The SQS message id in this queue. URLs and plans identify the message by it.
@@ -198,7 +198,7 @@ impl SnapshotBuilder {
     }
 }
 
-/// The dead letters of a selection, newest first.
+/// The dead letters in a selection, newest first.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedLetters<'l> {
     pub(crate) letters: Vec<&'l LetterEntry>,
@@ -228,8 +228,8 @@ impl Snapshot {
         self.letters.iter().find(|letter| letter.sqs_message_id == sqs_message_id)
     }
 
-    /// Returns the causes of messages that were sent back and are in the DLQ again. `sent` contains the generation in
-    /// which each message was sent back, by `message_id`.
+    /// Returns the causes of messages that were sent back and are in the DLQ again. `sent` maps each `message_id` to
+    /// the generation in which the message was sent back.
     ///
     /// # Errors
     /// The spool cannot be read.
@@ -240,7 +240,7 @@ impl Snapshot {
         let mut all = Vec::new();
         for letter in &self.letters {
             let Some(generation) = sent.get(&letter.message_id) else { continue };
-            // Without a later generation, the message never left the DLQ.
+            // A message that still has its earlier generation never left the DLQ.
             let record = self.read_record(letter)?;
             if record.metadata.is_some_and(|metadata| metadata.generation() >= *generation) {
                 let died = RepeatFailure {
@@ -260,7 +260,7 @@ impl Snapshot {
         self.retention?.ends_at(letter.sent_at)
     }
 
-    /// Describes the messages that are about to expire in a sentence, or returns `None` if there are none.
+    /// Returns a sentence about the messages that are about to expire, or `None` if there are none.
     pub(crate) fn describe_deleted_soon(&self) -> Option<String> {
         let ExpiringMessages { count, first } = self.count_expiring_soon(self.taken_at)?;
         describe_deleted_soon(count, Some(first), self.retention, self.taken_at)
@@ -274,7 +274,7 @@ impl Snapshot {
         Some(ExpiringMessages { count: soon.len() as u64, first: soon.into_iter().min()? })
     }
 
-    /// Returns the send time before which a message is about to expire.
+    /// Returns the cutoff: messages sent before it are about to expire.
     pub(crate) fn expiry_cutoff(&self) -> Option<Timestamp> {
         self.taken_at.checked_sub_signed(self.retention?.last_fifth_start_age())
     }

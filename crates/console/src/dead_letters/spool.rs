@@ -1,5 +1,5 @@
-//! Keeps the messages of a snapshot on disk instead of in memory: a DLQ can hold a hundred thousand messages of a
-//! mebibyte each. The file has no name while in use, so no payload is ever left behind. Only its owner can read it.
+//! Keeps a snapshot's messages on disk instead of in memory: a DLQ can hold a hundred thousand messages of a mebibyte
+//! each. The file has no name while in use, so no payload is ever left behind. Only its owner can read it.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};

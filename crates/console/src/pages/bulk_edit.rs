@@ -36,7 +36,7 @@ impl BulkEdit {
     /// Returns the jq expression, or builds it from the field.
     ///
     /// # Errors
-    /// There is neither an expression nor a field, there are both, or the field cannot be parsed.
+    /// The form contains neither an expression nor a field, or it contains both, or the field cannot be parsed.
     pub(crate) fn build_program(&self) -> Result<String, CommandFailure> {
         match (self.program.trim(), self.field.trim()) {
             ("", "") => Err("Name a field and its new value, or write a jq expression.".into()),
@@ -198,7 +198,7 @@ impl<'l> EditTrial<'l> {
     }
 }
 
-/// Formats a body for people. Characters that hide others are escaped.
+/// Formats a body for display. Characters that hide others are escaped.
 fn format_body(body: &str) -> String {
     let mut text = format_editable(body).unwrap_or_else(|| escape_lines(body));
     if text.len() > SHOWN_MAX {

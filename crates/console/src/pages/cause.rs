@@ -1,4 +1,4 @@
-//! The page of a cause: its error, start and tenants, two examples, and the actions on all of its messages.
+//! A cause's page: its error, first occurrence and tenants, two examples, and the actions on all of its messages.
 
 use maud::{Markup, html};
 use redeliver_core::message::Timestamp;
@@ -59,7 +59,7 @@ impl From<ResolvedForm> for Mark {
     }
 }
 
-/// Renders the page of a cause. `selection` can narrow it to some of its messages.
+/// Renders a cause's page. `selection` can narrow it to some of the cause's messages.
 pub(crate) fn render_cause(
     at: &DeploymentRequest,
     fingerprint: &str,
@@ -93,7 +93,7 @@ pub(crate) fn render_cause(
     Ok(TitledPage { title: shorten_text(&group.headline, TITLE_MAX), body })
 }
 
-/// Renders the page of an earlier cause that no longer has messages: it can still be marked.
+/// Renders the page for an earlier cause that no longer has messages: it can still be marked.
 fn render_gone_cause(
     at: &DeploymentRequest,
     snapshot: &Snapshot,
@@ -139,7 +139,7 @@ fn render_summary(
     }
 }
 
-/// Describes the retries of the messages.
+/// Describes how many retries the messages had.
 fn describe_retries(letters: &[&LetterEntry]) -> Option<String> {
     let known = || letters.iter().filter_map(|letter| letter.attempts);
     let (least, most) = (known().min()?, known().max()?);
@@ -154,7 +154,7 @@ fn format_retries(count: u32) -> String {
     if count == 1 { "1 retry".to_owned() } else { format!("{count} retries") }
 }
 
-/// Renders the state of the cause (new, returned or resolved), and the note of the person who examined it.
+/// Renders the state of the cause (new, returned or resolved), and the note left by the person who examined it.
 fn render_state_and_note(snapshot: &Snapshot, life: &CauseStatus, path: &str) -> Markup {
     html! {
         @match &life.state {
@@ -267,7 +267,7 @@ fn render_mark_forms(at: &DeploymentRequest, life: &CauseStatus, path: &str) -> 
     }
 }
 
-/// Charts the messages of the cause over time.
+/// Charts the cause's messages over time.
 fn render_trend(letters: &[&LetterEntry]) -> Markup {
     let (Some(last), Some(first)) = (letters.first(), letters.last()) else { return Markup::default() };
     let ColumnCounts { counts, seconds } =

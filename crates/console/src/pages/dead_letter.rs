@@ -1,4 +1,4 @@
-//! The page of a message: its history, its attributes, its body, and the possible actions.
+//! A message's page: its history, its attributes, its body, and the possible actions.
 
 use maud::{Markup, html};
 use redeliver_operator::CommandFailure;
@@ -10,11 +10,11 @@ use crate::dead_letters::selection::Selection;
 use crate::extract::DeadLetterRequest;
 use crate::pages::selected::render_plan_forms;
 
-/// The parameters of the page.
+/// The page's query parameters.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Parameters {
-    /// Any value: show masked values.
+    /// Any value: reveal the masked values.
     reveal: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! The page of dead letters: the causes of the selected messages, their counts, and the messages.
+//! The dead-letter page: the causes of the selected messages, their counts, and the messages.
 
 use std::collections::HashMap;
 

@@ -58,7 +58,7 @@ pub(crate) fn render_edit_form(request: &DeadLetterRequest) -> Result<Markup, Co
     })
 }
 
-/// Shows whether the edited message could be sent back, or the reason that it would be skipped.
+/// Shows whether the edited message can be sent back and, if not, the reason.
 pub(crate) fn render_edit_verdict(
     request: &DeadLetterRequest,
     edited: &EditForm,

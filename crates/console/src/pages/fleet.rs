@@ -1,4 +1,4 @@
-//! The start page with every DLQ of the account.
+//! The start page, which lists every DLQ in the account.
 
 use std::sync::Arc;
 

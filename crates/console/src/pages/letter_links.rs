@@ -1,4 +1,4 @@
-//! Links to the pages of messages.
+//! Links to message pages.
 
 use maud::{Markup, html};
 use redeliver_dead_letters::redrive::RedriveReport;

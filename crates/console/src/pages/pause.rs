@@ -16,12 +16,12 @@ use crate::pages::status::render_waiting;
 #[derive(Clone, Debug, Deserialize)]
 pub(crate) struct SwitchForm {
     wanted: String,
-    /// Any value: also switch the readers of the other queues.
+    /// Any value: also pause the readers of the other queues.
     #[serde(default)]
     all: Option<String>,
 }
 
-/// Shows the readers, and the buttons that switch them.
+/// Shows the readers, and the buttons that pause and resume them.
 pub(crate) fn render_switches(at: &DeploymentRequest) -> Markup {
     html! {
         p { "While paused, the target is not called: messages wait in the source queue and spend no attempts. \
@@ -38,7 +38,7 @@ pub(crate) fn render_switches(at: &DeploymentRequest) -> Markup {
     }
 }
 
-/// Lists the readers of the queues, except the final DLQ, which no function should read.
+/// Lists the queues' readers. For the final DLQ, which no function should read, it lists only event source mappings.
 fn render_readers(dlq: &str, queues: &[QueueStatus]) -> Markup {
     html! {
         div class="scroll" tabindex="0" role="region" aria-label="Readers of the queues" { table {
@@ -57,7 +57,7 @@ fn render_readers(dlq: &str, queues: &[QueueStatus]) -> Markup {
     }
 }
 
-/// Shows only the buttons that have an effect: event source mappings can be switched, containers cannot.
+/// Shows only the buttons that have an effect: event source mappings can be switched on and off, containers cannot.
 fn render_switch_forms(action: &str, name: &str, queues: &[QueueStatus]) -> Markup {
     let has_mapping = |all: bool| {
         let roles = queues.iter().map(|queue| {

@@ -1,4 +1,4 @@
-//! The list of plans, and the page of a plan: before it starts, while it runs, and its outcome.
+//! The list of plans, and a plan's page: before the plan starts, while it runs, and after it has ended.
 
 use maud::{Markup, html};
 use redeliver_aws::SystemClock;
@@ -145,7 +145,7 @@ const fn plan_heading(action: &PlanAction) -> &'static str {
     }
 }
 
-/// Renders the page of a plan.
+/// Renders a plan's page.
 pub(crate) fn render_plan(at: &DeploymentRequest, id: &str) -> Result<TitledPage, CommandFailure> {
     let standing = at.runner.find_plan(&at.from, id).ok_or(UNKNOWN_PLAN)?;
     let (plan, content) = match &standing {
@@ -252,7 +252,7 @@ fn render_backups(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     html! { ul { @for path in plan.backup_paths(&at.runner.folder) { li { code { (escape_lines(&path.display().to_string())) } } } } }
 }
 
-/// Lists the messages of the plan, each with a link to its page.
+/// Lists the plan's messages, each with a link to its page.
 fn render_messages(at: &DeploymentRequest, snapshot: &Snapshot, going: &[String]) -> Markup {
     let first = going.iter().take(LISTED_MAX).filter_map(|id| snapshot.find_letter(id));
     html! {
@@ -368,7 +368,7 @@ fn render_ended_plan(at: &DeploymentRequest, started: &StartedPlan) -> Markup {
     }
 }
 
-/// Renders a link to the next step after a cause was sent back.
+/// Renders a link to the next step after a cause's messages were sent back.
 fn render_resolve_link(at: &DeploymentRequest, plan: &ConsolePlan) -> Markup {
     let cause = plan.selection.iter().find(|(name, _)| name == "group").map(|(_, fingerprint)| fingerprint);
     html! {

@@ -75,7 +75,7 @@ pub(crate) fn render_actions(at: &DeploymentRequest, selection: &Selection, coun
     }
 }
 
-/// Renders a form per kind of plan, to send back or to delete the selection, with these labels.
+/// Renders two forms with these labels: one plans to send the selection back, the other to delete it.
 pub(crate) fn render_plan_forms(
     at: &DeploymentRequest,
     selection: &Selection,

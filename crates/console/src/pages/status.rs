@@ -188,7 +188,7 @@ fn render_blocked(groups: &[BlockedGroup]) -> Markup {
     }
 }
 
-/// Returns the queue's role. Queues named by `--queue` and `--to` have the role of that option.
+/// Returns the queue's role. A queue given with `--queue` is the DLQ, and one given with `--to` is the source.
 fn queue_role<'a>(dlq: &str, queue: &QueueStatus) -> &'a str {
     match queue.role {
         "queue" if queue.arn == dlq => "DLQ",
@@ -260,7 +260,7 @@ fn render_sparkline(name: &str, points: &[Point]) -> Markup {
     }
 }
 
-/// Renders the page until the first status has arrived.
+/// Renders a placeholder until the first status has arrived.
 pub(crate) fn render_waiting(deployment: &ConsoleDeployment) -> Markup {
     html! {
         @match deployment.status.last_seen.last_error() {

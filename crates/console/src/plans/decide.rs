@@ -1,4 +1,4 @@
-//! Decides what would happen to messages, using the engine of `redeliver redrive` on the messages of the snapshot.
+//! Determines what would happen to messages, using the `redeliver redrive` engine on the messages in the snapshot.
 
 use std::collections::HashMap;
 
@@ -19,7 +19,7 @@ pub(crate) struct PlanDecision {
     pub(crate) affected_ids: Vec<String>,
 }
 
-/// Decides what would happen to these messages now. `plan` is a redrive of all messages in their deployment.
+/// Determines what would happen to these messages now. `plan` is a redrive of all messages in their deployment.
 pub(crate) fn decide_plan(
     snapshot: &Snapshot,
     action: &PlanAction,

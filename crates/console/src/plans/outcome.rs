@@ -1,4 +1,4 @@
-//! Describes the outcome of a run: its ending, its counts and the next step.
+//! Describes the outcome of a run: how it ended, its counts and the next step.
 
 use redeliver_dead_letters::purge::PurgeReport;
 use redeliver_dead_letters::redrive::{EarlyEnd, JournalCounts, RedriveOutcome, RedriveReport};
@@ -8,11 +8,11 @@ use redeliver_operator::terminal::escape::escape_lines;
 
 use crate::plans::plan::{ConsolePlan, PlanAction, PlanOutcome};
 
-/// The buttons of a plan's page, as named in sentences.
+/// The buttons on a plan's page, as named in sentences.
 const CONTINUATION: Continuation = Continuation { again: "continue here", anyway: "100 %" };
 
-/// Returns the outcome of a redrive: the ending of its last run, and the progress over all runs. `came_back` is the
-/// number of messages that runs have seen again in the DLQ.
+/// Returns the outcome of a redrive: how its last run ended, and the progress over all runs. `came_back` is the number
+/// of messages that runs have seen again in the DLQ.
 pub(crate) fn redrive_outcome(
     report: &RedriveReport,
     all: &JournalCounts,

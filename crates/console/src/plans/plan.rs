@@ -1,4 +1,4 @@
-//! Plans: a fixed set of dead letters and an action on it.
+//! Plans: each is a fixed set of dead letters and the action to take on them.
 //!
 //! The set is fixed when the plan is shown; later messages are not included. A plan's id is a digest of its effect, so
 //! a second click or a second tab opens the same plan. The plan is on disk before its first message is touched, so the
@@ -19,7 +19,7 @@ use redeliver_operator::redrive::RedrivePace;
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// A fixed set of dead letters and the action on it.
+/// A fixed set of dead letters and the action to take on them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ConsolePlan {
     pub(crate) id: String,
@@ -31,7 +31,7 @@ pub(crate) struct ConsolePlan {
     pub(crate) action: PlanAction,
     /// A description of the selection.
     pub(crate) selected: String,
-    /// The fields of the selection, by their names in URLs.
+    /// The selection's fields, named as in URLs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) selection: Vec<(String, String)>,
     /// SQS message ids in the DLQ.
@@ -56,7 +56,7 @@ pub(crate) enum PlanAction {
         max_generation: u32,
     },
     Delete,
-    /// Re-sends the messages in the backups of a deletion.
+    /// Re-sends the messages in a deletion's backups.
     Restore {
         /// The source queue's ARN.
         to: String,
@@ -83,8 +83,8 @@ impl PlanAction {
         }
     }
 
-    /// Returns the source queue and the engine's plan, with the selection, the schema and the origin of the given plan,
-    /// or `None` if the action does not redrive.
+    /// Returns the source queue and the engine's plan for this action, with the given plan's selection, schema and
+    /// origin, or `None` if the action does not redrive.
     ///
     /// # Errors
     /// The jq expression is invalid.
@@ -126,10 +126,10 @@ pub(crate) struct StartedPlan {
     pub(crate) pace: RedrivePace,
     /// The outcome of its last run; `None` if that run was killed.
     pub(crate) outcome: Option<PlanOutcome>,
-    /// The causes of messages that failed again while a run was watching, over all runs.
+    /// The causes of the repeat failures seen while a run was watching, over all runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) died_again: Vec<RepeatFailure>,
-    /// Messages that earlier runs have deleted.
+    /// Number of messages that earlier runs deleted.
     pub(crate) deleted_before: u64,
 }
 
@@ -140,11 +140,11 @@ pub(crate) struct PlanOutcome {
     pub(crate) ended_at: String,
     /// True if no work is left.
     pub(crate) finished: bool,
-    /// The ending in a word or two.
+    /// The outcome in a few words.
     pub(crate) ending: String,
     /// Named counts, over all runs.
     pub(crate) counts: Vec<(String, u64)>,
-    /// Sentences: skipped messages with the reasons, and the next step.
+    /// Sentences about the run, such as the reasons for skipped messages, and the next step.
     pub(crate) remarks: Vec<String>,
     /// True if messages are in both queues: no other plan may send before this one has deleted them.
     pub(crate) in_both_queues: bool,
@@ -175,7 +175,7 @@ impl ConsolePlan {
         }
     }
 
-    /// Returns counts over the runs of a redrive, or `None` without a readable journal.
+    /// Returns the redrive's counts over all runs, or `None` if there is no readable journal.
     pub(crate) fn journal_counts(&self, folder: &Path) -> Option<JournalCounts> {
         RedriveJournal::read_counts(&self.journal_path(folder)).ok()
     }
@@ -186,7 +186,7 @@ impl ConsolePlan {
         folder.join(backup_name(&self.id, run))
     }
 
-    /// Returns the backups of its runs, in order, or the backups that it restores.
+    /// Returns the backups that the plan's runs have written, in order, or those that it restores.
     pub(crate) fn backup_paths(&self, folder: &Path) -> Vec<PathBuf> {
         let id = match &self.action {
             PlanAction::Restore { deletion, .. } => deletion,
@@ -219,7 +219,7 @@ const PREFIX: &str = "redeliver-plan-";
 const SUFFIX: &str = ".json";
 
 impl StartedPlan {
-    /// Creates a plan before its first start.
+    /// Creates a plan that has not run yet.
     pub(crate) fn new(plan: ConsolePlan, pace: RedrivePace) -> Self {
         Self { plan, pace, outcome: None, died_again: Vec::new(), deleted_before: 0 }
     }
@@ -247,7 +247,7 @@ pub(crate) struct DamagedPlan {
     why: String,
 }
 
-/// The plans of a DLQ in a folder.
+/// A DLQ's plans in a folder.
 #[derive(Debug, Default)]
 pub(crate) struct PlanFiles {
     /// Newest first.
@@ -256,7 +256,7 @@ pub(crate) struct PlanFiles {
     pub(crate) damaged: Vec<DamagedPlan>,
 }
 
-/// Reads the plans of a DLQ.
+/// Reads a DLQ's plans.
 pub(crate) fn read_plans(folder: &Path, from: &str) -> PlanFiles {
     let PlanFiles { mut started, mut damaged } = PlanFiles::default();
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();

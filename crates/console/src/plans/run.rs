@@ -1,4 +1,4 @@
-//! Carries out a plan, using the engine of `redeliver redrive` and `redeliver purge`.
+//! Carries out a plan, using the same engine as `redeliver redrive` and `redeliver purge`.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ use crate::plans::outcome::{journal_counts, purge_outcome, redrive_outcome};
 use crate::plans::plan::{PlanAction, PlanOutcome, PlannedRedrive, StartedPlan};
 
 pub(crate) struct PlanRun {
-    /// The folder of the plan, its journal and its backups.
+    /// The folder that contains the plan, its journal and its backups.
     pub(crate) folder: PathBuf,
     pub(crate) started: StartedPlan,
     pub(crate) queue: DeadLetterQueue,
@@ -47,7 +47,7 @@ impl PlanRun {
             }
         });
         self.started.outcome = Some(PlanOutcome { ended_at: format_rfc3339(SystemClock.now()), ..outcome });
-        // Without the outcome, the plan appears killed and can be continued.
+        // Without the outcome, the run looks as if it had been killed, and the plan can be continued.
         let _ignored = self.started.write_file(&self.folder);
     }
 
@@ -66,8 +66,8 @@ impl PlanRun {
         }
     }
 
-    /// Returns the number of messages that runs have seen again in the DLQ. The next run does not send them, so each is
-    /// counted once.
+    /// Returns the number of sent messages that runs have seen return to the DLQ. The next run does not send them, so
+    /// each is counted once.
     fn returned_count(&self) -> u64 {
         self.started.died_again.iter().map(|died| died.count).sum()
     }

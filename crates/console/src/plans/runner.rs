@@ -1,4 +1,4 @@
-//! Starts and pauses the plans of a DLQ, one at a time.
+//! Starts and pauses a DLQ's plans, one at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,7 +26,7 @@ pub(crate) const UNKNOWN_PLAN: &str = "this plan no longer exists: create it aga
 pub(crate) const NO_SOURCE_QUEUE: &str = "The source queue is unknown, so nothing can be sent back: start the console \
      with --to, or with the stack's name.";
 
-/// The plans of a DLQ, and the running one.
+/// A DLQ's plans, and the one that is running.
 #[derive(Debug)]
 pub(crate) struct PlanRunner {
     pub(crate) folder: PathBuf,
@@ -134,7 +134,7 @@ impl PlanRunner {
         Self { folder, start_lock: Mutex::default(), state: Mutex::default() }
     }
 
-    /// Returns the started plans of a DLQ.
+    /// Returns a DLQ's started plans.
     pub(crate) fn started_plans(&self, from: &str) -> PlanFiles {
         plan::read_plans(&self.folder, from)
     }
@@ -144,7 +144,7 @@ impl PlanRunner {
         self.lock_state().shown.insert(plan.id.clone(), plan);
     }
 
-    /// Returns the plans of a DLQ that were not started yet.
+    /// Returns a DLQ's plans that have not been started yet.
     pub(crate) fn unstarted_plans(&self, from: &str) -> Vec<ConsolePlan> {
         self.lock_state().shown.values().filter(|plan| plan.from == from).cloned().collect()
     }
@@ -186,7 +186,7 @@ impl PlanRunner {
     /// Discards a plan that has never sent or deleted anything.
     ///
     /// # Errors
-    /// The plan has sent or deleted messages, might have, or is running.
+    /// The plan is running, or it has sent or deleted messages or might have done so.
     pub(crate) fn cancel_plan(&self, from: &str, id: &str) -> Result<(), CommandFailure> {
         let _one_at_a_time = lock(&self.start_lock);
         let Some(state) = self.find_plan(from, id) else { return Ok(()) }; // a second click
@@ -235,8 +235,8 @@ impl PlanRunner {
     /// Starts or continues a plan. If it is running or finished, this is a second click and does nothing.
     ///
     /// # Errors
-    /// Another plan must be finished first, another tab has changed the settings, or a file cannot be written. Nothing
-    /// was done in these cases.
+    /// Another plan must be finished first, another tab has changed the settings, or a file cannot be written. In
+    /// each case, nothing is done.
     pub(crate) fn start_plan(
         self: &Arc<Self>,
         id: &str,

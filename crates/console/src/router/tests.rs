@@ -27,7 +27,7 @@ async fn serve_site(folder: &Path) -> SocketAddr {
     serve_site_with_snapshot(folder, None, None).await
 }
 
-/// Like [`serve_site`], with a source queue and dead letters that were already read.
+/// Like [`serve_site`], but with a source queue and dead letters that have already been read.
 async fn serve_site_with_snapshot(folder: &Path, to: Option<&str>, seen: Option<Snapshot>) -> SocketAddr {
     let arn = "arn:aws:sqs:eu-central-1:000000000000:orders";
     let sqs = Loopback::start_answering(move |request| {

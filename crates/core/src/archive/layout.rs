@@ -18,7 +18,7 @@ const DATE: &str = "%Y-%m-%d";
 const TIME: &str = "%H%M%S%.6fZ";
 const EXTENSION: &str = ".jsonl.gz";
 
-/// The prefix of all keys: empty, or with a `/` at its end.
+/// The prefix of all keys: empty, or ending with `/`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prefix(String);
 
@@ -50,7 +50,7 @@ impl Prefix {
         }
     }
 
-    /// Returns the prefix: empty, or with a `/` at its end.
+    /// Returns the prefix: empty, or ending with `/`.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

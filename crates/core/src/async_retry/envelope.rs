@@ -1,13 +1,13 @@
-//! The envelope of a retry's payload:
+//! The envelope that wraps a retry's payload:
 //! `{"_retry_metadata":{"attempt":2,"initial_timestamp":1643667670},"_original_payload":…}`.
 
 use std::ops::Range;
 
 use crate::json::members::parse_members;
 
-/// The highest `max_attempts` of a policy.
+/// The highest `max_attempts` that a policy can have.
 const ATTEMPTS_MAX: u32 = 1000;
-/// The end of the year 9999, the last year in RFC 3339.
+/// The end of the year 9999, the last year that RFC 3339 can represent.
 const TIMESTAMP_MAX: i64 = 253_402_300_799;
 
 /// The retry state of an event.

@@ -33,8 +33,8 @@ pub struct FailedInvocation<'a> {
     pub error: HandlerError,
 }
 
-/// The reason why a body is not a record of a failed invocation. The message names members, but never contains their
-/// values.
+/// The reason why a body is not a record of a failed invocation. The error message names members, but never contains
+/// their values.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum NotADestinationRecord {
     #[error("not a destination record: {0}")]

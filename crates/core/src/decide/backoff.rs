@@ -1,6 +1,6 @@
 //! The delay before a retry: a pure function of the policy, the message, its generation and the attempt number.
 //!
-//! Random values are derived from a key: every copy of a message computes the same delay on any machine. The generator
+//! Random values are derived from a key, so every copy of a message gets the same delay on any machine. The generator
 //! is ChaCha8 (`rand_chacha`, djb's variant with a 64-bit counter and nonce 0) with this 32-byte key: the 16 bytes of
 //! `message_id`, then `generation` and `attempt` as 32-bit little-endian integers, then the ASCII string `redelivr`.
 //! The first 64-bit word `x` of its output (little-endian) spreads the backoff, and the second word spreads a delay
@@ -22,7 +22,7 @@ pub struct JitterKey {
     pub message_id: Uuid,
     /// `metadata.redrive_generation`.
     pub generation: u32,
-    /// Number of the retry after the delay: 1 for the first retry.
+    /// Number of the retry that follows the delay: 1 for the first retry.
     pub attempt: u32,
 }
 
@@ -70,8 +70,8 @@ pub(crate) fn draw_number(key: JitterKey, low: u64, high: u64) -> u64 {
 }
 
 /// Returns the delay for a `Retry-After`, which is a floor for the policy's own delay: never shorter than requested,
-/// and up to 10 % longer so that messages with the same date are not all retried at the same time. At most `limit`: 900
-/// s, or 12 hours with long delays ([`Policy::delay_limit`]).
+/// and up to 10 % longer so that messages with the same `Retry-After` date are not all retried at the same time. At
+/// most `limit`: 900 s, or 12 hours with long delays ([`Policy::delay_limit`]).
 #[must_use]
 pub fn target_delay(requested_seconds: u64, limit: RetryDelay, key: JitterKey) -> RetryDelay {
     let [_, word] = key_words(key);

@@ -261,7 +261,7 @@ impl Breaker {
         }
     }
 
-    /// Permits a call that is not a probe. The call uses a token of the rate limit.
+    /// Permits a call that is not a probe. The call takes a token from the rate limit.
     fn permit_call(&mut self, caller: Caller, reason: PermitReason, now: Moment) -> Permission {
         self.target.take_token();
         self.shares.count_call(caller.key);
@@ -452,7 +452,7 @@ impl Breaker {
             let outage = Outage { since: now, first_failures: 0 };
             return Some(Hold { reason: HoldReason::NotNow, outage, delay });
         }
-        // A key that is down needs longer holds than the rate limit of a busy target.
+        // A key that is down requires longer holds than a busy target's rate limit does.
         let key_is_open = || self.keys.get(caller.key).is_some_and(|key| key.open_since().is_some());
         let is_key_hold = self.target.state_since().is_none() || (self.target.is_limited() && key_is_open());
         let scope = if is_key_hold { BreakerScope::Key } else { BreakerScope::Target };
@@ -490,8 +490,8 @@ impl Breaker {
         Hold { reason, outage, delay }
     }
 
-    /// Returns the rest of a `Retry-After`, up to a tenth longer so that messages with the same date are not all
-    /// received at the same time.
+    /// Returns the remaining seconds of a `Retry-After`, plus up to a tenth so that messages with the same
+    /// `Retry-After` date are not all received at the same time.
     fn retry_after_seconds(&mut self, scope: BreakerScope, caller: Caller, now: Moment) -> f32 {
         let jitter = jitter_factor(caller.message_id, self.changes);
         let retry_after = self.circuit_mut(scope, caller.key, now).retry_after_seconds(now);
@@ -556,15 +556,14 @@ impl Breaker {
         if is_first_call {
             circuit.count_failure(now);
         }
-        // "Not now" is not caused by the message, so it confirms the outage for any message.
+        // "Not now" is not caused by the message, so it confirms the outage no matter which message the call was for.
         let confirms = is_first_call || outcome.is_not_now();
         let probe_in = circuit.record_failed_probe(confirms, longest, jitter, now)?;
         Some(CircuitChange::ProbeFailed { probe_in: to_duration(probe_in) })
     }
 
     /// Lowers the rate of the key, or of the target if several keys are refused together, and returns the scope.
-    /// Returns `None` if the rate was already lowered: calls that were running at the time of that refusal add no
-    /// evidence.
+    /// Returns `None` if the rate was already lowered: calls that were running at the time add no evidence.
     fn record_refusal(&mut self, permit: &Permit, now: Moment) -> Option<BreakerScope> {
         let key = permit.caller.key;
         let is_shared = self.refused.is_some_and(|last| {
@@ -677,9 +676,10 @@ impl AnswersPerSecond {
     }
 }
 
-/// Returns the number of seconds for which to hold a message, based on its total held time: about as long as that time,
-/// or about a third of it from twenty seconds on. If the message's call was just made, the number of earlier calls also
-/// limits the hold: after hours in an outage, the message should not wait for minutes because of one random failure.
+/// Returns the number of seconds for which to hold a message, based on its total held time: about as long as that time
+/// up to twenty seconds, and 15 s plus about a third of it beyond. If the message's call was just made, the number of
+/// earlier calls also limits the hold: after hours in an outage, the message should not wait for minutes because of one
+/// random failure.
 fn own_hold_seconds(held_seconds: u32, called: Option<u32>) -> f32 {
     let held = Duration::from_secs(held_seconds.into()).as_secs_f32();
     let by_age = (HOLD_SECONDS_FIRST + held).min(HOLD_SECONDS_BASE + held * HOLD_SHARE);

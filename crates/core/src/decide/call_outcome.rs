@@ -17,7 +17,7 @@ pub enum CallOutcome {
     /// The target is up, regardless of its response to the message.
     Answer,
     /// The message itself may have caused the error: a crash, a timeout, a missing route. Spends an attempt, unless the
-    /// first calls of many messages show an outage.
+    /// first calls for many messages show an outage.
     Fault,
     /// "Not now" for any message: the target cannot be reached, or refuses the caller. Spends no attempt.
     Unavailable,
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!(outcomes(128), (Answer, Answer));
     }
 
-    /// docs/handlers.md has the same numbers; a test of the docs compares them.
+    /// docs/handlers.md has the same numbers; a docs test compares them.
     #[test]
     fn an_http_status_determines_the_budget_it_spends() {
         for not_now in [300, 302, 308, 401, 403, 405, 407, 502, 503, 504, 520, 521, 529, 530] {

@@ -26,8 +26,8 @@ impl DueTime {
         due_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Option<Self> {
-        // Without long delays, messages do not hop. An old due time, up to 12 hours away, stems from another policy, so
-        // a new delay is drawn.
+        // Without long delays, messages do not hop: a due time is left over from an earlier policy and may be 12 hours
+        // away, so a new delay is drawn.
         let at = due_at.filter(|_| policy.long_delays)?;
         // Counted from the failure, like the original delay, so that every hop computes the same delay.
         let seconds = round_up_seconds(at - delivery.failed_at(now));
@@ -39,7 +39,7 @@ impl DueTime {
         Some(Self { at: at.max(now), delay })
     }
 
-    /// Computes the due time of a backoff. With long delays, the backoff starts at the failure, so that every copy and
+    /// Computes a due time from a backoff. With long delays, the backoff starts at the failure, so that every copy and
     /// every receive computes the same time; otherwise it starts now.
     pub(super) fn from_backoff(
         backoff: &FlooredBackoff,
@@ -79,7 +79,7 @@ pub(super) struct FlooredBackoff {
 }
 
 impl FlooredBackoff {
-    /// Computes both delays before the retry with this key.
+    /// Computes both delays for the retry with this key.
     pub(super) fn for_retry(policy: &Policy, classification: &Classification, key: JitterKey) -> Self {
         let requested = classification.retry_after_seconds;
         let floor = requested

@@ -16,7 +16,7 @@ use crate::policy::Policy;
 /// Settings of a queue on which failed messages remain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueTimes {
-    /// The queue's visibility timeout. The 12 hours for which a message can be hidden start at its receive.
+    /// The queue's visibility timeout. The 12 hours for which a message can be hidden start when it is received.
     pub visibility_timeout: VisibilitySeconds,
     /// `MessageRetentionPeriod`, 60 s..=14 days: SQS deletes older messages, hidden or not.
     pub retention: Duration,
@@ -27,7 +27,7 @@ pub struct QueueTimes {
 pub struct Attempts {
     /// Number of calls or receives so far, including the current one.
     pub made: u32,
-    /// Start of the age that `max_age_seconds` limits.
+    /// The time from which the age for `max_age_seconds` is measured.
     pub since: Timestamp,
 }
 
@@ -87,8 +87,8 @@ pub fn decide_on_queue(
     Ok(due.delay)
 }
 
-/// Returns the reason for giving up on a message whose retry would be too late for the retention: SQS would delete the
-/// message silently.
+/// Returns the reason for giving up on a message whose retry would be too close to the end of the retention: SQS could
+/// delete the message silently.
 pub(crate) fn retention_give_up(queue_times: QueueTimes, sent_at: Timestamp, next: Timestamp) -> GiveUp {
     let explanation = format!(
         "The next retry at {} is too close to the end of the queue's retention at {}",

@@ -121,7 +121,7 @@ fn record_moved_by_sqs() -> ReceivedMessage {
 }
 
 impl Resend {
-    /// Returns the re-sent body of an envelope.
+    /// Returns the body of the re-sent envelope.
     fn body(&self) -> &str {
         let RewrittenPart::Body(body) = &self.rewritten else { panic!("{self:?}") };
         body

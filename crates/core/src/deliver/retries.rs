@@ -21,9 +21,9 @@ const PATIENCE_MIN: Duration = Duration::from_secs(5);
 
 /// Settles all entries of a batch before `deadline`, with retries. Returns one outcome per entry, in order.
 ///
-/// `request` makes one request for the entries at these positions. `ambiguous_sends_max` limits the sends of an entry
-/// that are not known to have been refused. A request remains in flight until the deadline, even after its entries were
-/// sent again: a late response counts.
+/// `request` makes one request for the entries at these positions. `ambiguous_sends_max` limits how often an entry is
+/// sent, not counting sends that are known to have been refused. A request remains in flight until the deadline, even
+/// after its entries were sent again: a late response counts.
 pub(super) async fn settle_batch<R, F: Future<Output = Vec<EntryOutcome<R>>>>(
     entries: usize,
     ambiguous_sends_max: u32,
@@ -108,7 +108,7 @@ impl<R> BatchRetries<R> {
                 entry.outcome = Err(no_answer_error());
             }
             entry.in_flight += 1;
-            // Counted before the response, since none may arrive. A refusal reverts the count.
+            // Counted before the response, which may never arrive. A refusal reverts the count.
             entry.ambiguous_sends += 1;
             entry.due = patience.filter(|_| entry.ambiguous_sends < self.ambiguous_sends_max);
         }

@@ -73,7 +73,7 @@ impl Clock for FakeClock {
 enum Answer {
     /// Every entry is confirmed.
     All,
-    /// These entries fail, by body; all others are confirmed.
+    /// The entries with these bodies fail; all others are confirmed.
     Failing(Vec<(&'static str, Fault)>),
     /// The response has this many outcomes, all confirmed, regardless of the number of entries.
     Count(usize),

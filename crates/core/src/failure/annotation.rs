@@ -1,4 +1,4 @@
-//! The annotation, which turns a given-up message into a final record. A failure to annotate never prevents
+//! The annotation, which turns a message that was given up on into a final record. A failure to annotate never prevents
 //! dead-lettering.
 
 mod fingerprint;
@@ -27,7 +27,7 @@ pub const DEAD_LETTER_BYTES_MAX: usize = 4096;
 /// The schema of the document, JSON Schema 2020-12.
 pub const DEAD_LETTER_SCHEMA: &str = include_str!("../../schemas/dead-letter.schema.json");
 
-/// The complete annotation of a given-up message.
+/// The complete annotation of a message that was given up on.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Annotation {
     /// `ErrorType`.
@@ -38,7 +38,7 @@ pub struct Annotation {
     pub record: DeadLetter,
 }
 
-/// The document in the attribute `DeadLetter`. A document with the required members is ours; it may have members of
+/// The document in the attribute `DeadLetter`. A document with the required members is ours; it may have members from
 /// later versions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadLetter {

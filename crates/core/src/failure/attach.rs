@@ -135,7 +135,7 @@ fn build_wire<'a>(
 /// itself.
 #[derive(Clone, Copy, Debug)]
 enum DroppableMembers {
-    /// Members of later versions, and members that only people or other messages use.
+    /// Members from later versions, and members that only people or other messages use.
     UnknownFunctionAndLastAttempt,
     StageAndSourceQueue,
     /// Unnecessary in a verdict, since the decision has been made.
@@ -203,7 +203,7 @@ impl<'a> Wire<'a> {
         Self { due_at, folded_attributes: Some(Cow::Borrowed(folded)), ..self.clone() }
     }
 
-    /// Builds the largest document that fits. Texts are for people and are dropped first, since a member of a later
+    /// Builds the largest document that fits. Texts are for people and are dropped first, since a member from a later
     /// version may be part of the message's state, such as the start of an outage. The log lines get the remaining
     /// bytes, even beyond `bytes_max`. `None` if not even [`Wire::to_minimal`] fits.
     pub(super) fn largest_fitting(

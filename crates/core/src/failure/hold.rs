@@ -1,4 +1,4 @@
-//! Holds, which delay messages without spending an attempt while the target is down or limits its calls.
+//! Holds, which delay messages without spending an attempt while the target is down or limits the rate of calls.
 
 use std::time::Duration;
 
@@ -21,6 +21,6 @@ pub enum HoldReason {
     Down,
     /// The target responded "not now" to the message's own call.
     NotNow,
-    /// The target limits its calls, and the rate is used up.
+    /// The target limits the rate of calls, and the limit is reached.
     RateLimited,
 }

@@ -31,13 +31,13 @@ fn verdict_on(failure: Failure) -> Verdict {
     Verdict { code: DeadLetterReason::RetryAttemptExceeded.into(), case: Some(case) }
 }
 
-/// Parses the attribute of a message on the intermediate DLQ.
+/// Parses a `Failure` attribute, as on a message in the intermediate DLQ.
 fn read_failure(text: &str) -> Option<FailureDocument> {
     let attributes = Attributes::from([(FAILURE.to_owned(), Attribute::string(text))]);
     Arrival::from_record(ReceivedMessage { attributes, ..received_message(None) }, at(9)).document().cloned()
 }
 
-/// Returns attributes `a0`, `a1`… of one byte each.
+/// Returns attributes `a0`, `a1`…, each with a one-byte value.
 fn producer_attributes(count: usize) -> Attributes {
     (0..count).map(|index| (format!("a{index}"), Attribute::string("x"))).collect()
 }

@@ -24,7 +24,8 @@ use crate::truncate;
 
 /// Size limit of the document before folding, without the location of the log lines.
 pub const FAILURE_BYTES_MAX: usize = 1024;
-/// Size limit of texts that we read: four times the limit of the documents that we write, for later versions.
+/// Size limit for texts that we read: four times the limit for documents that we write, in case later versions write
+/// longer ones.
 const DETAILS_BYTES_MAX: usize = 4 * FAILURE_BYTES_MAX;
 
 /// The members of a document; absent ones are not serialized.
@@ -84,7 +85,7 @@ pub(super) struct Wire<'a> {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum WireTime {
     At(Timestamp),
-    /// Invalid, or in the format of a later version.
+    /// Invalid, or in a later version's format.
     Unreadable,
 }
 

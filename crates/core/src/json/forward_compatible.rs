@@ -1,4 +1,4 @@
-//! Forward compatibility with documents of later versions. Versions run side by side: an update replaces writers and
+//! Forward compatibility with documents from later versions. Versions run side by side: an update replaces writers and
 //! readers in any order, a message hops for hours, and a rollback brings back an older version. A reader therefore
 //! preserves the members that it does not recognize.
 
@@ -71,7 +71,7 @@ pub(crate) struct BorrowedText<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
 
 /// The values of an [`OpenEnum`] in this version.
 pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
-    /// Returns the name of the value in documents.
+    /// Returns the value's name in documents.
     fn wire_name(self) -> &'static str {
         self.into()
     }
@@ -86,9 +86,9 @@ pub trait OpenVariants: Copy + Into<&'static str> + VariantArray {
 /// An enum to which later versions may add values. The text of an unknown value is preserved, truncated to 64 bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OpenEnum<T> {
-    /// A value of this version.
+    /// A value that this version knows.
     Known(T),
-    /// A value of a later version: a short text that SQS accepts.
+    /// A value from a later version: a short text that SQS accepts.
     Unknown(String),
 }
 
@@ -102,7 +102,7 @@ impl<T: OpenVariants> OpenEnum<T> {
         known.or_else(unknown)
     }
 
-    /// Returns the name of the value in documents.
+    /// Returns the value's name in documents.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -111,7 +111,7 @@ impl<T: OpenVariants> OpenEnum<T> {
         }
     }
 
-    /// Returns the value in this version, or `None` for a value of a later version.
+    /// Returns the value if this version knows it, or `None` if it comes from a later version.
     #[must_use]
     pub fn known(&self) -> Option<T> {
         match self {

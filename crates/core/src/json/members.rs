@@ -95,8 +95,8 @@ impl<'b> SeenNames<'b> {
     }
 }
 
-/// Refuses control characters in a name. `at` covers the member up to its value. `serde_json` accepts them in a string
-/// that is read as bytes, but JSON requires them to be escaped, and the next parser would refuse the message.
+/// Refuses control characters in a name. `serde_json` accepts them in a string that is read as bytes, but JSON requires
+/// them to be escaped, and the next parser would refuse the message. `at` covers the member up to its value.
 fn check_member_name(body: &str, at: Range<usize>) -> Result<(), MalformedBody> {
     let before_value = &body.as_bytes()[at.clone()];
     let mut from_quote = before_value.iter().enumerate().skip_while(|(_, byte)| **byte != b'"');
@@ -110,7 +110,7 @@ fn check_member_name(body: &str, at: Range<usize>) -> Result<(), MalformedBody> 
     }
 }
 
-/// Returns the names and values of an object, including duplicates.
+/// Returns the names and values of an object's members, including duplicates.
 pub(crate) fn unchecked_members(text: &str) -> serde_json::Result<Vec<NameAndValue<'_>>> {
     serde_json::from_str(text).map(|RawObject(members)| members)
 }

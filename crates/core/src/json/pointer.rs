@@ -26,8 +26,8 @@ impl Pointer {
         names.split('/').map(unescape_name).collect::<Option<_>>().map(Self).ok_or(PointerError)
     }
 
-    /// Returns the string or number at the pointer, with all digits of a number as written. Returns `None` for any
-    /// other value, an empty string, or a document that is not JSON. If a member is duplicated, the last one counts.
+    /// Returns the string at the pointer, or the number there exactly as written. Returns `None` for any other value,
+    /// an empty string, or a document that is not JSON. If a member is duplicated, the last one counts.
     #[must_use]
     pub fn find_text(&self, document: &str) -> Option<String> {
         let value = self.find_last(serde_json::from_str(document).ok()?)?.get();
@@ -65,7 +65,7 @@ fn unescape_name(name: &str) -> Option<String> {
     is_sound.then(|| name.replace("~1", "/").replace("~0", "~"))
 }
 
-/// Returns the values of an object's members with this name, or the element of an array.
+/// Returns the values of an object's members with this name, or an array's element at this index.
 fn child_values<'a>(value: &'a RawValue, name: &str) -> Option<Vec<&'a RawValue>> {
     let text = value.get();
     if text.starts_with('{') {

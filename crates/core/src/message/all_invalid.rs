@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use super::reason::DeadLetterReason;
 
-/// Minimum number of invalid messages for which the setting is blamed.
+/// Minimum number of invalid messages before the setting is blamed.
 const MESSAGES_MIN: u64 = 10;
 
 /// The codes for invalid messages.

@@ -66,8 +66,8 @@ impl AttemptLogs {
         Some(format!("{without}}}"))
     }
 
-    /// Parses the member of a document. A value that no version writes counts as absent: an invalid location must not
-    /// make the message fail.
+    /// Parses the member's value. A value that no version writes counts as absent: an invalid location must not make
+    /// the message fail.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         #[derive(Deserialize)]
         struct ParsedLogs<'a> {

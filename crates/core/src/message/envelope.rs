@@ -35,8 +35,8 @@ impl<'a> Envelope<'a> {
         with_metadata(self.body, &self.inside, retry.json_members())
     }
 
-    /// Returns the body for sending the message back from the final DLQ: reset, with a higher generation than both the
-    /// body and the final record have. Every other byte is unchanged.
+    /// Returns the body for sending the message back from the final DLQ: reset, with a generation higher than those in
+    /// the body and the final record. Every other byte is unchanged.
     #[must_use]
     pub fn with_next_generation(&self, came_back: DlqReturn) -> String {
         let fresh = self.metadata.clone().into_next_generation(came_back);

@@ -37,8 +37,8 @@ pub(crate) const LAST_ATTEMPT: &str = "last_attempt_traceparent";
 pub const HISTORY_MAX: usize = 5;
 /// Size limit of `error_details` in `retry_history`.
 pub const HISTORY_DETAILS_BYTES_MAX: usize = 256;
-/// Limit on re-sends because of a snooze or a call that did not start in time. It stops a handler that always snoozes:
-/// 100 snoozes of 900 s take 25 hours.
+/// Limit on re-sends caused by a snooze or by a call that did not start in time. It stops a handler that always
+/// snoozes: 100 snoozes of 900 s take 25 hours.
 pub const SNOOZES_MAX: u32 = 100;
 /// The highest `redrive_generation`, which is also the limit in the message schema. The count saturates: a script that
 /// keeps sending the same message back must not produce an invalid body.
@@ -72,15 +72,15 @@ pub struct Metadata {
     pub first_sent_time: Option<Timestamp>,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Number of re-sends because of a snooze or a call that did not start in time.
+    /// Number of re-sends caused by a snooze or by a call that did not start in time.
     pub snooze_count: u32,
     /// Number of times the message was sent back from the final DLQ; `None` if the member is absent.
     pub redrive_generation: Option<u32>,
-    /// The start of the outage during which the message is held, and its total held time.
+    /// The outage during which the message is held, and the total time it has been held.
     pub holds: Holds,
     /// Number of times the message was re-sent after SQS had moved it.
     pub redrive_count: u32,
-    /// `redrive_count` at the last answered delivery; see [`Metadata::redrives_since_answer`].
+    /// `redrive_count` at the last answer; see [`Metadata::redrives_since_answer`].
     pub redrive_count_at_answer: u32,
     /// The span of the message's last attempt, if spans are recorded.
     pub last_attempt: Option<SpanContext>,
@@ -122,7 +122,7 @@ impl Metadata {
         }
     }
 
-    /// Returns the number of redrives since the last answered delivery.
+    /// Returns the number of redrives since the last answer.
     #[must_use]
     pub fn redrives_since_answer(&self) -> u32 {
         // A producer may have written a count that exceeds the total.
@@ -178,7 +178,7 @@ pub struct PastFailure {
     /// RFC 3339 UTC with microseconds.
     pub failed_at: String,
     pub error_type: String,
-    /// At most 256 bytes: a longer text is cut in the middle.
+    /// At most 256 bytes: longer text is truncated in the middle.
     pub error_details: String,
     /// Unknown members, preserved unchanged.
     #[serde(flatten)]
@@ -208,7 +208,7 @@ impl PastFailure {
     }
 }
 
-/// The metadata members of a re-send.
+/// The metadata members that a re-send writes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RetryMetadata {
     /// Number of retries, including this one.
@@ -219,7 +219,7 @@ pub struct RetryMetadata {
     pub first_sent_time: Timestamp,
     /// The last failures, newest last.
     pub retry_history: Vec<PastFailure>,
-    /// Number of re-sends because of a snooze or a call that did not start in time. Omitted if 0.
+    /// Number of re-sends caused by a snooze or by a call that did not start in time. Omitted if 0.
     pub snooze_count: u32,
     /// The message's generation, if it has one.
     pub redrive_generation: Option<u32>,
@@ -227,11 +227,11 @@ pub struct RetryMetadata {
     pub held_since: Option<Timestamp>,
     /// Number of consecutive first calls that failed in that outage. Omitted if 0.
     pub outage_failures: u32,
-    /// Total held time, in seconds. Omitted if 0.
+    /// Total time held, in seconds. Omitted if 0.
     pub held_seconds: u32,
     /// Number of times the message was re-sent after SQS had moved it. Omitted if 0.
     pub redrive_count: u32,
-    /// `redrive_count` at the last answered delivery. Omitted if 0.
+    /// `redrive_count` at the last answer. Omitted if 0.
     pub redrive_count_at_answer: u32,
     /// The span of the message's last attempt, if spans are recorded.
     pub last_attempt: Option<SpanContext>,
@@ -309,7 +309,7 @@ pub fn format_rfc3339(moment: Timestamp) -> String {
 #[must_use]
 pub fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     let moment = DateTime::parse_from_rfc3339(text).ok()?.to_utc();
-    // An offset can move a time outside the years that RFC 3339 can express, such as midnight of year 0 at +01:00.
+    // In UTC, a time may be outside the years that RFC 3339 can express, such as 0000-01-01T00:00:00+01:00.
     Some(moment.clamp(YEAR_0, YEAR_10_000 - MICROSECOND).trunc_subsecs(6))
 }
 

@@ -100,7 +100,7 @@ pub enum UnsendableReason {
 }
 
 impl UnsendableReason {
-    /// Returns a name for logs that does not contain an attribute's name.
+    /// Returns a code for logs, without the attribute's name.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.into_str()
@@ -154,7 +154,7 @@ impl OutgoingMessage {
         self.content
     }
 
-    /// Returns the number of bytes that count towards the 1 MiB of a message and of a batch: the body and the
+    /// Returns the number of bytes that count towards the 1 MiB limit on a message and on a batch: the body and the
     /// attributes' names, types and values. The trace header is not included.
     #[must_use]
     pub fn size(&self) -> usize {

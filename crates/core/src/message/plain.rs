@@ -22,7 +22,7 @@ pub use crate::message::reserved::REDELIVER;
 
 /// Limit on the producer's attributes kept alongside `Redeliver`. One more slot is reserved for `Failure`.
 const PRODUCER_ATTRIBUTES_MAX: usize = ATTRIBUTES_MAX - 2;
-/// Bytes reserved for `Failure` when a message gets its id at the first hand-off.
+/// Bytes reserved for `Failure` when a message gets its id on the first hand-off.
 const FAILURE_ROOM_BYTES: usize = 2048;
 
 /// Settings for reading plain messages.
@@ -84,7 +84,7 @@ impl PlainMessage {
         &self.document.metadata
     }
 
-    /// Returns the form of the body for the handler: plain, with the idempotency key if present.
+    /// Returns the form in which the handler receives the body: plain, with the idempotency key if present.
     #[must_use]
     pub fn form(&self) -> BodyForm {
         BodyForm::Plain { idempotency_key: self.document.idempotency_key.clone() }

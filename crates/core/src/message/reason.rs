@@ -30,7 +30,7 @@ pub enum DeadLetterReason {
     HoldTimeExceeded,
     /// With its retry metadata, the message would exceed the SQS size limit.
     MessageTooLarge,
-    /// SQS moved the message by redrive: the function that received it could not process it.
+    /// SQS moved the message under its redrive policy: the function that received it could not process it.
     OrchestrationFailed,
 }
 
@@ -91,7 +91,7 @@ mod tests {
 /// The decision to give up on a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GiveUp {
-    /// The code of the final record.
+    /// The code in the final record.
     pub reason: DeadLetterReason,
     /// Details beyond the last error. May be empty.
     pub explanation: String,

@@ -1,4 +1,4 @@
-//! Message schemas: rules for the envelopes and plain messages to accept.
+//! Message schemas: the rules that decide which envelopes and plain messages are accepted.
 
 use crate::message::Attributes;
 use crate::message::envelope::Envelope;
@@ -11,7 +11,7 @@ pub use crate::message::validation::{
 };
 pub use redeliver_json_schema::{SchemaError, Violation, join_violations};
 
-/// The messages to accept: envelopes, with the user's schema for `data` if set, and optionally plain messages.
+/// The messages that are accepted: envelopes, with the user's schema for `data` if set, and optionally plain messages.
 #[derive(Clone, Debug, Default)]
 pub struct MessageSchema {
     data: Option<DataSchema>,

@@ -9,9 +9,9 @@
 use super::{Attribute, AttributeValue, UnsendableReason};
 use crate::limits::find_illegal_character;
 
-/// Length limit of a name and of a type. (SQS's own error message says "must be shorter than 256 bytes".)
+/// Length limit for names and types. (SQS's own error message says "must be shorter than 256 bytes".)
 const CHARACTERS_MAX: usize = 256;
-/// Length limit of a `MessageGroupId` and of a `MessageDeduplicationId`.
+/// Length limit for a `MessageGroupId` or a `MessageDeduplicationId`.
 const ID_CHARACTERS_MAX: usize = 128;
 /// "A number can have up to 38 digits of precision, and it can be between 10^-128 and 10^+126."
 const NUMBER_DIGITS_MAX: usize = 38;
@@ -19,9 +19,9 @@ const NUMBER_POWERS: std::ops::RangeInclusive<isize> = -128..=126;
 
 /// Checks that SQS may accept this attribute.
 ///
-/// Anything undocumented is accepted: non-ASCII letters in a name (SQS is known to accept umlauts), any text after the
-/// three type names, and any number that some parser may accept: a leading `+`, an exponent, surrounding white space,
-/// `NaN`, or more digits or a larger number than documented.
+/// Anything undocumented is accepted: non-ASCII letters in a name (SQS is known to accept umlauts), any text after one
+/// of the three type names, and any number that some parser may accept: a leading `+`, an exponent, surrounding white
+/// space, `NaN`, or more digits or a larger number than documented.
 ///
 /// # Errors
 /// Returns the broken rule.

@@ -137,7 +137,7 @@ pub(crate) fn looks_like_envelope(body: &str) -> bool {
     values(b"data").next().is_some() && values(b"metadata").any(|(_, metadata)| has_id(metadata))
 }
 
-/// Returns true for the JSON string of a hyphenated UUID, the only form of that length.
+/// Returns true for a JSON string that is a hyphenated UUID: no other UUID format has that length.
 fn is_uuid(id: &RawValue) -> bool {
     let text: Option<Cow<'_, str>> = serde_json::from_str(id.get()).ok();
     text.is_some_and(|text| text.len() == Hyphenated::LENGTH && Uuid::parse_str(&text).is_ok())
@@ -290,7 +290,7 @@ fn parse_history(history: &Value, text: Option<&str>) -> Result<Vec<PastFailure>
         .collect()
 }
 
-/// Parses a time. The validator's `date-time` also accepts texts that are not times, such as `202--07-25T17:20:00Z`.
+/// Parses a time. The validator's `date-time` also accepts strings that are not times, such as `202--07-25T17:20:00Z`.
 fn parse_time(text: &str, pointer: impl Fn() -> String) -> Result<Timestamp, Violation> {
     parse_rfc3339(text).ok_or_else(|| Violation::new(pointer(), "is not a time that exists"))
 }

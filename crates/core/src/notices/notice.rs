@@ -15,9 +15,9 @@ pub const SUBJECT_CHARACTERS_MAX: usize = 100;
 pub struct Notice {
     /// The name of the final DLQ.
     pub deployment: String,
-    /// The argument of commands that show the dead letters.
+    /// The argument for commands that show the dead letters.
     pub source: String,
-    /// The cause, as an argument of `redeliver audit --group`.
+    /// The cause, as an argument to `redeliver audit --group`.
     pub fingerprint: String,
     /// The reason's code, such as `RETRY_ATTEMPT_EXCEEDED`.
     pub error_type: String,
@@ -32,8 +32,8 @@ pub struct Notice {
     pub last_at: Timestamp,
 }
 
-/// Returns the error type if it is one of redeliver's own names, such as `HttpStatus.503`, and `None` if it is a
-/// target's text.
+/// Returns the error type if it is one of redeliver's own names, such as `HttpStatus.503`, and `None` if it is text
+/// from a target.
 #[must_use]
 pub fn own_error_name(error_type: &str) -> Option<&str> {
     const NAMES: [&str; 28] = [

@@ -115,7 +115,7 @@ impl Notices<Topic> {
         Self::new(Topic::default(), deployment_info)
     }
 
-    /// Reports one death per cause at this second. Returns the events.
+    /// Reports one death per cause, all at `second`. Returns the events.
     fn publish_causes(&self, causes: impl Iterator<Item = usize>, second: i64) -> Vec<String> {
         let deaths: Vec<_> = causes
             .map(|n| DeathNotice {
@@ -155,7 +155,7 @@ fn a_refused_notice_is_not_dropped_for_a_cause_beyond_the_limit() {
     assert_eq!(notices.publish_causes(0..1, 60).len(), CAUSES_MAX, "all waiting notices are published");
 }
 
-/// Another batch may have filled the memory while the notice was being published.
+/// Another batch may have replaced the cause while the notice was being published.
 #[test]
 fn a_refused_notice_about_a_forgotten_cause_is_due_again() {
     let notices = Notices::with_topic();

@@ -67,7 +67,7 @@ impl Backoff {
     }
 }
 
-/// The delays of a schedule: 1 to 1000.
+/// A schedule of 1 to 1000 delays.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "Vec<RetryDelay>")]
 pub struct DelaySchedule {

@@ -9,7 +9,7 @@ fn parse(text: &str) -> Policy {
     Policy::from_json(text).unwrap()
 }
 
-/// Returns the pointers of all invalid members, sorted.
+/// Returns the pointers to all invalid members, sorted.
 fn violation_pointers(text: &str) -> Vec<String> {
     match Policy::from_json(text) {
         Err(PolicyError::Refused(violations)) => {

@@ -9,13 +9,13 @@ use crate::policy::{OnGiveUp, Policy, PolicyError};
 /// A strategy: its name, its queues, its default policy, and the policies that it rejects.
 #[derive(Debug)]
 pub struct StrategyDefinition {
-    /// The name in settings and on the command line.
+    /// The name used in settings and on the command line.
     pub name: &'static str,
-    /// A summary in one line, for people.
+    /// A human-readable summary in one line.
     pub summary: &'static str,
     /// Defaults for members that a policy omits, as JSON.
     pub default_policy: &'static str,
-    /// Checks of a policy, each of which returns an unsupported member if the policy has it.
+    /// Checks that each return a violation if the policy has a member that the strategy does not support.
     pub(super) refusals: &'static [fn(&Policy) -> Option<Violation>],
     pub(super) queues: fn(max_attempts: u32) -> Vec<NeededQueue>,
     /// True if a failed message remains on the source queue, neither changed nor re-sent.
@@ -59,8 +59,8 @@ impl StrategyDefinition {
         source.map_or(SOURCE_RETENTION, |queue| queue.retention)
     }
 
-    /// Returns the queues for a policy with `max_attempts`. A dead-letter queue precedes the queues whose messages SQS
-    /// moves to it.
+    /// Returns the queues for a policy with this `max_attempts`. A dead-letter queue precedes the queues whose messages
+    /// SQS moves to it.
     #[must_use]
     pub fn queues(&self, max_attempts: u32) -> Vec<NeededQueue> {
         (self.queues)(max_attempts)

@@ -83,7 +83,7 @@ impl<Q: QueueSender> DelayedResend<Q> {
     fn hand_off(&self, failed: FailedMessage, now: Timestamp) -> Outgoing {
         let FailedMessage { accepted, hand_off, error_type, span, .. } = failed;
         let class = hand_off.classification.known_class();
-        // A message may be held a hundred times, so one event reports all holds of a batch.
+        // A message may be held a hundred times, so one event reports all holds in a batch.
         let handed_off = (class != FailureClass::Held).then(|| Event::HandedOff {
             message_id: accepted.metadata().message_id_text.clone(),
             retry_attempt: self.retries_made(&accepted),

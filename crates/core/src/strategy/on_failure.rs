@@ -77,7 +77,7 @@ pub struct UnsentMessages {
     pub given_up: Vec<GivenUpMessage>,
 }
 
-/// A message to give up on, with the times of its record.
+/// A message to give up on, with the times at which it was sent and first received.
 #[derive(Debug)]
 #[must_use = "its record is received again unless the verdict is sent"]
 pub struct GivenUpMessage {
@@ -181,7 +181,7 @@ impl<Q> OnFailure<Q> {
         self.rules().ordering_group(accepted)
     }
 
-    /// Forgets the attempts of a message that was processed or given up on. Has no effect if the queue or the message
+    /// Forgets the attempts for a message that was processed or given up on. Has no effect if the queue or the message
     /// counts them.
     pub fn forget_attempts(&self, sqs_message_id: &str) {
         self.rules().forget_attempts(sqs_message_id);
@@ -194,7 +194,8 @@ impl<Q> OnFailure<Q> {
         self.rules().batch_size_max()
     }
 
-    /// Returns the times of the queue on which failed messages remain; `None` if the strategy re-sends messages.
+    /// Returns the visibility timeout and the retention of the queue on which failed messages remain; `None` if the
+    /// strategy re-sends messages.
     #[must_use]
     pub fn queue_times(&self) -> Option<QueueTimes> {
         self.rules().queue_times()
@@ -258,7 +259,7 @@ pub trait Wiring {
         self.queue(role)
     }
 
-    /// Returns the times of the source queue.
+    /// Returns the source queue's visibility timeout and retention.
     fn queue_times(&mut self) -> Option<QueueTimes>;
 
     /// Returns the batch size of an ordered source queue.

@@ -1,5 +1,5 @@
-//! The common parts of `visibility` and `ordered`. The message-processor decides, since a failed message remains on its
-//! queue, from which no other function receives.
+//! The common parts of `visibility` and `ordered`. The message-processor makes the decision, since a failed message
+//! remains on its queue, from which no other function receives.
 
 use super::on_failure::{GivenUpMessage, StrategyRules, UnsentMessages};
 use crate::accepted::FailedMessage;
@@ -27,7 +27,7 @@ pub(super) trait StaysOnQueue: StrategyRules {
     }
 }
 
-/// The messages of a batch to hide, and those to give up on.
+/// The messages to hide and those to give up on, from one batch.
 #[derive(Debug)]
 pub(super) struct QueueDecisions {
     pub(super) hidings: Vec<Hiding>,

@@ -75,7 +75,7 @@ pub struct Ordered<Q> {
     pub blocked: Option<Q>,
 }
 
-/// The messages of a batch to give up on: some get a verdict, others remain on the queue and block their groups.
+/// The messages to give up on, from one batch: some get a verdict, others remain on the queue and block their groups.
 #[derive(Debug, Default)]
 struct SeparatedMessages {
     verdicts: Vec<GivenUpMessage>,
@@ -148,7 +148,7 @@ impl<Q: QueueSender + VisibilityControl> Ordered<Q> {
 }
 
 impl<Q> StaysOnQueue for Ordered<Q> {
-    /// Records the call, if one was made, and decides.
+    /// Records the call, if one was made, and decides what happens to the message.
     fn decide_message(
         &self,
         policy: &Policy,

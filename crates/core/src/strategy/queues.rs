@@ -11,9 +11,9 @@ pub enum Role {
     Source,
     /// Holds failed messages until their retry is scheduled.
     IntermediateDlq,
-    /// Holds messages of an ordered source queue that SQS moved, for the annotator.
+    /// Holds messages that SQS moved from an ordered source queue, for the annotator.
     SourceDlq,
-    /// Holds a notice for each blocked group of an ordered source queue.
+    /// Holds a notice for each blocked group on an ordered source queue.
     Blocked,
     /// Holds verdicts for the annotator.
     Annotation,
@@ -25,7 +25,7 @@ impl Role {
     /// All roles, in the order in which messages pass through the queues.
     pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
-    /// Returns the name for people, such as `intermediate DLQ`.
+    /// Returns the human-readable name, such as `intermediate DLQ`.
     #[must_use]
     pub const fn display_name(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use super::{ASYNC_RETRY, Strategy, StrategyDefinition};
 
-/// A retry loop, as named by `--strategy`. The variants differ in the first caller of the target.
+/// A retry loop, as named by `--strategy`. The variants differ in what calls the target first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryLoop {
     /// The message-processor reads the source queue and calls the target; its strategy retries failed messages.
@@ -15,7 +15,7 @@ pub enum RetryLoop {
 }
 
 impl RetryLoop {
-    /// Returns all loops, in the order of `--help`.
+    /// Returns all loops, in the order shown by `--help`.
     pub fn all() -> impl Iterator<Item = Self> {
         Strategy::ALL.iter().copied().map(Self::MessageProcessor).chain([Self::AsyncRetry])
     }

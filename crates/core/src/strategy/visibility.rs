@@ -20,7 +20,7 @@ use crate::message::{Confirmed, Timestamp};
 use crate::policy::Policy;
 use crate::ports::{Clock, Observer, QueueSender, VisibilityControl};
 
-/// The error details of a message whose previous receive, which counts as an attempt, has an unknown outcome.
+/// The error details for a message whose previous receive counts as an attempt, but has an unknown outcome.
 const RECEIVED_AGAIN: &str = "SQS delivered the message again: the function crashed, timed out, ran out of memory or was throttled, and the outcome of the call is unknown";
 
 pub(super) const DEFINITION: StrategyDefinition = StrategyDefinition {

@@ -29,7 +29,7 @@ fn queue_name(arn: &str) -> &str {
     &arn[start_index..]
 }
 
-/// The span of sending one message.
+/// The span for sending one message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct SendSpan<'a> {
     pub(crate) queue: &'a str,
@@ -71,7 +71,7 @@ impl<'a> SendSpan<'a> {
     }
 }
 
-/// Creates the span of receiving a batch from the queue with this ARN.
+/// Creates the span for receiving a batch from the queue with this ARN.
 #[must_use]
 pub fn receive_span(
     context: SpanContext,
@@ -97,11 +97,11 @@ pub fn receive_span(
     }
 }
 
-/// The span of processing one message: an attempt, a decision or a dead letter.
+/// The span for processing one message: an attempt, a decision or a dead letter.
 #[derive(Clone, Debug)]
 pub struct ProcessSpan<'a> {
     pub record: &'a ReceivedMessage,
-    /// `metadata.message_id`: the same for all attempts of a message.
+    /// `metadata.message_id`: the same for all of a message's attempts.
     pub message_id: Option<&'a str>,
     pub parent: Option<SpanContext>,
     pub links: Vec<TraceLink>,
@@ -110,7 +110,7 @@ pub struct ProcessSpan<'a> {
 }
 
 impl<'a> ProcessSpan<'a> {
-    /// Converts to a span, without an outcome yet.
+    /// Converts to a span that has no outcome yet.
     #[must_use]
     pub fn into_span(self, context: SpanContext) -> Span<'a> {
         let queue = queue_name(&self.record.queue_arn);

@@ -56,7 +56,7 @@ pub struct TraceLink {
     pub role: &'static str,
 }
 
-/// An event of a span.
+/// An event recorded in a span.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpanEvent {
     pub name: &'static str,

@@ -11,8 +11,8 @@ use super::{Span, SpanContext, TraceContext, TraceLink};
 use crate::lock;
 use crate::message::{ReceivedMessage, Timestamp};
 
-/// Maximum number of spans buffered until the next export. Further spans, as from a batch of 10,000 messages, are
-/// dropped and counted.
+/// Maximum number of spans buffered until the next export. Further spans, for example from a batch of 10,000 messages,
+/// are dropped and counted.
 pub const SPANS_MAX: usize = 8192;
 
 /// Records the spans of one process.
@@ -34,7 +34,7 @@ struct TracerState {
     dropped: u64,
     /// The running batches.
     running: Vec<SpanContext>,
-    /// The batches that have run since the last log line of a batch.
+    /// The batches that have run since the last batch log line.
     batches_since_line: Vec<SpanContext>,
 }
 
@@ -46,7 +46,7 @@ pub struct EndedSpans {
     pub dropped: u64,
 }
 
-/// An unfinished attempt of a message.
+/// The span of an unfinished attempt.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptSpan {
     /// The attempt's span, with the rest of the producer's context.
@@ -57,7 +57,7 @@ pub struct AttemptSpan {
 }
 
 impl AttemptSpan {
-    /// Returns links to the producer's span and to the last attempt, except to the parent.
+    /// Returns links to the producer's span and to the last attempt, leaving out the parent.
     #[must_use]
     pub fn links(&self) -> Vec<TraceLink> {
         let origins = [(self.producer, "producer"), (self.last, "last_attempt")];
@@ -105,8 +105,8 @@ impl Tracer {
         lock(&self.state).running.retain(|running| *running != batch);
     }
 
-    /// Returns the batch of the current log line; `None` if several batches ran since the last line, because the line
-    /// then counts them together, or if the batch's trace is not sampled.
+    /// Returns the batch that the current log line belongs to; `None` if several batches ran since the last line,
+    /// because the line then counts them together, or if the batch's trace is not sampled.
     #[must_use]
     pub fn batch_of_line(&self) -> Option<SpanContext> {
         let mut state = lock(&self.state);
@@ -117,8 +117,8 @@ impl Tracer {
         }
     }
 
-    /// Starts an attempt of a message, with links to the producer's span and to the last attempt, `last`. The attempt
-    /// is sampled if the producer's span is.
+    /// Starts an attempt, with links to the producer's span and to the last attempt, `last`. The attempt is sampled if
+    /// the producer's span is.
     #[must_use]
     pub fn begin_attempt(
         &self,

@@ -1,4 +1,4 @@
-//! The backup of a purge in an archive bucket.
+//! A purge's backup in an archive bucket.
 
 use futures_util::future::try_join_all;
 use redeliver_core::archive::{ArchiveLayout, compress_line};

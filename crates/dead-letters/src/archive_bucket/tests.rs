@@ -30,7 +30,7 @@ fn clock() -> VirtualClock {
     VirtualClock::new(at("2026-11-28T00:00:00Z"))
 }
 
-/// Returns the line of a dead letter with this number.
+/// Returns an archived dead letter with this number.
 fn archived_message(number: u32) -> ArchivedMessage {
     ArchivedMessage::new(&retried_record("NON_RETRYABLE_ERROR", "x", number))
 }
@@ -306,7 +306,7 @@ fn a_purge_fails_if_its_object_is_refused_or_omits_values() {
     );
 }
 
-/// An operator at night needs advice, not just "refused (NoCredentials)".
+/// An operator paged at night needs advice, not just "refused (NoCredentials)".
 #[test]
 fn an_archive_request_without_credentials_says_how_to_fix_it() {
     let error_text = |fault, code: &str| {

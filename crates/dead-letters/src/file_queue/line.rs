@@ -1,4 +1,4 @@
-//! One line of a file of dead letters: a line of an archive or a backup, or a final record of `redeliver local`.
+//! One line of a file of dead letters: a line of an archive or a backup, or a final record from `redeliver local`.
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ struct LocalFinalRecord {
     _virtual_now: Option<IgnoredAny>,
 }
 
-/// The member that marks a final record from virtual time, even after the record was saved.
+/// The member that marks a final record as written in virtual time, even after the record was saved.
 #[derive(Deserialize)]
 struct VirtualTime {
     virtual_now: Option<String>,
@@ -65,7 +65,7 @@ struct FileKindMembers<'a> {
     fingerprint: Option<&'a RawValue>,
 }
 
-/// Reads a line. `default_sent_at` is the send time of a message without one.
+/// Reads a line. `default_sent_at` is the send time for a message that has none.
 pub(crate) fn parse_line(line: &[u8], default_sent_at: Timestamp) -> Result<ReceivedMessage, BadLine> {
     let line = line.trim_ascii();
     match serde_json::from_slice::<ArchivedMessage>(line) {
@@ -78,7 +78,7 @@ pub(crate) fn parse_line(line: &[u8], default_sent_at: Timestamp) -> Result<Rece
     }
 }
 
-/// Returns the virtual timestamp at which a line was written, or `None` for a dead letter from real time.
+/// Returns the virtual timestamp at which a line was written, or `None` if it was written in real time.
 pub(crate) fn virtual_now(line: &[u8]) -> Option<Timestamp> {
     let VirtualTime { virtual_now } = serde_json::from_slice(line.trim_ascii()).ok()?;
     parse_rfc3339(&virtual_now?)

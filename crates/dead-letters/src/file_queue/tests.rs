@@ -21,7 +21,7 @@ fn archive_line(message: &ReceivedMessage) -> String {
     serde_json::to_string(&ArchivedMessage::new(message)).unwrap() + "\n"
 }
 
-/// Reads all messages of the queue, and returns them with the coverage.
+/// Reads all messages in the queue, and returns them with the coverage.
 fn read_queue(queue: &FileQueue) -> (Vec<ReceivedMessage>, Coverage) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     clock.block_on(async {
@@ -181,7 +181,7 @@ fn a_message_on_two_lines_of_a_file_counts_once() {
     assert!(queue.was_read_from(&found[0].queue_arn) && !queue.was_read_from("arn:of-another"));
 }
 
-/// A slow redrive extends its held messages repeatedly.
+/// A slow redrive repeatedly extends the visibility timeout of the messages it holds.
 #[test]
 fn a_file_queue_returns_released_messages_and_no_hidden_ones() {
     let queue = open_queue(
@@ -212,7 +212,7 @@ fn objects_missing_from_a_file_count_as_unreadable() {
     assert_eq!((message_ids(&found), coverage.unreadable, coverage.complete), (vec!["sqs-1"], 3, false));
 }
 
-/// Returns a final record of `redeliver local`.
+/// Returns a final record as written by `redeliver local`.
 fn final_record(body: &str, virtual_now: &str) -> String {
     format!(r#"{{"body":"{body}","attributes":{{}}{virtual_now}}}"#) + "\n"
 }

@@ -52,7 +52,7 @@ fn find_unknown_member<'s>(term: &Term<&'s str>) -> Option<&'s str> {
             (Term::Id, _) => None,
             (start, _) => find_unknown_member(start),
         },
-        // The right side has another input, except after `… as $x | …`.
+        // The right side has a different input, except after `… as $x | …`.
         Term::BinOp(left, BinaryOp::Pipe(None), _) => find_unknown_member(left),
         // An assignment may create a member.
         Term::BinOp(_, BinaryOp::Assign | BinaryOp::UpdateMath(_) | BinaryOp::UpdateAlt, right) => {

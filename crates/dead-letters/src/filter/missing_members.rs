@@ -48,7 +48,7 @@ struct ComparedMember {
 }
 
 impl MissingMemberWatch {
-    /// Finds the comparisons of a filter; `None` if it compares no such members.
+    /// Finds a filter's comparisons that are true for a missing member; returns `None` if there are none.
     pub(super) fn from_filter(filter: &str) -> Option<Self> {
         let mut compared = Vec::new();
         find_comparisons(&load::parse(filter, |parser| parser.term())?, false, &mut compared);

@@ -52,8 +52,7 @@ pub(super) struct FilterOutput {
     pub(super) lacks_member: bool,
 }
 
-/// A document, with a separate channel for its answer, so that a late answer cannot be mistaken for the next
-/// document's.
+/// A document and a separate channel for its output, so that a late output cannot be mistaken for the next document's.
 #[derive(Debug)]
 pub(super) struct FilterRequest {
     document: String,

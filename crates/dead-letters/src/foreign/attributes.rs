@@ -46,8 +46,9 @@ fn read_scheduler(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLette
 }
 
 /// Reads a dead letter from EventBridge ("Using dead-letter queues to process undelivered events", Amazon EventBridge
-/// User Guide). An event bus has no rule and no target, so its body must be recognizable as an event. A subscriber's
-/// record has the same data in its body ([`super::subscriber`]); this function reads a record with any other body.
+/// User Guide). A dead letter from an event bus names no rule and no target, so its body must be recognizable as an
+/// event. A subscriber's record has the same data in its body ([`super::subscriber`]); this function is the fallback
+/// for a record with any other body.
 fn read_event_bridge(attributes: &FailureAttributes<'_>) -> Option<ForeignDeadLetter> {
     if let Some(subscriber) = attributes.attribute_text("SUBSCRIBER_ARN") {
         return attributes.read_delivery(ForeignWriter::EventBridgeSubscriber, subscriber);

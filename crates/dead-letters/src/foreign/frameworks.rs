@@ -95,7 +95,7 @@ fn decode_base64(body: &str) -> Option<String> {
 struct FrameworkMessage<'m> {
     message: &'m ReceivedMessage,
     body: Value,
-    /// Parsed JSON of attributes, by name: each attribute is parsed once, no matter how many locations refer to it.
+    /// JSON parsed from attributes, by name: each attribute is parsed once, no matter how many locations refer to it.
     in_attributes: RefCell<BTreeMap<&'static str, Value>>,
 }
 

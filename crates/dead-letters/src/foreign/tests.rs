@@ -174,8 +174,8 @@ fn a_batch_of_kafka_or_documentdb_has_its_own_code_and_remark() {
     assert!(read.remarks()[0].ends_with("cluster:shop: the source keeps them for its own retention."));
 }
 
-/// The events of a subscriber's record are not in the message: without the warning, an operator would not learn that
-/// they are still available, or until when.
+/// The events that a subscriber's record refers to are not in the message: without the warning, an operator would not
+/// learn that they are still available, or until when.
 #[test]
 fn a_subscriber_record_has_the_expiry_of_its_events() {
     let record = fixture_message("eventbridge-subscriber");

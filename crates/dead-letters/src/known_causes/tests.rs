@@ -308,14 +308,13 @@ fn the_state_of_a_cause_changes_only_by_marks_and_newer_messages() {
         known.cause_state("a", Some(&group_with_version("orders:41"))),
         CauseState::Resolved(resolved.clone())
     );
-    // A note on a cause that is still resolved does not change its state; a note on one that recurred makes it known
-    // again.
+    // A note on a cause that is still resolved does not change its state; a note on one that recurred reopens it.
     assert_eq!(note(20).cause_state("a", None), CauseState::Resolved(resolved.clone()));
     assert_eq!(state(&note(21), 21), CauseState::Open);
     resolve();
     let opened = KnownCauses::mark_unresolved(&path, QUEUE, "a").unwrap();
     assert_eq!((state(&opened, 21), opened.find_note("a").is_some()), (CauseState::Open, true));
-    // An audit reports the recurrence once. The state remains.
+    // An audit reports the recurrence once. The state does not change.
     let mut audited = resolve();
     audited.remember_recurrences(&[group("a", 25)]);
     audited.merge_into_file(&path).unwrap();

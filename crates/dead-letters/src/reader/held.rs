@@ -15,11 +15,11 @@ use redeliver_core::ports::{Clock, EntryOutcome, Queue};
 use super::{MESSAGES_PER_REQUEST, REQUESTS_MAX, ReceiveRequest};
 
 /// The initial visibility timeout, 2 minutes: short, so that messages soon become visible again if this program is
-/// killed. An extension is requested after half of it, which leaves time for several attempts.
+/// killed. An extension is requested halfway through it, which leaves time for several attempts.
 pub const INITIAL_VISIBILITY_TIMEOUT: Duration = Duration::from_secs(120);
 /// The longest visibility timeout. Keeping 120,000 messages hidden with it takes 14 requests per second.
 const VISIBILITY_TIMEOUT_MAX: Duration = Duration::from_secs(1800);
-/// The delay beyond which an extension is late: SQS is too slow for the number of held messages.
+/// The delay beyond which an extension counts as late: SQS is then too slow for the number of held messages.
 const LATE_AFTER: Duration = Duration::from_secs(15);
 /// The pause before a failed extension is retried.
 const PAUSE: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ pub(super) struct HiddenMessages<'a, Q, C> {
     /// The held messages, ordered by the timestamp at which their extension is due.
     due: BTreeSet<(Timestamp, String)>,
     extensions: FuturesUnordered<BoxFuture<'a, Vec<ExtensionResult>>>,
-    /// The visibility timeout of new receives.
+    /// The visibility timeout for new receives.
     visibility_timeout: Duration,
     /// The number of messages that could not be kept hidden.
     reappeared: u64,
@@ -101,7 +101,8 @@ impl<'a, Q: Queue, C: Clock> HiddenMessages<'a, Q, C> {
         ReceiveRequest { at, visibility_timeout }: ReceiveRequest,
     ) {
         self.release_message(id);
-        // Measured from the request, since SQS starts the timeout between request and response: an early end is safe.
+        // Measured from the request: SQS starts the timeout between the request and the response, and it is safe to
+        // assume too early an end.
         let (until, due) = (at + visibility_timeout, at + visibility_timeout / 2);
         let received =
             HeldReceive { handle: handle.to_owned(), since: at, until, visibility_timeout, due: Some(due) };

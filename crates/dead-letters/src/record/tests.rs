@@ -156,7 +156,7 @@ fn the_reason_of_a_full_message_is_read_from_its_trace_header() {
     let code = Attributes::from([(ERROR_TYPE.to_owned(), Attribute::string("NON_RETRYABLE_ERROR"))]);
     let with_code = DeadLetterRecord::new(ReceivedMessage { attributes: code, ..full.clone() });
     assert_eq!((with_code.error_details.as_str(), with_code.is_annotated), ("HttpStatus.400", true));
-    // SQS moves messages written by producers.
+    // If SQS moved the message, its producer may have written the trace header.
     let moved = DeadLetterRecord::new(ReceivedMessage { redriven_from: Some("arn".to_owned()), ..full });
     assert_eq!(moved.error_type, "SQS_REDRIVE");
 }
@@ -185,7 +185,7 @@ fn a_death_has_the_annotators_identity_or_else_that_of_sqs() {
     assert_eq!(foreign.death(), death);
 }
 
-/// The annotator folds some of ten attributes, and `traceparent` may be among them.
+/// If a message has ten attributes, the annotator folds some of them, and `traceparent` may be among those.
 #[test]
 fn a_dead_letter_has_its_producers_trace_even_from_a_folded_attribute() {
     let ours = DeadLetter {

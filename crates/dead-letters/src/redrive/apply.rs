@@ -28,7 +28,7 @@ impl<D: Queue, S, C: Clock> RedriveJob<'_, D, S, C> {
     /// in this journal.
     ///
     /// # Errors
-    /// The errors of [`RedriveJob::dry_run`].
+    /// Same as [`RedriveJob::dry_run`].
     pub async fn dry_run_with_journal(
         &self,
         journal: Option<&RedriveJournal>,
@@ -112,7 +112,7 @@ impl<D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveJob<'_, D, S, C> {
     /// Sends back the messages that the plan selects and deletes them from the DLQ, in as many passes as needed.
     ///
     /// # Errors
-    /// If the DLQ or a filter fails before any work is done, or the first or the last line of the journal cannot be
+    /// If the DLQ or a filter fails before any work is done, or this run's first or last journal line cannot be
     /// written. A later error is in [`RedriveReport::early_end`]. A second run with the same journal continues where
     /// this one ended.
     pub async fn apply(&self, journal: &mut RedriveJournal) -> Result<RedriveReport, DeadLetterError> {

@@ -89,8 +89,8 @@ impl JournalError {
         self.other_target.is_some()
     }
 
-    /// Converts to the error for a redrive from a file. Its journal cannot be replaced: with a new one, all messages
-    /// would be sent again.
+    /// Converts this error to the one for a redrive from a file. The journal of such a redrive cannot be replaced: with
+    /// a new one, all messages would be sent again.
     #[must_use]
     pub fn for_file(self) -> Self {
         let Some(to) = &self.other_target else { return self };
@@ -141,7 +141,7 @@ impl RedriveJournal {
         Self::read_checked(path, |first| check_plan(path, first, &plan))
     }
 
-    /// Reads the journal of redrives from a source, to any queue; `None` if it does not exist yet.
+    /// Reads the journal for redrives from a source to any queue; `None` if it does not exist yet.
     ///
     /// # Errors
     /// If it belongs to another source or another user, cannot be read, or is damaged anywhere but in its last line.

@@ -1,4 +1,4 @@
-//! The plan of a redrive: one pure decision per message.
+//! The plan for a redrive: one pure decision per message.
 
 mod edit;
 mod new_id;
@@ -22,7 +22,7 @@ pub use edit::BodyEdit;
 use edit::EditableParts;
 use new_id::{RenamedBody, assign_new_id, derive_id, message_id_in};
 
-/// The selection of messages, and their edit.
+/// The plan for a redrive: the messages to send back, and the edit to apply to them.
 #[derive(Debug, Default)]
 pub struct RedrivePlan {
     pub pick: Pick,
@@ -37,9 +37,9 @@ pub struct RedrivePlan {
     pub into_lines: bool,
     /// True if messages are sent to a FIFO queue, each to the end of its group.
     pub to_fifo: bool,
-    /// True if the DLQ is known to belong to a deployment. A plain message with nothing written by redeliver then
-    /// belongs to that deployment's loop and keeps its id, in `Redeliver`; otherwise it belongs to another program and
-    /// is sent back unchanged.
+    /// True if the DLQ is known to belong to a deployment. If so, a plain message without anything written by redeliver
+    /// belongs to that deployment's loop, and its id is kept in `Redeliver`; otherwise it belongs to another program
+    /// and is sent back unchanged.
     pub from_deployment: bool,
     /// The source queues of the messages.
     pub sources: Sources,
@@ -47,14 +47,14 @@ pub struct RedrivePlan {
     pub schema: MessageSchema,
 }
 
-/// The selection of messages in a shared DLQ by the queue that SQS moved them from.
+/// Selects messages in a shared DLQ by the queue that SQS moved them from.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
     /// All messages are sent to one queue.
     #[default]
     Any,
     /// Each message is sent back to its own queue. It is left in the DLQ if SQS did not record its queue, or if that
-    /// queue is in `unusable`, which has the reason for each unusable queue, by ARN.
+    /// queue is in `unusable`, which maps the ARN of each unusable queue to the reason.
     Known { unusable: BTreeMap<String, String> },
     /// Only messages from the queue with this ARN are selected, and are sent back to it.
     Only(String),
@@ -65,7 +65,7 @@ pub enum Sources {
 pub enum RedriveDecision {
     NotSelected,
     Send(Box<SendBack>),
-    /// The message remains in the DLQ although it is selected, or may be.
+    /// The message remains in the DLQ although it is, or may be, selected.
     Stays(StayReason),
 }
 
@@ -196,7 +196,7 @@ impl RedrivePlan {
     /// Decides on one message, and counts it in the report unless it is to be sent.
     ///
     /// # Errors
-    /// The errors of [`RedrivePlan::decide`].
+    /// Same as [`RedrivePlan::decide`].
     pub fn decide_and_count(
         &self,
         record: &DeadLetterRecord,
@@ -289,8 +289,8 @@ impl RedrivePlan {
         if to_fifo && record.message.message_group_id.is_none() {
             return RedriveDecision::Stays(StayReason::WithoutGroup);
         }
-        // Derived from this death and this body, so that a send repeated within five minutes adds no copy, and a send
-        // with another edit is not dropped.
+        // Derived from the dead letter and the new body, so that a send repeated within five minutes adds no copy, and
+        // a send with a different edit is not dropped.
         let death = &record.message.sqs_message_id;
         let deduplication_id = to_fifo.then(|| derive_id(death, generation, &new_body).to_string());
         let content = Content {

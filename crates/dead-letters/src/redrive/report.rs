@@ -1,4 +1,4 @@
-//! The report of a redrive or of its plan.
+//! The report on a redrive or its plan.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +35,7 @@ pub struct RedriveReport {
     pub possible_copies: u64,
     /// Messages sent back, by this run or an earlier one, that this run could not delete from the DLQ.
     pub not_deleted: u64,
-    /// The reason for the last failed deletion of this run.
+    /// The reason for the last failed deletion in this run.
     pub why_not_deleted: Option<NotDeleted>,
     /// The result of watching the pilot.
     pub pilot_result: Option<PilotResult>,
@@ -102,7 +102,7 @@ impl RepeatFailure {
     }
 }
 
-/// The reason why a redrive ended early, worst last.
+/// The reason why a redrive ended early. The variants are in order of increasing severity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EarlyEnd {
     /// Too many of the sent messages failed again.
@@ -180,7 +180,7 @@ impl RedriveReport {
     }
 
     /// Returns the part of the plan's report that a run over a single queue does not count: messages that are not
-    /// selected, and those that remain for these reasons.
+    /// selected, and those that remain in the DLQ for one of `reasons`.
     #[must_use]
     pub fn without_runs(&self, reasons: &[String]) -> Self {
         let is_requested = |reason: &String| reasons.contains(reason);

@@ -31,9 +31,9 @@ pub(super) struct RedriveRun<'r, 'a, D, S, C> {
     seen_in_pass: u64,
     /// The number of failed sends since the last successful one.
     sends_failed: u64,
-    /// The earliest time of the next round according to the rate.
+    /// The earliest time at which the rate allows the next round.
     next_round_at: Timestamp,
-    /// Messages that became visible again before they were sent, since the run last waited for them.
+    /// The number of messages that became visible again before they were sent, since the run last waited for them.
     reappeared_before_send: u64,
     /// The number of delayed messages in the source queue before the first send, if SQS returned it.
     delayed_before: Option<u64>,
@@ -192,7 +192,7 @@ impl<'r, 'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'r, 'a,
     fn end_reason(&mut self) -> Option<PassEnd> {
         let limits = self.redrive.limits;
         let sent = self.report.sent;
-        // If the run can no longer send, that is its reason for ending, regardless of others.
+        // If the run can no longer send, that reason takes precedence over all others.
         if self.report.early_end.is_none() {
             self.report.early_end = if (self.redrive.interrupted)() {
                 Some(EarlyEnd::Interrupted)

@@ -29,14 +29,14 @@ pub struct RedriveLimits {
     pub rate: Option<u32>,
     /// The maximum number of messages to send.
     pub max: u64,
-    /// The run ends when more than this percentage of the sent messages failed again.
+    /// The run ends when more than this percentage of the sent messages have failed again.
     pub stop_after_failures_percent: u8,
     /// The time for which the pilot (the first 50 messages) is watched before the rest is sent; zero for no pilot.
     pub watch: Duration,
 }
 
 impl RedriveLimits {
-    /// Returns true if more messages failed again than allowed.
+    /// Returns true if more messages have failed again than the limit allows.
     pub(super) fn are_exceeded(self, failed: u64, sent: u64) -> bool {
         failed.min(sent) * 100 > u64::from(self.stop_after_failures_percent) * sent
     }

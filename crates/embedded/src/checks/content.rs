@@ -1,6 +1,6 @@
-//! The message limits of SQS: "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, "Amazon SQS message
-//! metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. These checks are independent of those
-//! in `redeliver-core`, so that each implementation catches errors in the other.
+//! Checks SQS's message limits, according to "SendMessage" and "SendMessageBatch" in the Amazon SQS API Reference, and
+//! "Amazon SQS message metadata" and "Amazon SQS message quotas" in the Amazon SQS Developer Guide. These checks are
+//! independent of those in `redeliver-core`, so that each implementation catches errors in the other.
 
 use redeliver_core::message::{Attribute, AttributeValue, Attributes, Content};
 use redeliver_core::ports::EntryError;

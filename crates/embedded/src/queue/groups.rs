@@ -1,7 +1,7 @@
 //! The message groups of a FIFO queue, which determine the next message to be received. All operations are O(log n).
 //!
-//! While a message of a group is in flight, no further messages of that group are delivered; other groups continue
-//! ("FIFO queue delivery logic in Amazon SQS").
+//! While a message in a group is in flight, no further messages from that group are delivered; other groups are not
+//! affected ("FIFO queue delivery logic in Amazon SQS").
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,14 +19,14 @@ pub(super) struct MessageGroups {
     places: Places,
 }
 
-/// The messages of a group.
+/// The messages in a group.
 #[derive(Debug, Default)]
 struct MessageGroup {
     visible: BTreeMap<ArrivalNumber, MessageKey>,
     in_flight: usize,
 }
 
-/// The state of a receive: the end of the scanned places, and the group of the last message.
+/// The state of a receive: the first place beyond the scanned ones, and the last message's group.
 #[derive(Debug, Default)]
 pub(super) struct ReceiveScan {
     end: ArrivalNumber,
@@ -40,7 +40,7 @@ impl MessageGroups {
         self.change_group(group, |group| group.in_flight += 1);
     }
 
-    /// Makes a hidden message visible in its original place, before later messages of its group.
+    /// Makes a hidden message visible in its original place, before later messages in its group.
     pub(super) fn show_message(&mut self, group: &str, place: ArrivalNumber, key: MessageKey) {
         self.change_group(group, |group| {
             group.in_flight -= 1;
@@ -61,8 +61,8 @@ impl MessageGroups {
         ReceiveScan { end: self.places.scan_end(), group: None }
     }
 
-    /// Returns the next message of this scan. A scan returns as many messages as possible from one group, then those
-    /// from the group with the oldest first message.
+    /// Returns the key of the next message in this scan. A scan returns as many messages as possible from one group,
+    /// then those from the group with the oldest first message.
     pub(super) fn next_key(&self, scan: &ReceiveScan) -> Option<MessageKey> {
         let same_group = scan.group.as_ref().and_then(|group| self.groups.get(group)?.first_ready_message());
         let place_and_key = same_group.filter(|(place, _)| *place < scan.end).or_else(|| {

@@ -1,7 +1,7 @@
-//! The messages of a queue.
+//! The messages in a queue.
 //!
 //! A message is in one of two sets, visible or hidden, ordered by the time at which messages became or become visible.
-//! A message can be hidden by a delay or a receive. In a FIFO queue, [`MessageGroups`] determine the next visible
+//! A message can be hidden by a delay or a receive. In a FIFO queue, [`MessageGroups`] determines the next visible
 //! message. All operations are O(log n).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,7 +99,7 @@ impl MessageStore {
     }
 
     /// Removes and returns the next message to be received: the message that has been visible for the longest time or,
-    /// in a FIFO queue, the next message of the groups.
+    /// in a FIFO queue, the message that the groups select.
     pub(super) fn take_visible(&mut self, scan: &mut ReceiveScan) -> Option<StoredMessage> {
         let key = match &self.groups {
             Some(groups) => groups.next_key(scan)?,
@@ -132,7 +132,7 @@ impl MessageStore {
     }
 
     /// Returns the time at which the next message becomes or became visible. In a FIFO queue, that message may still
-    /// have to wait for others of its group.
+    /// have to wait for others in its group.
     pub(super) fn next_visible_at(&self) -> Option<Timestamp> {
         let visible = match &self.groups {
             Some(groups) => groups
@@ -177,7 +177,7 @@ impl MessageStore {
 }
 
 impl StoredMessage {
-    /// Returns the message group; every message of a FIFO queue has one.
+    /// Returns the message group; every message in a FIFO queue has one.
     fn group_id(&self) -> &str {
         self.content.message_group_id.as_deref().unwrap_or_default()
     }

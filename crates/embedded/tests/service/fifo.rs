@@ -26,7 +26,7 @@ enum Step {
         max: u8,
         visibility_seconds: Option<u64>,
     },
-    /// The receive is identified by the n-th receipt handle ever issued, including stale ones.
+    /// Uses the n-th receipt handle ever issued, even if it is stale.
     Delete {
         nth: prop::sample::Index,
     },
@@ -56,7 +56,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 #[derive(Debug, Default)]
 struct Model {
     messages: Vec<ExpectedMessage>,
-    /// The handle and the body of each received message, in the order of the receives.
+    /// The handle and the body of each received message, in receive order.
     handles: Vec<(String, String)>,
 }
 
@@ -70,7 +70,7 @@ struct ExpectedMessage {
 }
 
 impl Model {
-    /// Returns the messages of each group that a receive may return: all of a group, or none while one is in flight.
+    /// Returns the messages that a receive may return, by group: all in a group, or none while one is in flight.
     fn available_messages(&self, now: Timestamp) -> BTreeMap<&str, Vec<&str>> {
         let mut groups = BTreeMap::<&str, Vec<&str>>::new();
         for message in &self.messages {

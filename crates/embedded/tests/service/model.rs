@@ -27,7 +27,7 @@ enum Step {
         max: u8,
         visibility_seconds: Option<u64>,
     },
-    /// The receive is identified by the n-th receipt handle ever issued, including stale ones.
+    /// Uses the n-th receipt handle ever issued, even if it is stale.
     Delete {
         nth: prop::sample::Index,
     },
@@ -68,7 +68,7 @@ struct ModelMessage {
     sent_at: u64,
     visible_at: u64,
     receive_count: u32,
-    /// The latest receive in its current queue.
+    /// The latest receive from its current queue.
     receive: Option<usize>,
 }
 

@@ -41,7 +41,8 @@ fn a_new_generation_starts_at_zero() {
     assert_eq!(sent_metadata(&setup), new_generation_metadata("Db.Busy", -1));
 }
 
-/// Returns body 1, given up without a re-send in generation 2. The body therefore does not contain the generation.
+/// Returns the body of message 1, which was given up in generation 2 without a re-send: it does not contain the
+/// generation.
 fn body_without_generation() -> String {
     spent_body().replace(r#","redrive_generation":2"#, "")
 }

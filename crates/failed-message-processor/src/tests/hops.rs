@@ -87,7 +87,7 @@ fn a_body_that_became_invalid_while_waiting_gets_a_verdict() {
     assert_eq!(verdict.get("due_at"), None);
 }
 
-/// Returns a message on the intermediate DLQ without a reason.
+/// Returns a message that reached the intermediate DLQ without a recorded reason.
 fn unexplained_message(body: impl Into<String>) -> ReceivedMessage {
     ReceivedMessage { queue_arn: INTERMEDIATE_ARN.to_owned(), ..nth_record(1, body) }
 }

@@ -1,4 +1,4 @@
-//! Copies created during minutes in which SQS accepts every request but does not respond.
+//! Copies created during a silence: minutes in which SQS accepts every request but does not respond.
 
 use redeliver_core::limits::VisibilitySeconds;
 use redeliver_core::ports::{Queue as _, QueueSettings, ReceiveOptions};
@@ -10,8 +10,8 @@ const VISIBILITY: i64 = 180;
 const TIMEOUT: i64 = 30;
 const NEVER: Duration = Duration::from_secs(24 * 3600);
 
-/// Returns the number of times that one message is re-sent while an event source mapping delivers it until it is done.
-/// SQS does not respond for the first `silence` seconds.
+/// Returns the number of times that one message is re-sent if an event source mapping delivers it until the function
+/// succeeds. SQS does not respond for the first `silence` seconds.
 fn count_resends(silence: i64) -> usize {
     let world = FunctionWorld::new();
     let visibility = VisibilitySeconds::new(VISIBILITY.unsigned_abs()).unwrap();

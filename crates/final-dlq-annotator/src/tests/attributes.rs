@@ -5,7 +5,7 @@ use redeliver_core::limits::MESSAGE_BYTES_MAX;
 
 use super::*;
 
-/// Returns the producer's attributes of a redriven message, without ours and with folded attributes restored.
+/// Returns a redriven message's producer attributes: ours are removed, and folded ones are restored.
 fn restored_attributes(content: &Content) -> Attributes {
     let ProducerAttributes { attributes: producer, came_back } =
         split_producer_attributes(content.attributes.clone());
@@ -114,7 +114,7 @@ fn a_1_mib_message_keeps_its_attributes_and_drops_the_annotation() {
     assert_eq!((sent.body, sent.attributes), (body, attributes));
 }
 
-/// The reason is written to the trace header, regardless of the location of the received verdict. A record with a
+/// The reason is written to the trace header, regardless of where the received verdict was. A record with a
 /// `DeadLetter` does not need this.
 #[test]
 fn a_reason_without_room_moves_to_the_trace_header() {

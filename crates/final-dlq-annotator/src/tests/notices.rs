@@ -57,7 +57,7 @@ impl Topic {
         std::mem::take(&mut self.published.lock().unwrap())
     }
 
-    /// Returns the counts of the notices since the last call.
+    /// Returns the count in each notice published since the last call.
     fn counts(&self) -> Vec<u64> {
         self.take().into_iter().map(|notice| notice.count).collect()
     }

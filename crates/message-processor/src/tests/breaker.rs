@@ -70,7 +70,7 @@ impl Setup {
     }
 }
 
-/// Returns the kind and error type of all hand-offs, followed by those of messages without a call, which
+/// Returns the kind and error type of each hand-off, followed by those of messages for which no call was made, which
 /// `delayed-resend` re-sends directly.
 fn kinds(setup: &Setup) -> Vec<(String, String)> {
     let text = |value: &Value| value.as_str().unwrap().to_owned();
@@ -82,7 +82,7 @@ fn kinds(setup: &Setup) -> Vec<(String, String)> {
     handed_off.chain(sent_back).collect()
 }
 
-/// Returns the delays of the messages without a call.
+/// Returns the delays of all re-sends.
 fn delays(setup: &Setup) -> Vec<u16> {
     setup.source.sent_contents().iter().map(|sent| sent.delay.get()).collect()
 }
@@ -477,8 +477,7 @@ fn a_batch_waits_for_another_batchs_probe() {
     );
     assert_eq!(setup.handler.calls().len(), 1);
     assert_eq!(kinds(&setup).len(), 3);
-    // It also waits during one of its own calls that bypasses the breaker, since that call's message is at its hold
-    // limit.
+    // It also waits while it makes a call for a message at its hold limit, which bypasses the breaker.
     let setup = Setup::new().on(0, Step::Take(2)).on(1, Step::Take(20)).on(2, Step::Take(15));
     process_two_batches(
         &setup,

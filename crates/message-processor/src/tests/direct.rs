@@ -74,7 +74,7 @@ fn sort_contents(mut contents: Vec<Content>) -> Vec<Content> {
     contents
 }
 
-/// This is the main rule of the strategy.
+/// The strategy's main rule.
 #[test]
 fn direct_resend_sends_what_the_failed_message_processor_would() {
     let errors = [

@@ -1,4 +1,5 @@
-//! If the reason cannot be sent, the record is reported as failed, and SQS's redrive policy moves it.
+//! If the reason for a failure cannot be sent, the record is reported as failed, and the source queue's redrive policy
+//! moves the message.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::limits::MESSAGE_BYTES_MAX;
@@ -17,7 +18,7 @@ fn always() -> FaultTrigger {
     FaultTrigger::Chance(1.0)
 }
 
-/// Returns the unconfirmed sends, as pairs of record and code.
+/// Returns the SQS message id and the error code of each unconfirmed send.
 fn unconfirmed_sends(setup: &Setup) -> Vec<(String, String)> {
     let events = setup.world.seen.events();
     let codes = events.into_iter().filter_map(|event| match event {
@@ -53,7 +54,7 @@ fn a_failing_record_that_sqs_would_refuse_is_left_to_the_redrive() {
     assert_eq!(unconfirmed_sends(&setup), [("sqs-3".to_owned(), "AttributeName".to_owned())]);
 }
 
-/// The reason is in the trace header, and SQS does not move the message, so the call is not repeated.
+/// Without the trace header, SQS would move the message without its reason, and the call might be repeated.
 #[test]
 fn a_failing_record_of_1_mib_is_handed_off_with_its_reason_in_the_trace_header() {
     let setup = setup_with_two_failures();
@@ -188,7 +189,7 @@ fn permanently_lost_answers_are_reported_although_the_hand_offs_arrived() {
 
 #[test]
 fn silence_doubles_a_hand_off_and_a_redrive_adds_a_third_copy() {
-    // docs/guarantees.md: 2 × 1 receive + 1.
+    // The maximum in docs/guarantees.md, for one receive: 2 × 1 + 1.
     let world = FunctionWorld::new();
     let intermediate = world.add_queue("intermediate");
     let redrive = RedriveSettings { target_arn: intermediate.queue.arn().to_owned(), max_receive_count: 1 };

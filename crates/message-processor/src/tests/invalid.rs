@@ -126,7 +126,7 @@ fn an_invalid_message_with_ten_attributes_folds_the_smallest_and_loses_none() {
     let sent = setup.annotation.only_sent_content();
     assert_eq!(sent.attributes.len(), 10);
     let document = attribute_document(&sent.attributes, FAILURE);
-    // Name, type and value have 5 + 10 + 1 bytes; those of `more-0` have 6 + 6 + 1.
+    // The name, type and value of `count` take up 5 + 10 + 1 bytes; those of `more-0`, 6 + 6 + 1.
     assert_eq!(document["folded_attributes"], json!({ "more-0": { "data_type": "String", "text": "x" } }));
     let mut all = strip_own_attributes(&sent.attributes);
     assert_eq!(all.insert("more-0".to_owned(), Attribute::string("x")), None);

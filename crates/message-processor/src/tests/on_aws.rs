@@ -32,7 +32,7 @@ async fn all_settings_are_applied() {
     assert_eq!(function.annotation_queue.url(), url("annotation"));
     assert_eq!((function.policy.max_attempts, function.max_concurrency.get()), (7, 3));
     // Without `resenders`, no outage report would be trusted, and each new environment would have to detect the outage
-    // by its own calls.
+    // through its own calls.
     assert_eq!(function.resenders, Resenders::parse(RESENDER).unwrap());
     assert!(function.schema.read_message("no envelope", &Attributes::new(), &nth_id(1)).is_ok());
 }

@@ -16,7 +16,7 @@ use super::*;
 const DELAYS: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_attempts":3,
     "backoff":{"kind":"schedule","delays_seconds":[5,10,20],"jitter":"none"}}"#;
 
-/// Creates an environment that receives batches of this size.
+/// Creates a setup that receives batches of this size.
 fn setup(batch_size: u16) -> Setup {
     setup_with_policy(batch_size, DELAYS)
 }
@@ -81,7 +81,7 @@ impl Setup {
         numbers
     }
 
-    /// Returns the next non-empty receive, and the seconds until then.
+    /// Returns the seconds until the next non-empty batch, and its message numbers.
     fn next_turn(&self, environment: &Environment) -> (u64, Vec<usize>) {
         for seconds in 0..100_000 {
             match self.turn(environment) {
@@ -92,7 +92,7 @@ impl Setup {
         panic!("no more messages arrive");
     }
 
-    /// Returns the next non-empty receive, if there is one within this many seconds.
+    /// Returns the message numbers of the next non-empty batch, if it is received within this many seconds.
     fn next_turn_within(&self, environment: &Environment, seconds: u64) -> Option<Vec<usize>> {
         for _ in 0..seconds {
             let numbers = self.turn(environment);
@@ -271,7 +271,7 @@ fn only_the_failed_message_of_a_group_is_reported() {
     }
 }
 
-/// If completed messages were kept, they would displace failed ones from the memory of calls.
+/// If calls for completed messages were remembered, they would displace those for failed messages.
 #[test]
 fn calls_of_completed_messages_are_forgotten() {
     let setup = setup(10).on(0, Step::Blip(1)).failing(1, HandlerError::permanent("Gone", "for good"));
@@ -328,7 +328,7 @@ fn a_target_that_is_down_holds_each_group_without_attempts_or_dead_letters() {
 }
 
 /// Runs twenty groups whose calls all fail as in an outage, until each message is given up after a last call. Returns
-/// the seconds until the last receive. Holds are shorter than `quiet_seconds`.
+/// the seconds until the last receive. `quiet_seconds` must be longer than any hold.
 fn run_until_all_given_up(policy: &str, quiet_seconds: u64) -> i64 {
     let down = HandlerError::transient(ErrorType::HttpStatus(503), "HTTP 503");
     let failing = (0..20).fold(setup(1), |setup, n| setup.failing(n, down.clone()));

@@ -1,4 +1,4 @@
-//! The outcome of a message, depending on its handler's response.
+//! The outcome for a message, depending on the handler's response.
 
 use redeliver_core::failure::FAILURE;
 use redeliver_core::handler::ErrorType;
@@ -16,7 +16,7 @@ fn failure_document(error: HandlerError) -> Value {
     attribute_document(&sent.attributes, FAILURE)
 }
 
-/// Returns the common members of every hand-off of record 1, plus `more`.
+/// Returns the members common to all hand-offs of record 1, plus `more`.
 fn expected_failure(more: Value) -> Value {
     let mut document = json!({
         "failed_at": format_moment(0),
@@ -59,7 +59,7 @@ fn only_a_failed_call_names_the_called_function() {
     );
 }
 
-/// Returns the log lines in a hand-off: request id, log stream, and the times of their start and end.
+/// Returns the log location in a hand-off: the request id, the log stream, and the start and end times.
 fn logs(content: &Content) -> Option<(Option<String>, String, String, String)> {
     let document = attribute_document(&content.attributes, FAILURE);
     let logs = document.get("last_attempt_logs")?;
@@ -141,7 +141,7 @@ fn a_cut_off_immediate_retry_keeps_the_previous_calls_log_location() {
     }
 }
 
-/// The log lines of the previous call have a different error.
+/// The previous call's log lines show a different error.
 #[test]
 fn an_immediate_retry_that_reaches_no_function_has_our_own_log_location() {
     let immediate = r#"{"immediate":{"max_attempts":1,"delay_ms":100}}"#;

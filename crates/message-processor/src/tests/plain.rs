@@ -79,7 +79,7 @@ fn a_plain_message_is_handed_off_with_its_id() {
     assert_eq!(attribute_document(&first.attributes, FAILURE)["type"], json!("Db.Busy"));
     assert_eq!((first.body.as_str(), second.body.as_str()), (CANARY, "x"));
     assert_eq!(redeliver_attribute(&second.attributes), format!(r#"{{"message_id":"{}"}}"#, sqs_id(2)));
-    // A key is the producer's value, so no event contains it.
+    // The idempotency key comes from the producer, so no event contains it.
     assert!(!format!("{:?}", setup.world.seen.events()).contains("o-17"));
 }
 

@@ -23,7 +23,7 @@ fn record_from_producer(traceparent: &str, record: ReceivedMessage) -> ReceivedM
     ReceivedMessage { attributes, ..record }
 }
 
-/// Returns the n-th body after an attempt with this span.
+/// Returns the n-th body after an attempt with the span `LAST`.
 fn body_after_attempt(n: usize) -> String {
     nth_body(n).replace(
         r#""},"data"#,
@@ -196,7 +196,7 @@ fn a_held_message_has_no_span_but_an_event_in_the_batch_span() {
     assert!(not_called.iter().all(|sent| !sent.body.contains("last_attempt_traceparent")));
 }
 
-/// The message does not change, so its spans are derived from its receives.
+/// The message does not change, so its spans are derived from its receive count.
 #[test]
 fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_previous_one() {
     let mut setup = traced_setup().failing(1, busy_error());
@@ -213,7 +213,7 @@ fn on_a_queue_that_counts_attempts_each_receive_is_linked_to_the_previous_one() 
     assert_ne!(first.context.trace_id, second.context.trace_id);
 }
 
-/// Returns the error and the seconds from the start of each span of this name.
+/// Returns the error, start and end of each span with this name. The times are in seconds since the start of the test.
 fn times(spans: &[Span<'static>], name: &str) -> Vec<(Option<String>, i64, i64)> {
     let seconds = |time: Timestamp| (time - start_time()).num_seconds();
     let error_and_times =

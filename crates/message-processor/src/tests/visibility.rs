@@ -39,7 +39,7 @@ impl Setup {
         self.world.clock.block_on(self.source.queue.receive(request)).unwrap()
     }
 
-    /// Returns the seconds until the message is visible again, and its next receive.
+    /// Returns the seconds until the message is visible again, and the record received then.
     fn hidden_message(&self) -> (u64, ReceivedMessage) {
         for seconds in 0.. {
             if let Some(record) = self.receive().pop() {

@@ -13,8 +13,8 @@ const LIMITS: [i64; 6] = [HOUR, 6 * HOUR, DAY, 3 * DAY, 7 * DAY, 14 * DAY];
 pub const AGE_CLASSES: [&str; 7] =
     ["under 1 h", "1 – 6 h", "6 – 24 h", "1 – 3 d", "3 – 7 d", "7 – 14 d", "14 d or more"];
 
-/// The ages of messages since `SentTimestamp`, which is also the start of their retention. A redrive preserves it, so
-/// the age of a moved message includes its time in the first queue.
+/// The ages of messages, measured from `SentTimestamp`, which is also the start of their retention. A redrive preserves
+/// it, so the age of a moved message includes its time in the first queue.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AgeDistribution {
     /// `SentTimestamp` of the oldest message.

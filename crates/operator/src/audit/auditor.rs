@@ -1,4 +1,4 @@
-//! Passes each message of the queue through the filter to the tally, the `--save` file and the view.
+//! Passes each message in the queue through the filter to the tally, the `--save` file and the view.
 
 use std::io::{self, Write};
 use std::pin::pin;
@@ -13,7 +13,7 @@ use super::view::View;
 use crate::CommandFailure;
 use crate::sentences::describe_missing_members;
 
-/// The steps that each message of an audit passes through.
+/// The steps that each message in an audit passes through.
 pub struct Auditor<'a> {
     pub pick: Pick,
     /// Maximum number of messages to read.
@@ -28,7 +28,8 @@ pub struct Auditor<'a> {
 #[derive(Debug)]
 pub struct AuditResult {
     pub report: AuditReport,
-    /// Sentences about requested ids and groups that were not found. Empty if the queue was not read to its end.
+    /// Sentences about an ambiguous id and, if the queue was read completely, about requested ids and groups that were
+    /// not found.
     pub missing: Vec<String>,
     /// True if the reader of the output closed it early, as `head` does.
     pub output_closed: bool,
@@ -66,7 +67,7 @@ enum AuditEnd {
 }
 
 impl Auditor<'_> {
-    /// Reads the queue to its end or until `stop` completes. Always makes the messages visible again, even after an
+    /// Reads the whole queue, unless `stop` completes first. Always makes the messages visible again, even after an
     /// error.
     ///
     /// # Errors

@@ -77,7 +77,8 @@ pub struct Share {
 pub enum CauseFinding {
     /// All dead letters of the cause belong to this tenant, but not all others do.
     OnlyTenant { tenant: String },
-    /// Most dead letters of the cause belong to this tenant, at least twice its share of the others.
+    /// Most dead letters of the cause belong to this tenant, whose share of the cause is at least twice its share of
+    /// the others.
     MostlyTenant { tenant: Share, count: u64, others: u64 },
     /// All dead letters of the cause come from this user function, but not all others do.
     OnlyFunction { function: String },
@@ -285,7 +286,7 @@ fn count_or_zero(seen: Option<LetterStats>) -> u64 {
     seen.map_or(0, |seen| seen.count)
 }
 
-/// Returns the counts of a cause's names on both sides, largest first.
+/// Returns a cause's names with their counts on both sides, those with the highest count for the cause first.
 fn rank_shares(
     cause: &BTreeMap<String, Option<LetterStats>>,
     others: &BTreeMap<String, Option<LetterStats>>,
@@ -335,7 +336,7 @@ fn find_tenant(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
     let share = rank_shares(&cause.tenants, &others.tenants).into_iter().next()?;
     let is_most = share.count * 100 >= cause.letter_count() * MOSTLY_PERCENT;
     let is_twice = share.count * others.letter_count() >= 2 * share.others * cause.letter_count();
-    // Beyond the limit of the name table, the counts of the others are unknown.
+    // Once the name table of the others is full, it does not count all tenants separately.
     let is_known = !others.tenants.contains_key(OTHER);
     (is_most && is_twice && is_known).then(|| CauseFinding::MostlyTenant {
         tenant: share,
@@ -345,7 +346,7 @@ fn find_tenant(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
 }
 
 fn find_only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFinding> {
-    // A stage of redeliver is not a finding, since it follows from the error type.
+    // One of redeliver's own stages is not a finding, since it follows from the error type.
     let is_stage = |name: &str| matches!(OpenEnum::<Stage>::from_text(name), Some(OpenEnum::Known(_)));
     let function = cause.only_name(&cause.functions).filter(|name| !is_stage(name))?;
     let others_with_function = count_or_zero(others.functions.get(function).copied().flatten());
@@ -353,7 +354,7 @@ fn find_only_function(cause: &CauseSide, others: &CauseSide) -> Option<CauseFind
         .then(|| CauseFinding::OnlyFunction { function: function.to_owned() })
 }
 
-/// The versions of the single function that all dead letters of a cause name, including versions without the cause.
+/// The versions of the one function named by all dead letters of a cause, including versions without the cause.
 struct Versions<'s> {
     /// In order of first appearance.
     by_age: Vec<Version<'s>>,
@@ -368,10 +369,10 @@ struct Version<'s> {
 }
 
 impl<'s> Versions<'s> {
-    /// Collects the versions; `None` if a dead letter of the cause does not name a version, or if they name several
+    /// Collects the versions; `None` if one of the cause's dead letters names no version, or if they name several
     /// functions.
     fn new(cause: &'s CauseSide, others: &'s CauseSide) -> Option<Self> {
-        // Beyond the limit of the name table, the first appearance of a version is unknown.
+        // Once the name table is full, a version's first appearance may be unknown.
         if others.functions.contains_key(OTHER) {
             return None;
         }

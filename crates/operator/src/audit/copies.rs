@@ -10,7 +10,7 @@ const MESSAGES_MAX: usize = 120_000;
 const EXAMPLES_MAX: usize = 10;
 
 /// Dead letters with the same `message_id` and generation as another one: a message is given up once per generation.
-/// Copies can have different attempts, since each counts its own.
+/// Copies can have different attempt counts, since each counts its own attempts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Duplicates {
     /// Messages that have copies.

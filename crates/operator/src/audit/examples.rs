@@ -35,7 +35,7 @@ pub(crate) fn with_sent_seconds(mut record: DeadLetterRecord, seconds: i64) -> D
     record
 }
 
-/// Returns an audit of a queue named `final-dlq`, one day after the Unix epoch.
+/// Returns the context of an audit of a queue named `final-dlq`, one day after the Unix epoch.
 pub(crate) fn context() -> AuditContext {
     AuditContext {
         queue: "final-dlq".to_owned(),

@@ -23,7 +23,7 @@ pub struct ArrivalHistogram {
     pub spans: Vec<TimeSpan>,
 }
 
-/// Dead letters of one span.
+/// Dead letters in one span.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct TimeSpan {
     #[serde(serialize_with = "millis")]

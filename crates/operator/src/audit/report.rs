@@ -1,4 +1,4 @@
-//! The report of an audit: a value of bounded size, built from records.
+//! The audit report: a value of bounded size, built from records.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -104,8 +104,8 @@ impl AuditReport {
         sort_by_count(&self.by_function)
     }
 
-    /// Names the setting to check if all dead letters that were read are invalid messages, regardless of the selection;
-    /// otherwise `None`.
+    /// Names the setting to check; `None` unless at least ten dead letters were read, and all were selected and are
+    /// invalid messages.
     pub fn describe_all_invalid(&self) -> Option<String> {
         describe_all_invalid(count_invalid(&self.by_error_type), self.coverage.seen, DEPLOYED_SETTING)
     }
@@ -155,7 +155,7 @@ fn add_name(counts: &mut BTreeMap<String, u64>, name: Option<String>) {
     *named_entry(counts, &name) += 1;
 }
 
-/// Returns the entry of an externally chosen name. Beyond [`NAMES_MAX`] names, all others share one.
+/// Returns the entry for an externally chosen name. Beyond [`NAMES_MAX`] names, all others share one.
 pub(super) fn named_entry<'m, T: Default>(entries: &'m mut BTreeMap<String, T>, name: &str) -> &'m mut T {
     let name = shorten_text(name, NAME_CHARACTERS_MAX);
     let is_full = entries.len() >= NAMES_MAX && !entries.contains_key(&name);

@@ -18,7 +18,7 @@ use crate::{CommandFailure, InterruptedError};
 /// A requested audit, built from the user's options.
 pub struct AuditRequest<'a> {
     pub source: &'a DeadLetterSource,
-    /// The period of an archive to read.
+    /// The period to read from an archive.
     pub period: PeriodArgs,
     pub pick: Pick,
     /// Maximum number of messages to read.
@@ -78,7 +78,7 @@ impl AuditRequest<'_> {
 }
 
 impl OpenAudit {
-    /// Reads the dead letters to the end, or until `stop` completes.
+    /// Reads all dead letters, unless `stop` completes first.
     ///
     /// # Errors
     /// If the dead letters, a file or the filter cannot be used.

@@ -16,7 +16,7 @@ const FINAL_DLQ_RETENTION: TimeDelta = TimeDelta::days(14);
 #[derive(Debug)]
 pub struct SaveFile {
     file: ArchiveFile,
-    /// Archived dead letters since this time are also in the final DLQ, unless they were purged or redriven.
+    /// Archived dead letters from this time on are also in the final DLQ, unless they were purged or redriven.
     still_queued_since: Option<Timestamp>,
     still_queued: u64,
 }

@@ -13,12 +13,12 @@ use crate::terminal::escape::shorten_text;
 use crate::terminal::units::{approximate_span, as_float, format_count};
 use crate::trace_url::{Trace, TraceUrlArgs};
 
-/// The style sheet for pages that contain stories.
+/// The style sheet for pages that show dead letters.
 pub const STYLE: &str = include_str!("story.css");
 
 /// Maximum number of bytes of a body to show; `--show` prints the complete body.
 const BODY_BYTES_MAX: usize = 16 * 1024;
-/// Maximum length of a shown attribute or error, in characters.
+/// Maximum displayed length of an attribute or error, in characters.
 const TEXT_MAX: usize = 2000;
 const WIDTH: f64 = 1000.0;
 const MARGIN: f64 = 14.0;
@@ -28,7 +28,7 @@ const DISTANCE: f64 = 24.0;
 /// The options for showing dead letters.
 #[derive(Clone, Debug, Default)]
 pub struct ShowOptions {
-    /// True if the values of bodies and attributes are shown unmasked.
+    /// True if the values in bodies and attributes are shown unmasked.
     pub reveal: bool,
     pub traces: TraceUrlArgs,
 }
@@ -83,7 +83,7 @@ pub fn render_details(
     }
 }
 
-/// Draws a line with a mark for each event, placed by time but with enough distance that marks do not overlap.
+/// Draws a line with a mark for each event. Marks are placed by time, but far enough apart that they do not overlap.
 fn draw_timeline(timeline: &Timeline) -> Markup {
     let events: Vec<_> = timeline.events.iter().filter_map(|event| Some((event, event.at?))).collect();
     let first = match events.iter().map(|(_, at)| *at).min() {

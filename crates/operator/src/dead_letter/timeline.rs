@@ -1,4 +1,4 @@
-//! The timeline of a message: its first send, each failure in its history, and its end.
+//! The timeline of a message: its first send, each failure in its history, and its final event.
 
 use redeliver_core::message::Timestamp;
 use redeliver_core::message::metadata::{HISTORY_MAX, parse_rfc3339};
@@ -16,7 +16,7 @@ pub struct Timeline {
     held_seconds: u32,
     /// The number of times the message was received again after an SQS redrive.
     redrive_count: u32,
-    /// Remarks about a message written by an AWS service.
+    /// Remarks about a dead letter that an AWS service or a framework wrote.
     remarks: Vec<String>,
 }
 
@@ -38,13 +38,13 @@ pub enum TimelineEventKind {
     GivenUp,
     /// SQS moved the message to this queue at an unknown time.
     Redriven,
-    /// The message was sent to this queue and does not contain a reason.
+    /// The message was sent to this queue and carries no reason.
     SentHere,
 }
 
 impl Timeline {
     /// Builds the timeline of a dead letter, oldest event first: its first send, at most the last five failures, and
-    /// its end.
+    /// its final event.
     pub fn for_record(record: &DeadLetterRecord) -> Self {
         let history = record.metadata.iter().flat_map(|metadata| &metadata.retry_history);
         let failures = history.map(|past| {
@@ -57,8 +57,8 @@ impl Timeline {
             )
         });
         let (sent_at, details) = (record.message.sent_at, &record.error_details);
-        // The most detailed source available: redeliver's record, otherwise the facts of an SQS redrive, otherwise
-        // another service's record.
+        // The most detailed source available: redeliver's record, otherwise the fact that SQS redrove the message,
+        // otherwise another service's record.
         let (start, end) = if let Some(ours) = &record.dead_letter {
             let (given_up_at, cause) = (parse_rfc3339(&ours.dead_lettered_at), &ours.cause);
             let given_up = TimelineEvent::new(

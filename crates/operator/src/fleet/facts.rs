@@ -78,7 +78,7 @@ pub(super) struct FunctionReader {
     pub(super) function: String,
     pub(super) queue: QueueId,
     pub(super) mapping_uuid: String,
-    /// True with `ReportBatchItemFailures`.
+    /// True if the mapping uses `ReportBatchItemFailures`.
     pub(super) reports_failures: bool,
     pub(super) batching_window_seconds: u64,
 }
@@ -117,7 +117,7 @@ pub(super) struct OldestMessageAge {
 /// Ages of the oldest messages in the non-empty DLQs.
 pub(super) type Ages = BTreeMap<QueueId, OldestMessageAge>;
 
-/// Receives from the non-empty DLQs that no function reads.
+/// Receive counts for the non-empty DLQs that no function reads.
 pub(super) type ReceivesByQueue = BTreeMap<QueueId, Receives>;
 
 impl QueueId {
@@ -162,7 +162,7 @@ impl AlarmWatch {
     }
 }
 
-/// Returns true if a query on SQS metrics certainly selects this queue: it has no condition, or one that names the
+/// Returns true if a query on SQS metrics is certain to select this queue: it has no condition, or one that names the
 /// queue. If in doubt, returns false: a wrong "no alarm" costs a check; a wrong "has an alarm" costs messages.
 fn selects_queue(query: &str, name: &str) -> bool {
     match query.to_ascii_uppercase().find("WHERE") {

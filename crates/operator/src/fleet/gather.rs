@@ -41,7 +41,7 @@ struct RegionClients<'a> {
     lambda: aws_sdk_lambda::Client,
     cloudwatch: aws_sdk_cloudwatch::Client,
     events: aws_sdk_eventbridgev2::Client,
-    /// False with a custom endpoint, such as an emulator's.
+    /// False if a custom endpoint is used, such as an emulator's.
     is_aws: bool,
 }
 
@@ -196,8 +196,8 @@ fn format_problem(profile: Option<&str>, region: Option<&str>, what: &str) -> St
     }
 }
 
-/// Returns the value, or records the problem. A problem common to all services, such as no connection, is recorded
-/// once.
+/// Returns the value, or records the problem. A problem common to all services, such as a failed connection, is
+/// recorded only once.
 fn ok_or_record<T>(read: Result<T, String>, problems: &mut Vec<String>) -> Option<T> {
     match read {
         Ok(read) => return Some(read),

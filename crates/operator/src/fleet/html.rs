@@ -23,7 +23,7 @@ pub fn render_page(fleet: &Fleet) -> String {
     render_standalone_page(&format_count(fleet.dlqs.len() as u64, "dead-letter queue"), STYLE, &body)
 }
 
-/// The style sheet of the page, also used by the console.
+/// The style sheet for the page, also used by the console.
 pub const STYLE: &str = include_str!("html/page.css");
 
 /// Renders the totals, and the DLQs by account and region.

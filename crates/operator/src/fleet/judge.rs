@@ -150,8 +150,8 @@ impl<'a> FleetSurvey<'a> {
         checked.collect()
     }
 
-    /// Returns true for a redeliver deployment's `STACK-blocked`, which contains one notice per blocked group. Nothing
-    /// reads it until an operator runs `redeliver unblock`.
+    /// Returns true for a redeliver deployment's `STACK-blocked` queue, which contains one notice per blocked group.
+    /// Nothing reads it until an operator runs `redeliver unblock`.
     fn is_blocked_queue(&self, id: &QueueId) -> bool {
         let Some(deployment) = id.name.strip_suffix("-blocked") else { return false };
         self.queues.contains_key(&QueueId { name: format!("{deployment}-final-dlq"), ..id.clone() })
@@ -210,7 +210,7 @@ impl<'a> FleetSurvey<'a> {
         in_region.any(|survey| survey.readers.is_some())
     }
 
-    /// Returns the alarms on a queue; `None` if none were found and the alarms of its account could not be read. An
+    /// Returns the alarms on a queue; `None` if none were found and the alarms in its account could not be read. An
     /// alarm watches queues in its own region, possibly in a different account.
     fn queue_alarms(&self, id: &QueueId) -> Option<Vec<DlqAlarm>> {
         let in_region = || self.surveys.iter().filter(|survey| survey.region == id.region);

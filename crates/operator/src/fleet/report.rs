@@ -73,7 +73,7 @@ pub struct Dlq {
     pub error: Option<String>,
 }
 
-/// The existence of a DLQ, as far as its account and region could be read.
+/// The state of a DLQ, as far as its account and region could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DlqState {
@@ -137,7 +137,7 @@ pub enum FindingCode {
     ShortVisibility,
     /// A mapping without `ReportBatchItemFailures`.
     UnreportedFailures,
-    /// Messages are waiting without a reader and without a CloudWatch alarm.
+    /// Messages are waiting in a queue with no reader and no CloudWatch alarm.
     NoAlarm,
     /// The oldest message is in the last fifth of its retention.
     DeletedSoon,
@@ -148,8 +148,8 @@ pub enum FindingCode {
 }
 
 impl Fleet {
-    /// Returns `Incomplete` if something could not be read, otherwise `Found` if there is a finding other than a
-    /// remark, otherwise `Done`.
+    /// Returns `Incomplete` if something could not be read, otherwise `ProblemsFound` if there is a finding other than
+    /// a remark, otherwise `Done`.
     pub fn exit_code(&self) -> ExitCode {
         match (self.problems.is_empty(), self.is_well()) {
             (false, _) => ExitCode::Incomplete,

@@ -29,7 +29,7 @@ fn json(value: Value) -> CannedResponse {
     Some((200, value.into()))
 }
 
-/// Responds with `orders`, and `orders-dlq` with two waiting messages, each on its own page of queues.
+/// Responds with two queues, each on its own page: `orders`, and `orders-dlq` with two waiting messages.
 fn sqs_response(body: &str) -> CannedResponse {
     let request: Value = serde_json::from_str(body).unwrap();
     let page = |name: &str, next: Option<&str>| {

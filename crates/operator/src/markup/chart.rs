@@ -9,7 +9,7 @@ use crate::terminal::units::{as_float, group_digits};
 const STYLE: &str = include_str!("chart.css");
 
 const WIDTH: f64 = 560.0;
-/// The edges of a chart in its picture. Labels can extend beyond the right edge.
+/// The edges of the plot area within the SVG picture. Labels can extend beyond the right edge.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 516.0;
 const TOP: f64 = 10.0;
@@ -21,7 +21,7 @@ const LABEL_CHARS_MAX: usize = 32;
 /// The number of characters that fit in a title.
 const TITLE_CHARS_MAX: usize = 56;
 
-/// An axis with its ends and marks.
+/// An axis with its range and tick marks.
 pub struct Axis {
     pub from: f64,
     pub to: f64,
@@ -37,7 +37,7 @@ pub struct Plot {
     pub height: f64,
 }
 
-/// An entry of a legend, with its CSS class.
+/// A legend entry, with its CSS classes.
 #[derive(Clone, Copy)]
 pub enum LegendKey {
     Area(&'static str, &'static str),
@@ -107,7 +107,7 @@ impl Plot {
         points.map(|(x, y)| format!("{},{}", round_pixels(x), round_pixels(y))).collect::<Vec<_>>().join(" ")
     }
 
-    /// Draws the complete chart: its grid, the drawing, the axis title below it, and a legend.
+    /// Draws the complete chart: the grid, the content in `drawn`, the axis title in `below`, and a legend.
     pub fn draw_figure(
         &self,
         title: impl Into<String>,
@@ -207,7 +207,7 @@ pub fn render_picture(figures: &[Figure]) -> String {
     escape_markup(&picture) + "\n"
 }
 
-/// The marks of an axis.
+/// The tick marks on an axis.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Scale {
     /// The distance between marks: 1, 2 or 5 times a power of ten.

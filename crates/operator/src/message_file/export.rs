@@ -32,7 +32,7 @@ const MARKERS: [&str; 4] = [r#""Messages""#, r#""Records""#, r#""Body""#, r#""aw
 /// The first member of a Lambda event, and of a record in it.
 const FIRST_EVENT_MEMBERS: [&str; 2] = ["Records", "messageId"];
 
-/// The messages of a document.
+/// The messages in a document.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MessageExport {
     pub(super) kind: ExportKind,
@@ -158,7 +158,7 @@ fn is_received(members: &ExportMembers<'_>, members_min: usize) -> bool {
         && members.keys().all(|name| MESSAGE_MEMBERS.contains(&name.as_str()))
 }
 
-/// Returns true for an event record from SQS. Events from S3, SNS and other sources are bodies.
+/// Returns true for an event record from SQS. Events from S3, SNS and other sources are read as bodies.
 fn is_record(members: &ExportMembers<'_>) -> bool {
     members.get("eventSource").is_some_and(|source| source.get() == r#""aws:sqs""#)
         && members.get("body").is_some_and(|body| body.get().starts_with('"'))

@@ -1,4 +1,4 @@
-//! Reads the messages of an input one at a time: one per line, or those in [`MessageExport`]s. Only the length of an
+//! Reads the messages in an input one at a time: one per line, or those in [`MessageExport`]s. Only the length of an
 //! overlong line is kept, so that memory use is bounded by the largest document.
 
 use std::collections::VecDeque;
@@ -13,12 +13,12 @@ use serde::de::IgnoredAny;
 use super::SEND_AGAIN;
 use super::export::{Element, ExportTally, MessageExport, archived_message};
 
-/// Maximum number of bytes of a line kept in memory: a complete message and its line break.
+/// Maximum number of bytes kept in memory for a line: a complete message and its line break.
 const KEPT_BYTES: usize = MESSAGE_BYTES_MAX + 2;
 /// Maximum size, in bytes, of a document that contains several messages and is read as one unit.
 const DOCUMENT_BYTES_MAX: usize = 256 * 1024 * 1024;
 
-/// An iterator over the messages of an input.
+/// An iterator over the messages in an input.
 pub struct InputLines<R> {
     /// The bytes already read ahead, followed by the rest of the input.
     reader: Chain<Cursor<Vec<u8>>, R>,
@@ -36,9 +36,9 @@ pub struct InputLines<R> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum InputKind {
     Messages,
-    /// Inputs of asynchronous invocations. Such an input is never split: it can itself be a Lambda event.
+    /// Inputs to asynchronous invocations. Such an input is never split: it can itself be a Lambda event.
     Payloads,
-    /// Dead letters. Messages of an export are converted to the format of `audit --save`, with this send time if they
+    /// Dead letters. Messages in an export are converted to the format of `audit --save`, with this send time if they
     /// have none.
     DeadLetters(Timestamp),
 }
@@ -52,14 +52,14 @@ enum InputLayout {
     Documents,
 }
 
-/// The next document of an input that does not consist only of lines.
+/// The next document in an input that does not consist only of lines.
 enum InputDocument {
     /// One message spanning several lines, up to the end of the input.
     Message,
     Export(MessageExport),
 }
 
-/// A message of an input: a line, or an element of a document.
+/// A message in an input: a line, or an element of a document.
 #[derive(Debug)]
 pub struct InputLine {
     /// The 1-based number of the message in the input.
@@ -279,7 +279,7 @@ impl<R: BufRead> InputLines<R> {
     }
 }
 
-/// Returns true for a line with the beginning of an export. An array does not count: it could be a body.
+/// Returns true for a line that contains only the beginning of an export. An array does not count: it could be a body.
 fn is_truncated_export(line: &[u8]) -> bool {
     let is_object = line.trim_ascii_start().starts_with(b"{");
     let is_cut = || serde_json::from_slice::<IgnoredAny>(line).is_err_and(|error| error.is_eof());
@@ -474,7 +474,7 @@ mod tests {
         bodies.iter().map(|body| Ok((*body).to_owned())).collect()
     }
 
-    /// A loop of `aws sqs receive-message >> FILE` writes exports like these, each on several lines or on one.
+    /// A loop that runs `aws sqs receive-message >> FILE` writes exports like these, each on one line or several.
     #[test]
     fn consecutive_exports_yield_all_their_messages() {
         let pretty = |bodies: &[&str]| {
@@ -568,7 +568,7 @@ mod tests {
         assert_eq!(lines.next().unwrap().unwrap().into_message().unwrap_err(), SEND_AGAIN);
     }
 
-    /// The event is the input of the asynchronously invoked function, not an export.
+    /// The event is the input to the asynchronously invoked function, not an export.
     #[test]
     fn a_payload_is_never_split_into_messages() {
         let event = r#"{"Records":[{"eventSource":"aws:sqs","body":"x"}]}"#;

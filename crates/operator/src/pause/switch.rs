@@ -1,4 +1,4 @@
-//! Switches a mapping to the requested state, and waits for it.
+//! Switches a mapping to the requested state, and waits until the switch is complete.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::queues::event_sources::{EventSources, LambdaError, LambdaMapping};
 
 /// The pause between two checks of a mapping in an intermediate state.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
-/// The time limit for a mapping. Most take less than a minute.
+/// The time limit for switching a mapping. Most switches take less than a minute.
 const SWITCH_TIMEOUT: Duration = Duration::from_secs(180);
 
 /// The requested state.

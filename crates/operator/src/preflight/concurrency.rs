@@ -20,7 +20,7 @@ const DEFAULT_QUOTA: u64 = 1000;
 pub struct Concurrency {
     /// Derived from the mappings' limits and the functions' reservations.
     pub wanted: u64,
-    /// The account's quota "Concurrent executions" in this region.
+    /// The account's "Concurrent executions" quota in this region.
     pub quota: u64,
     /// Advice on the quota to request, if the current one is too low.
     pub advice: Option<String>,

@@ -56,8 +56,8 @@ fn mapping_list(mappings: &[serde_json::Value]) -> (u16, LoopbackBody) {
     (200, json!({ "EventSourceMappings": mappings }).into())
 }
 
-/// Returns the findings about a deployment. `source` lists the mappings of its source queue, and `of_functions` lists
-/// those of each of its functions.
+/// Returns the findings about a deployment. `source` lists its source queue's mappings, and `of_functions` lists each
+/// function's mappings.
 async fn preflight_with_mappings(
     source: &[serde_json::Value],
     of_functions: &[&[serde_json::Value]],
@@ -108,7 +108,7 @@ async fn a_disabled_mapping_is_found() {
 #[tokio::test]
 async fn valid_mappings_have_no_finding() {
     let source = mapping("f:live", "p-source", "Enabled", REPORTED);
-    // A stream has different response types, and a second queue that reports its failures does not lose anything.
+    // A stream has different response types, and a second queue whose mapping reports failures loses nothing.
     let mut stream = mapping("f:live", "clicks", "Enabled", &[]);
     stream["EventSourceArn"] = "arn:aws:kinesis:eu-central-1:123456789012:stream/clicks".into();
     let refunds = mapping("f:live", "refunds", "Disabled", REPORTED);
@@ -117,7 +117,7 @@ async fn valid_mappings_have_no_finding() {
     assert_eq!((found.exit_code(), found.describe_findings().as_str()), (ExitCode::Done, ""));
 }
 
-/// Lambda deletes messages that a function reports as failed without `ReportBatchItemFailures`.
+/// Without `ReportBatchItemFailures`, Lambda deletes messages that a function reports as failed.
 #[tokio::test]
 async fn each_mapping_that_does_not_report_failures_is_found_with_its_command() {
     let source = mapping("f", "p-source", "Enabled", &[]);

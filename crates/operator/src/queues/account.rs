@@ -17,13 +17,13 @@ use crate::terminal::stderr;
 /// continues without the account.
 const STS_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Returns the account of the credentials; `None` if STS does not return it.
+/// Returns the account that the credentials belong to; `None` if STS does not return it.
 pub(crate) async fn own_account(connection: &AwsConnection) -> Option<AccountId> {
     let config = connection.sdk_config(None).await.ok()?;
     caller_identity(&config).await?.account?.parse().ok()
 }
 
-/// Queries STS for the identity of the credentials. `GetCallerIdentity` needs no permission.
+/// Queries STS for the caller's identity. `GetCallerIdentity` needs no permission.
 async fn caller_identity(config: &SdkConfig) -> Option<GetCallerIdentityOutput> {
     let config = aws_sdk_sts::config::Builder::from(config)
         .retry_config(RetryConfig::disabled())
@@ -48,7 +48,7 @@ fn format_account(account: Option<String>, arn: Option<String>) -> String {
     }
 }
 
-/// Prints the account and the change that follows or is planned; `account unknown` if STS does not respond within 5 s.
+/// Prints the account and the upcoming or planned change, with `account unknown` if STS does not respond within 5 s.
 /// The request is sent to the queue's region, since no other region may be configured.
 pub async fn announce_change(connection: &AwsConnection, queue_arn: &str, what: impl Display) {
     let account = match connection.sdk_config(region_in(queue_arn)).await {

@@ -13,7 +13,7 @@ use crate::CommandFailure;
 use crate::terminal::escape::escape_line;
 
 impl AwsConnection {
-    /// Describes a failed request, with advice on credentials and connection. `otherwise` adds advice on names and
+    /// Describes a failed request, with advice on credentials and connectivity. `otherwise` adds advice on names and
     /// permissions for requests that reached the service.
     pub async fn explain_failure<E>(
         &self,

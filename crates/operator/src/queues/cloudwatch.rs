@@ -39,8 +39,8 @@ pub enum PointsError {
     Metric(String),
 }
 
-/// Reads the datapoints of metrics: one list per metric, in the given order. The points in a list are unordered.
-/// Sends one request per 500 metrics, and reads all pages.
+/// Reads the metrics' datapoints: one list per metric, in the given order. The points in a list are unordered. Sends
+/// one request per 500 metrics, and reads all pages.
 ///
 /// # Errors
 /// If CloudWatch rejects a request, or one of its metrics (`Forbidden`, `InternalError`).

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use redeliver_dead_letters::Retention;
 use serde::Serialize;
 
-/// The approximate SQS counts of a queue, up to a minute old. `None` if SQS does not report a count.
+/// The approximate message counts that SQS reports for a queue, up to a minute old. `None` if a count is not reported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct QueueCounts {
     /// Messages available to be received.
@@ -14,7 +14,7 @@ pub struct QueueCounts {
     pub in_flight: Option<u64>,
     /// Messages whose delay has not expired.
     pub delayed: Option<u64>,
-    /// The retention period of messages.
+    /// The message retention period.
     pub retention_seconds: Option<u64>,
 }
 

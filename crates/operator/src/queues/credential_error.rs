@@ -93,8 +93,8 @@ fn explain_credential_process(profile: &Profile, why: &str) -> String {
     format!("the credential_process of profile {name} failed{status}: {message}")
 }
 
-/// Masks possible secrets in a message: arguments of the command and values whose names suggest a secret, and long
-/// words consisting of the characters of keys and tokens.
+/// Masks possible secrets in a message: command arguments and values whose names suggest a secret, and long words that
+/// look like keys or tokens.
 fn mask_secrets(message: &str, command: &str) -> String {
     let mut shown = message.to_owned();
     for secret in secret_arguments(command) {

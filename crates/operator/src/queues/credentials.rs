@@ -64,7 +64,7 @@ fn provider_config(region: Option<Region>) -> ProviderConfig {
     ProviderConfig::without_region().with_region(region).with_http_client(redeliver_aws::http_client())
 }
 
-/// The credentials of a profile. The SDK's own provider reads the files once; here they are checked for changes at each
+/// The credentials of a profile. The SDK's own provider reads the files once; here they are checked for changes on each
 /// load.
 #[derive(Debug)]
 struct ProfileCredentials {

@@ -128,8 +128,8 @@ impl DeployedQueues {
             .into());
         };
         let intermediate = find("intermediate-dlq").await?;
-        // The source queue is `retry` with the strategy async-retry and `source.fifo` with ordered; an existing queue
-        // has its own name.
+        // The source queue is named `retry` with the strategy async-retry and `source.fifo` with ordered; an existing
+        // queue keeps its own name.
         let (mut source, mut source_dlq, mut blocked) = (find("source").await?, None, None);
         if source.is_none() {
             source = find("retry").await?;

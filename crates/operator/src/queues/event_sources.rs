@@ -90,7 +90,7 @@ macro_rules! mapping {
     };
 }
 
-/// The error of a request that Lambda rejected or did not respond to: the action, and Lambda's code and message.
+/// The error from a request that Lambda rejected or did not respond to: the action, and Lambda's code and message.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{words}")]
 pub struct LambdaError {
@@ -120,7 +120,7 @@ impl EventSources {
         Ok(Self::new(&connection.sdk_config(region_in(queue_arn)).await?))
     }
 
-    /// Creates a client for the mappings of an account and region.
+    /// Creates a client for the mappings in an account and region.
     pub fn new(config: &SdkConfig) -> Self {
         let config = aws_sdk_lambda::config::Builder::from(config).interceptor(RequestLog::default()).build();
         Self { client: Client::from_conf(config) }
@@ -131,7 +131,7 @@ impl EventSources {
         self.list_pages(self.client.list_event_source_mappings().event_source_arn(queue_arn)).await
     }
 
-    /// Lists the mappings of a function, or of its version or alias (`NAME:QUALIFIER`).
+    /// Lists the mappings of a function, or of one of its versions or aliases (`NAME:QUALIFIER`).
     pub async fn list_for_function(&self, function: &str) -> Result<Vec<LambdaMapping>, LambdaError> {
         self.list_pages(self.client.list_event_source_mappings().function_name(function)).await
     }
@@ -161,7 +161,7 @@ impl EventSources {
     }
 }
 
-/// Extracts the name from `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`, with `:QUALIFIER`, if any. Other text is
+/// Extracts the name, with any `:QUALIFIER`, from `arn:PARTITION:lambda:REGION:ACCOUNT:function:NAME`. Other text is
 /// returned unchanged.
 pub fn function_name(arn: &str) -> &str {
     arn.split_once(":function:").map_or(arn, |(_, name)| name)

@@ -1,4 +1,4 @@
-//! Profiles of the AWS configuration files, selected by `--profile` or `AWS_PROFILE`, and the source of their
+//! Profiles in the AWS configuration files, selected by `--profile` or `AWS_PROFILE`, and the source of their
 //! credentials. As in the AWS CLI, the profile given with `--profile` must exist and takes precedence over credentials
 //! in the environment.
 
@@ -59,7 +59,7 @@ pub(super) async fn check_profile(name: &str, files: &EnvConfigFiles) -> Result<
     Err(format!("--profile {name}: no such profile in the AWS configuration files; {existing}"))
 }
 
-/// Explains that a role requires MFA, with remedies.
+/// Explains that a role requires MFA, and suggests remedies.
 pub(super) fn explain_missing_mfa_code(mfa_profile: &str, selected: &str) -> String {
     let (mfa_profile, selected) = (escape_line(mfa_profile), escape_line(selected));
     format!(
@@ -79,7 +79,7 @@ impl<'a> CredentialsOrigin<'a> {
             if visited.contains(&profile.name()) {
                 return None;
             }
-            // As in the SDK, the keys of a source take precedence over its role.
+            // As in the SDK, the keys in a source profile take precedence over its role.
             let has_keys_of_source = !visited.is_empty() && profile.get("aws_access_key_id").is_some();
             let is_role = is_role(profile) && !has_keys_of_source;
             if is_role && profile.get("mfa_serial").is_some() {
@@ -161,7 +161,7 @@ mod tests {
         assert!(error.ends_with("they have no profiles (~/.aws/config, ~/.aws/credentials)"), "{error}");
     }
 
-    /// Returns the profile with the source, the source, the profile that requires MFA, and true if a role is assumed.
+    /// Returns the origin's profile and source, the profile that requires MFA, and true if a role is assumed.
     async fn origin(config: &str, name: &str) -> Option<(String, CredentialsSource, Option<String>, bool)> {
         let profiles = read_profiles(&files(config, ""), Some(name)).await.unwrap();
         let origin = CredentialsOrigin::for_selected_profile(&profiles)?;

@@ -1,4 +1,4 @@
-//! The options that select queues: all queues of a deployment, or individual queues.
+//! The options that select queues: all queues in a deployment, or individual queues.
 
 use clap::Args;
 use futures_util::future::try_join_all;
@@ -65,13 +65,13 @@ impl DeploymentArgs {
 /// A queue and its role.
 #[derive(Clone, Debug)]
 pub struct OpenQueue {
-    /// `None` if the queue was given by name, so that its role is unknown.
+    /// `None` if the queue was given by name, in which case its role is unknown.
     pub role: Option<Role>,
     pub known: KnownQueue,
 }
 
 impl OneQueue {
-    /// Selects a queue of a stack.
+    /// Selects a queue in a stack.
     pub fn from_stack(stack: &str) -> Self {
         Self { deployment: DeploymentSelector::from_stack(stack), ..Self::default() }
     }
@@ -123,7 +123,7 @@ impl OneQueue {
 }
 
 impl QueueSelection {
-    /// Selects the queues of a stack.
+    /// Selects the queues in a stack.
     pub fn from_stack(stack: &str) -> Self {
         Self { deployment: DeploymentSelector::from_stack(stack), ..Self::default() }
     }

@@ -18,8 +18,8 @@ use crate::terminal::units::format_count;
 pub struct RedriveToFile<'a> {
     request: RedriveRequest<'a>,
     from: DeadLetters,
-    /// The journal named by the user, or else the file's own. Messages that it records as sent are not written, since
-    /// they would be sent twice.
+    /// The journal named by the user, or else the file's own. Messages that it records as sent are not written:
+    /// otherwise, they would be sent twice.
     journal: Option<RedriveJournal>,
 }
 

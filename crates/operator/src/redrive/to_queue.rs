@@ -76,7 +76,7 @@ impl<'a> RedriveToQueue<'a> {
         Consumer::query_consumer(&self.request.from.queue.connection, self.to.arn(), is_stack).await
     }
 
-    /// Describes how many dead letters of a shared DLQ come from queues other than the destination. Returns `None` for
+    /// Describes how many dead letters in a shared DLQ come from queues other than the destination. Returns `None` for
     /// a deployment, whose dead letters come from its own internal queues, and for a file, whose lines have already
     /// been selected.
     ///

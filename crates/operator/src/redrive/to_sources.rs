@@ -95,7 +95,7 @@ impl<'a> RedriveToSources<'a> {
         RedriveResult { report: self.planned, missing: self.missing, remarks }
     }
 
-    /// Sends the dead letters back, one queue at a time. `is_consumed` is true for a queue with a consumer.
+    /// Sends the dead letters back, one queue at a time. `is_consumed` returns true for a queue with a consumer.
     ///
     /// # Errors
     /// If a journal, the DLQ or a filter cannot be used, and nothing was sent.

@@ -13,7 +13,7 @@ use super::confirmed::Digest;
 use super::pace::SendPace;
 use super::reader::NumberedMessage;
 
-/// The maximum time that an incomplete batch waits for more lines of an input that is still being written.
+/// The maximum time that an incomplete batch waits for more lines from an input that is still being written.
 const LINGER: Duration = Duration::from_millis(100);
 
 /// The messages of one request.

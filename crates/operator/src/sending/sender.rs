@@ -132,7 +132,7 @@ struct DeliveredBatch {
     outcomes: Vec<EntryOutcome<String>>,
 }
 
-/// The confirmed lines of a batch, and the last error of the others.
+/// The confirmed lines in a batch, and the last error for the others.
 struct SettledBatch {
     confirmed: Vec<(usize, Digest)>,
     last_error: Option<String>,

@@ -15,7 +15,7 @@ pub struct Summary {
     pub sent: u64,
     /// Lines confirmed in an earlier run.
     pub sent_before: u64,
-    /// Skipped lines of a backup or an export that repeat the message of an earlier line.
+    /// Skipped lines in a backup or an export that repeat an earlier line's message.
     pub repeated: u64,
     /// Lines that are not valid messages for the queue. They are never sent.
     pub invalid: u64,
@@ -45,7 +45,7 @@ pub enum StopReason {
 }
 
 impl Summary {
-    /// Returns true if the send finished and no line was sent, neither by this run nor by an earlier one.
+    /// Returns true if the send finished and no line was sent, either by this run or by an earlier one.
     pub fn attempted_nothing(&self) -> bool {
         self.sent + self.sent_before + self.unconfirmed == 0 && self.stopped.is_none()
     }

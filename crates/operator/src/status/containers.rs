@@ -61,7 +61,7 @@ pub struct Containers {
 }
 
 impl Containers {
-    /// Creates a client without redirects or proxy, with a timeout of 2 s per request.
+    /// Creates a client that follows no redirects, uses no proxy, and has a timeout of 2 s per request.
     ///
     /// # Errors
     /// If the client cannot be built, for example without a TLS library.
@@ -188,7 +188,7 @@ struct CounterRead {
 }
 
 impl History {
-    /// Adds the results of a read of all URLs, in the order of the URLs.
+    /// Adds the results of reading all URLs, in the order of the URLs.
     pub fn record_counters(&mut self, now: Timestamp, answers: &[Result<CounterValues, Problem>]) {
         self.last_reads.resize_with(answers.len(), || None);
         for points in &mut self.points {
@@ -227,7 +227,7 @@ impl History {
         self.since
     }
 
-    /// Returns the increases in processed, held, dead-lettered and `CircuitOpen`.
+    /// Returns the increases in the processed, held, dead-lettered and `CircuitOpen` counters.
     pub(super) const fn counter_points(&self) -> &[Vec<Point>; COUNTERS.len()] {
         &self.points
     }

@@ -1,4 +1,4 @@
-//! A deployment's last day in half-hour periods, from CloudWatch and from containers' `/metrics`.
+//! The last 24 hours of a deployment in half-hour periods, from CloudWatch and from containers' `/metrics`.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ use crate::queues::cloudwatch::{MetricQuery, Point};
 pub const PERIODS: usize = 48;
 const PERIOD: TimeDelta = TimeDelta::minutes(30);
 
-/// The counts of one kind, per half hour.
+/// One count per half hour.
 pub type HalfHourCounts = [u64; PERIODS];
 
 /// Counts and their origin.
@@ -29,7 +29,7 @@ pub struct Series {
     pub origin: SeriesOrigin,
 }
 
-/// The origin of counts.
+/// The origin of a series' counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SeriesOrigin {
     /// The SQS metrics in CloudWatch.
@@ -40,7 +40,7 @@ pub enum SeriesOrigin {
     Containers(Timestamp),
 }
 
-/// The last day. Its last half hour is still in progress.
+/// The last 24 hours. The final half hour is still in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Day {
     /// The start of the first half hour.
@@ -115,7 +115,7 @@ impl Day {
     }
 
     /// Computes the day from datapoints: sends to and deletions from the source queue and the intermediate DLQ, sends
-    /// to the final DLQ, and the functions' processed, held and `CircuitOpen`.
+    /// to the final DLQ, and the functions' `Processed`, `Held` and `CircuitOpen` metrics.
     fn from_points(from: Timestamp, points: &[Vec<Point>; 8], has_final_dlq: bool) -> Self {
         let [sent, deleted, handed_off, resent, dead, processed, held, circuit_open] =
             points.each_ref().map(|points| sum_periods(from, points));
@@ -137,8 +137,9 @@ impl Day {
         }
     }
 
-    /// Fills series missing from CloudWatch's day with containers' counts. Existing series are kept, since they cover
-    /// the entire day. A queue series whose counts are all 0 is late, or comes from an emulator, and counts as missing.
+    /// Uses containers' counts for series that are missing from CloudWatch's day. Existing series are kept, since they
+    /// cover the entire day. A queue series whose counts are all 0 is late, or comes from an emulator, and counts as
+    /// missing.
     pub fn with_containers(cloudwatch: Option<&Self>, history: &History, now: Timestamp) -> Option<Self> {
         let Some(since) = history.first_read_at() else { return cloudwatch.cloned() };
         let from = cloudwatch.map_or_else(|| day_range(now).start, |day| day.from);

@@ -1,4 +1,4 @@
-//! Reads from CloudWatch: how often functions found their target down, and the message flow through queues.
+//! Queries CloudWatch for signs that the target is down, the message flow through queues, and the states of alarms.
 
 use std::ops::Range;
 
@@ -12,10 +12,10 @@ use crate::CommandFailure;
 use crate::queues::cloudwatch::{MetricQuery, NO_STATE, OLDEST_MESSAGE, Point, PointsError, fetch_points};
 use crate::queues::{AwsConnection, RequestLog, describe_error, name_in, region_in};
 
-/// Receives within this time indicate a reader. They appear in CloudWatch a few minutes late.
+/// A receive within this time indicates a reader. Receives appear in CloudWatch a few minutes late.
 pub const RECEIVES_LOOK_BACK: TimeDelta = TimeDelta::minutes(15);
 
-/// The SQS metrics of [`Receives`]: received messages, and empty receives, which an idle long poller causes.
+/// The SQS metrics for [`Receives`]: received messages, and empty receives, which an idle long poller causes.
 pub const RECEIVE_METRICS: [&str; 2] = ["NumberOfMessagesReceived", "NumberOfEmptyReceives"];
 
 /// A queue's receives per minute, unordered.
@@ -25,7 +25,7 @@ pub struct Receives {
     pub empty: Vec<Point>,
 }
 
-/// A client for the metrics of a region.
+/// A client for the metrics in a region.
 #[derive(Clone, Debug)]
 pub struct MetricsClient {
     client: Client,
@@ -36,7 +36,7 @@ pub struct MetricsClient {
 pub struct TargetPoints {
     /// One list per function.
     pub circuit_open: Vec<Vec<Point>>,
-    /// The points of all functions.
+    /// The points from all functions.
     pub longest_hold_seconds: Vec<Point>,
 }
 
@@ -49,7 +49,7 @@ pub struct QueueFlow {
 }
 
 impl MetricsClient {
-    /// Creates a client for the metrics of a queue's region.
+    /// Creates a client for the metrics in a queue's region.
     pub async fn for_queue_region(
         connection: &AwsConnection,
         queue_arn: &str,
@@ -60,8 +60,8 @@ impl MetricsClient {
         Ok(Self { client: Client::from_conf(config) })
     }
 
-    /// Queries the age of the oldest message, the sends and the deletions of each queue in the last hour: one point per
-    /// five minutes, a few minutes late.
+    /// Queries the age of the oldest message, the sends and the deletions for each queue in the last hour: one point
+    /// per five minutes, which arrives a few minutes late.
     pub async fn query_flows(
         &self,
         queues: &[&str],
@@ -102,8 +102,8 @@ impl MetricsClient {
             .collect())
     }
 
-    /// Queries the points of `CircuitOpen` and `LongestHoldSeconds` of each function in the last 14 days and 15
-    /// minutes. Five-minute points are retained for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
+    /// Queries each function's `CircuitOpen` and `LongestHoldSeconds` points for the last 14 days and 15 minutes.
+    /// Five-minute points are retained for 63 days ("GetMetricStatistics", Amazon CloudWatch API Reference).
     pub async fn query_target_points(
         &self,
         functions: &[&str],

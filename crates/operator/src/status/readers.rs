@@ -48,7 +48,7 @@ pub enum Readers {
     },
 }
 
-/// The reason CloudWatch returned no receives.
+/// The reason CloudWatch returned no data on receives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UncountedReason {
     /// There is no data yet, as for an unused queue.
@@ -166,7 +166,7 @@ impl Readers {
         }
     }
 
-    /// Returns the same sentence without reasons.
+    /// Returns the same sentence as [`Self::describe`], without the reason.
     pub fn summary(&self) -> String {
         match self {
             Self::EventSourceMapping => "read by an event source mapping".to_owned(),

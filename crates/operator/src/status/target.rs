@@ -48,8 +48,8 @@ pub struct OngoingOutage {
     pub last_sign: Timestamp,
 }
 
-/// Returns the time range to query, in whole periods. An outage that began more than [`LOOK_BACK`] ago has a sign in
-/// the 15 minutes before that.
+/// Returns the time range to query, in whole periods: [`LOOK_BACK`] plus 15 minutes. An outage that began more than
+/// [`LOOK_BACK`] ago has a sign in those 15 minutes.
 pub(super) fn query_range(now: Timestamp) -> Range<Timestamp> {
     earliest_start(now) - QUIET..period_start(now) + PERIOD
 }
@@ -67,9 +67,9 @@ fn is_recent(sign: Timestamp, now: Timestamp, quiet: TimeDelta) -> bool {
 }
 
 impl OngoingOutage {
-    /// Returns the ongoing outage in the points of one function, in any order. `None` if no point is above 0, or if the
-    /// period of the last one began at least 22 minutes ago: more than 15 minutes in whole periods, plus 2 minutes for
-    /// its arrival in CloudWatch.
+    /// Returns the ongoing outage, from one function's points in any order. `None` if no point is above 0, or if the
+    /// period of the last such point began at least 22 minutes ago: more than 15 minutes in whole periods, plus 2
+    /// minutes for its arrival in CloudWatch.
     pub fn from_points(points: &[Point], now: Timestamp) -> Option<Self> {
         Self::with_signs_apart(points, now, QUIET)
     }
@@ -100,7 +100,7 @@ fn period_start(moment: Timestamp) -> Timestamp {
 }
 
 impl TargetStatus {
-    /// Returns the earliest outage, if several functions call the target.
+    /// Returns the target's status, given each function's ongoing outage, if any. The earliest outage counts.
     pub fn from_outages(seen: impl IntoIterator<Item = Option<OngoingOutage>>) -> Self {
         seen.into_iter().flatten().min_by_key(|outage| outage.since).map_or(Self::NoOutageSeen, Self::Down)
     }

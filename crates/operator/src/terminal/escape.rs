@@ -1,6 +1,6 @@
 //! Escapes untrusted text; every view displays such text through this module. Characters that move the cursor, change
 //! the text direction or are invisible are written as escapes such as `\u{200b}`. Stacked combining marks would cover
-//! other lines, so only the first few are shown, with the number of the others: `[+296 marks]`. Emoji and the world's
+//! other lines, so only the first few are shown, followed by the number omitted: `[+296 marks]`. Emoji and the world's
 //! scripts remain unchanged.
 
 use std::fmt::Write as _;
@@ -21,7 +21,7 @@ const MARKS_MAX: usize = 4;
 
 const ZERO_WIDTH_NON_JOINER: char = '\u{200c}';
 const ZERO_WIDTH_JOINER: char = '\u{200d}';
-/// Turns a digit into a keycap emoji, after the emoji variation selector.
+/// Turns a digit followed by the emoji variation selector into a keycap emoji.
 const KEYCAP: char = '\u{20e3}';
 
 /// Escapes text for one line.
@@ -86,7 +86,7 @@ enum CharacterDisplay {
     Clipped,
 }
 
-/// Returns the characters of a text, each with its display.
+/// Returns each character in a text, and how it is displayed.
 fn classify_characters(text: &str) -> impl Iterator<Item = (char, CharacterDisplay)> + '_ {
     let mut before = PrecedingCharacters::default();
     let mut rest = text.chars();
@@ -139,8 +139,8 @@ impl PrecedingCharacters {
             neighbor.map(|neighbor| CodePointMapData::<JoiningType>::new().get(neighbor))
         };
         match character {
-            // Joiners are allowed by the contextual rules of RFC 5892, appendices A.1 and A.2, if a letter follows, and
-            // in emoji sequences.
+            // Joiners are allowed in emoji sequences, and before a letter where the contextual rules in RFC 5892,
+            // appendices A.1 and A.2, are met.
             ZERO_WIDTH_NON_JOINER => {
                 self.follows_virama(next)
                     || matches!(joining(self.base), Some(JoiningType::DualJoining | JoiningType::LeftJoining))

@@ -1,4 +1,4 @@
-//! The layout of a report: fitted to a terminal with local times, or complete and exact for a pipe or a file.
+//! The layout of a report: fitted lines and local times for a terminal, complete text and exact times otherwise.
 
 use std::io::{self, IsTerminal as _};
 
@@ -11,7 +11,7 @@ use redeliver_dead_letters::groups::format_timestamp;
 use crate::terminal::escape::escape_line;
 use crate::terminal::units::{DAY, HOUR, MINUTE, format_span, format_table};
 
-/// The width of a terminal of unknown size.
+/// The width assumed for a terminal whose size is unknown.
 const COLUMNS: usize = 80;
 /// Minimum width of a truncated name, in columns: its two ends still distinguish it.
 const NAME_MIN: usize = 16;
@@ -54,7 +54,7 @@ impl TextLayout {
         }
     }
 
-    /// Wraps a sentence, which must be safe to print, between words. Continuation lines are indented.
+    /// Wraps a sentence between words. The sentence must be safe to print. Continuation lines are indented.
     pub fn wrap_paragraph(&self, sentence: &str, indent: usize) -> String {
         let Some(columns) = self.columns() else { return sentence.to_owned() };
         let words = sentence.trim_start();
@@ -112,8 +112,8 @@ impl TextLayout {
         there.strftime(form).to_string()
     }
 
-    /// Formats a table like [`format_table`]. On a narrow terminal, names lose their middle, and the last columns that
-    /// do not fit move to a line below their row.
+    /// Formats a table like [`format_table`]. On a narrow terminal, names are shortened in the middle, and the last
+    /// columns that do not fit move below their row.
     pub fn format_table(&self, header: &[&str], rows: Vec<Vec<String>>, right: &[usize]) -> String {
         match self.columns() {
             None => format_table(header, rows, right.iter().copied()),
@@ -252,7 +252,7 @@ pub(crate) mod tests {
     }
 
     proptest! {
-        /// A line that wraps breaks the columns of all others.
+        /// A line that wraps would break the alignment of the columns.
         #[test]
         fn no_line_of_a_table_is_wider_than_the_terminal(
             columns in 20_usize..200,

@@ -70,7 +70,7 @@ impl PrintArgs {
         self.output.check_destination()
     }
 
-    /// Writes the report as a table, or as the JSON document of a command.
+    /// Writes the report as a table, or as the command's JSON document.
     pub fn print_report(
         &self,
         command: &str,

@@ -5,14 +5,14 @@ use redeliver_core::message::Timestamp;
 
 use crate::terminal::units::approximate_span;
 
-/// Minimum time of observation before an estimate is shown.
+/// Minimum observation time before an estimate is shown.
 const OBSERVED_MIN: TimeDelta = TimeDelta::seconds(3);
 
 /// An estimate of the remaining time. Work that restarts, such as another pass through a queue, starts a new estimate.
 #[derive(Clone, Copy, Debug)]
 pub struct RemainingTime {
     since: Timestamp,
-    /// The work completed at that time.
+    /// The work already completed at the time `since`.
     done_before: u64,
     done: u64,
 }

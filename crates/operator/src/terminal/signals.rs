@@ -11,7 +11,7 @@ pub use redeliver_platform::signals::{Signal, Signals};
 use crate::ExitCode;
 use crate::terminal::stderr;
 
-/// Requests a stop at the first SIGINT or SIGTERM, and prints `remark`. The second signal ends the program with exit
+/// Requests a stop on the first SIGINT or SIGTERM, and prints `remark`. The second signal ends the program with exit
 /// code 130.
 ///
 /// A separate thread listens, since a run in virtual time never yields to a runtime.

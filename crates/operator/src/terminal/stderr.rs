@@ -23,7 +23,7 @@ const QUIET: u8 = 0;
 const NORMAL: u8 = 1;
 const VERBOSE: u8 = 2;
 
-/// The verbosity of the process. Global, like the colors of `console`.
+/// The verbosity of the process. Global, like the color settings in the `console` crate.
 static LEVEL: AtomicU8 = AtomicU8::new(NORMAL);
 
 /// The progress bar of the process, if any.
@@ -63,7 +63,7 @@ impl StderrArgs {
     }
 }
 
-/// Parses the colors of help and usage errors, which are printed before the command line is parsed.
+/// Parses the color choice for help and usage errors, which are printed before the command line is parsed.
 pub fn parse_color_choice(arguments: impl Iterator<Item = std::ffi::OsString>) -> ColorChoice {
     let words: Vec<_> = arguments.take_while(|word| word != "--").collect();
     let after = |index: usize| words.get(index + 1).and_then(|word| word.to_str());
@@ -111,7 +111,7 @@ pub fn remark(what: impl Display) {
     }
 }
 
-/// Prints the suggested next command, and the page of the docs that explains it.
+/// Prints the suggested next command, and the docs page that explains it.
 pub fn print_next_command(command: &NextCommand, page: &str) {
     const NEXT: &str = "next: ";
     if command.is_printable() && LEVEL.load(Ordering::Relaxed) >= NORMAL {

@@ -57,7 +57,7 @@ pub fn draw_bar(count: u64, most: u64, width_max: u64) -> String {
     "█".repeat(usize::try_from((count * width_max).div_ceil(most.max(1))).unwrap_or(0))
 }
 
-/// Formats a table without lines; the columns in `right` are right-aligned. The header may be empty.
+/// Formats a table without borders; the columns in `right` are right-aligned. The header may be empty.
 pub fn format_table<C: Into<String>>(
     header: &[&str],
     rows: impl IntoIterator<Item = Vec<C>>,

@@ -19,7 +19,7 @@ pub struct Prices {
     pub prices: PriceList,
 }
 
-/// The prices by name, in the units of AWS's pages.
+/// The prices by name, in the units that AWS's pages use.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PriceList {

@@ -26,11 +26,11 @@ struct LogBytes {
     hopped: f64,
 }
 
-/// The duration of an invocation of the functions that only call SQS, as assumed by the pages: four times the
-/// simulator's, so that no deployment is sized too small.
+/// The duration that the docs assume for an invocation of a function that only calls SQS: four times the simulator's,
+/// so that no deployment is sized too small.
 const DECISION_SECONDS: f64 = 0.1;
 
-/// Returns the invocations of the message-processor and of the other functions, combined.
+/// Returns the combined invocations of the message-processor and the other functions.
 fn invocations(calling: f64, deciding: f64) -> Invocations {
     let seconds = calling * CALL_SECONDS + deciding * DECISION_SECONDS;
     Invocations { count: calling + deciding, seconds }
@@ -186,8 +186,8 @@ fn the_costs_of_a_million_messages_match_the_docs() {
     }
 }
 
-/// Returns the usage for a million messages that succeed immediately, or for a million retries, which are hidden and
-/// not sent. Each batch has one message.
+/// Returns the usage for a million messages that succeed immediately, or for a million retries, which hide the message
+/// instead of sending it. Each batch has one message.
 fn ordered_usage(sends: f64, event: &Event) -> Usage {
     Usage {
         sqs_fifo_requests: sends + 2e6,
@@ -240,7 +240,7 @@ fn million_retries(strategy: Strategy) -> Usage {
     let (without, with) = (without.usage, with.usage);
     let million = |value: fn(&Usage) -> f64| (value(&with) - value(&without)) * 1e6 / 2000.0;
     let count = million(|usage| usage.invocations.count);
-    // No operation takes time in this model, so the durations are those assumed by the pages.
+    // No operation takes time in this model, so the durations are those that the docs assume.
     let deciding = if strategy == Strategy::DelayedResend { count / 2.0 } else { 0.0 };
     Usage {
         sqs_requests: million(|usage| usage.sqs_requests),
@@ -270,16 +270,16 @@ struct Deployment {
     strategy: Strategy,
     /// Messages per receive on the source queue.
     received: u32,
-    /// Messages per batch: several receives with a batching window.
+    /// Messages per batch; with a batching window, a batch can take several receives.
     batch: u32,
     traced: bool,
 }
 
 /// The share of messages that fail, once each.
 const FAILING_SHARE: f64 = 0.02;
-/// Concurrent long polls of an event source mapping, of 20 s each.
+/// The number of concurrent long polls per event source mapping; each lasts 20 s.
 const POLLERS: f64 = 5.0;
-/// The default of the construct's `maxBatchingWindow`.
+/// The construct's default for `maxBatchingWindow`.
 const WINDOW_SECONDS: f64 = 1.0;
 /// X-Ray's sampling rate above one invocation per second.
 const SAMPLING_RATE: f64 = 0.05;
@@ -297,8 +297,8 @@ fn month(messages_a_day: f64, deployed: Deployment) -> [f64; 4] {
     let success_log_bytes = processor_log_bytes(u16::try_from(batch).unwrap(), None);
     let failing = processor_log_bytes(u16::try_from(batch - 1).unwrap(), Some(strategy));
     let usage = Usage {
-        // Sends, receives, one delete per batch, hand-offs or re-sends, and three requests per batch of the
-        // failed-message-processor.
+        // Sends, receives, one delete per batch, hand-offs or re-sends, and the failed-message-processor's three
+        // requests per batch.
         sqs_requests: sent + deliveries / f64::from(received) + batches + failing_batches + 3.0 * deciding,
         invocations: invocations(batches, deciding),
         log_bytes: (batches - failing_batches) * success_log_bytes
@@ -349,8 +349,7 @@ fn the_sizing_of_four_loads_matches_the_docs() {
     let billion_a_month = 1e9 / MONTH_SECONDS;
     let loads = [("10", 10.0), ("386: a billion a month", billion_a_month), ("1,000", 1e3), ("10,000", 1e4)];
     let rows = loads.map(|(name, per_second)| {
-        // At ten per second, messages are received one by one; the batching window fills the batches of the other
-        // loads.
+        // At ten per second, messages are received one by one; at higher rates, the batching window fills batches.
         let received = if per_second < 100.0 { 1 } else { 10 };
         let batch = batch_size(86_400.0 * per_second, WINDOW_SECONDS);
         let max_concurrency = (1.5 * per_second * CALL_SECONDS / 10.0).ceil().max(10.0);

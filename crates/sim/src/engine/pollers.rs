@@ -108,7 +108,7 @@ impl<Q: Queue + Clone, C: Clock> Engine<'_, Q, C> {
         }
     }
 
-    /// Polls and invokes the function, one batch at a time. An extra poller ends after being idle for a while.
+    /// Polls the queue and invokes the function, batch by batch. An extra poller ends after being idle for a while.
     async fn run_poller<F: Function>(
         &self,
         mapping: &PolledMapping<'_, Q, F>,

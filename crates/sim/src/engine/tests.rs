@@ -134,7 +134,7 @@ fn send_thirty_messages(window: u64, size: u8) -> (usize, Vec<usize>) {
 #[test]
 fn a_batch_waits_until_it_is_full_or_its_window_is_over() {
     assert_eq!(send_thirty_messages(0, 10), (30, vec![1; 30]));
-    // The first batch has the messages of seconds 0, 10, 20 and 30, which are all sent within the window.
+    // The first batch has the messages sent at 0, 10, 20 and 30 s, all within the window.
     assert_eq!(send_thirty_messages(35, 10).0, 30);
     assert_eq!(send_thirty_messages(35, 10).1[0], 4);
     assert_eq!(send_thirty_messages(300, 10), (30, vec![10; 3]));

@@ -17,12 +17,12 @@ pub struct DelayPercentiles {
 }
 
 /// The delays of messages in groups that are affected by the fault (`down`) and in all others (`up`); `None` if no
-/// message of these groups was processed.
+/// message in these groups was processed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct DelaysByGroup {
     pub up: Option<DelayPercentiles>,
     pub down: Option<DelayPercentiles>,
-    /// Messages that were processed after a later message of their group.
+    /// Messages that were processed after a later message in their group.
     pub overtaken: u64,
     /// Messages that were not processed.
     #[serde(skip)]
@@ -35,7 +35,7 @@ pub struct DelaysByGroup {
     pub down_longest: LongestDelays,
 }
 
-/// The longest delay in milliseconds, by the second of the send since the first message.
+/// The longest delay, in milliseconds, of the messages sent in each second since the first message.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct LongestDelays(BTreeMap<u64, u64>);
 
@@ -44,7 +44,7 @@ pub struct LongestDelays(BTreeMap<u64, u64>);
 pub(super) struct DelayLog {
     up: DelaySide,
     down: DelaySide,
-    /// The number of the latest processed message of each group.
+    /// The number of the latest processed message in each group.
     latest: BTreeMap<String, u64>,
     overtaken: u64,
 }
@@ -62,7 +62,7 @@ pub(super) struct ProcessedMessage<'a> {
     pub(super) group: Option<&'a str>,
     /// The message's position in the order of sends.
     pub(super) number: u64,
-    /// The second of its send.
+    /// The second in which it was sent.
     pub(super) second: u64,
     pub(super) milliseconds: u64,
 }

@@ -15,7 +15,7 @@ use redeliver_core::lock;
 /// An assumption: AWS does not document how long it keeps an idle environment. Measurements range from 5 to 15 minutes.
 const IDLE_MAX: Duration = Duration::from_secs(5 * 60);
 /// "Lambda terminates execution environments every few hours", even busy ones ("Understanding the Lambda execution
-/// environment lifecycle"). Two hours are an assumption.
+/// environment lifecycle"). Two hours is an assumption.
 const LIFETIME: Duration = Duration::from_secs(2 * 3600);
 
 /// A function with several environments, each created by `start`. An invocation uses the most recently used idle
@@ -93,7 +93,7 @@ mod tests {
         }
     }
 
-    /// Returns a clock, the start numbers of the invoked environments, and the number of environments started.
+    /// Returns a clock, a list for the numbers of the invoked environments, and a counter for the environments started.
     fn world() -> (VirtualClock, Mutex<Vec<u64>>, Counter) {
         (VirtualClock::new(Timestamp::UNIX_EPOCH), Mutex::default(), Counter::default())
     }

@@ -49,7 +49,7 @@ pub struct PolicyForecast {
     pub worst_case: WorstCase,
     #[serde(flatten)]
     pub outcome: ForecastOutcome,
-    /// The same policy with `"circuit_breaker": false`; `None` if it has none.
+    /// The same policy with `"circuit_breaker": false`; `None` if the policy has no circuit breaker.
     pub without_circuit_breaker: Option<ForecastOutcome>,
     #[serde(skip)]
     pub hold: Option<HoldPlan>,
@@ -72,7 +72,7 @@ pub struct ForecastOutcome {
     pub per_million: PerMillion,
 }
 
-/// The longest time that a message can take, compared with the retention as in the stack.
+/// The longest time that a message can take, checked against the retention as in the stack.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct WorstCase {
     /// The time if every delay is the longest possible and every call is cut off at the function's default timeout of

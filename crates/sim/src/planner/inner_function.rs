@@ -1,4 +1,4 @@
-//! The inner functions, the failed-message-processor and the final-dlq-annotator. Each invocation takes time, so their
+//! The inner functions: the failed-message-processor and the final-dlq-annotator. Each invocation takes time, so their
 //! queues can back up.
 
 use std::collections::BTreeMap;
@@ -62,7 +62,7 @@ pub struct Bottleneck {
 pub struct InnerLoad {
     /// The number of messages received, by minute.
     received: BTreeMap<u64, u64>,
-    /// The maximum number of messages left in its queue, by the second of the invocation.
+    /// The maximum number of messages left in its queue, for each second with an invocation.
     backlog: BTreeMap<u64, u64>,
 }
 

@@ -113,7 +113,7 @@ impl LoadBySecond {
             return RecoveryLoad::default();
         };
         let seconds = self.last_second() + 1 - second;
-        // The number of busier seconds, according to the nearest-rank method.
+        // The number of seconds that are busier than the percentile, according to the nearest-rank method.
         let above = seconds - (seconds * 99).div_ceil(100);
         let p99 = usize::try_from(above).ok().and_then(|above| calls.get(above)).copied().unwrap_or(0);
         RecoveryLoad { peak_per_second: peak, p99_per_second: p99 }

@@ -107,7 +107,7 @@ mod tests {
     #[test]
     fn a_failed_message_comes_back_after_the_visibility_timeout() {
         let measured = measure_plain(5, &sixty_messages_and_an_outage(30));
-        // Each message of the first half minute fails once.
+        // Each message sent in the first half minute fails once.
         assert_eq!((measured.processed, measured.wasted.while_down, measured.calls), (60, 30, 90));
         assert_eq!(measured.delay_seconds.map(|delays| (delays.p50, delays.max)), Some((0.0, 180.0)));
         // One send and one delete per message, and one receive per call.

@@ -367,8 +367,8 @@ impl<'a> Simulation<'a> {
 }
 
 impl RunCounters {
-    /// Returns the usage that AWS bills. `polled` are the queues as used by producers and event source mappings, `used`
-    /// the same queues as used by the functions.
+    /// Returns the usage that AWS bills. `polled` contains the queues as used by producers and event source mappings;
+    /// `used` contains the same queues as used by the functions.
     fn billed_usage(
         &self,
         polled: &Topology<EmbeddedQueue>,
@@ -397,8 +397,8 @@ impl RunCounters {
     }
 }
 
-/// Returns the groups of the messages, in send order. Each round contains every group once, so the groups get equal
-/// numbers of messages. The order differs from round to round, so no group always hits the same environment.
+/// Returns each message's group, in send order. Each round contains every group once, so the groups get equal numbers
+/// of messages. The order differs from round to round, so no group always hits the same environment.
 fn shuffled_groups(count: u32, seed: u64) -> impl Iterator<Item = u32> {
     let mut random = ChaCha8Rng::seed_from_u64(seed);
     // Stream 0 generates the message ids.

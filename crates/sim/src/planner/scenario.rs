@@ -13,8 +13,8 @@ use serde_json::json;
 use super::times::ModelTimes;
 use crate::batching::Batching;
 
-/// A scenario. By default, 10,000 messages are sent over ten minutes, during which the target is down, with 10
-/// concurrent invocations.
+/// A scenario. By default, 10,000 messages are sent over ten minutes, during which the target is down, and are
+/// processed by up to 10 concurrent invocations.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Scenario {
     #[serde(serialize_with = "name")]

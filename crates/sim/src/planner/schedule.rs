@@ -22,10 +22,10 @@ const STEPS_MAX: u64 = 1 << 20;
 pub struct ScheduledAttempt {
     /// 1 for the first retry.
     pub attempt: u32,
-    /// The time with the shortest delays.
+    /// The time if every delay is the shortest possible.
     pub earliest_seconds: u64,
     pub median_seconds: u64,
-    /// The time with the longest delays.
+    /// The time if every delay is the longest possible.
     pub latest_seconds: u64,
     /// The probability that the attempt is made: below 1 if `max_age_seconds` can end the retries before it.
     pub made: f64,

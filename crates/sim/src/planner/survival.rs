@@ -28,7 +28,7 @@ pub struct Survival {
     pub held: Option<f64>,
 }
 
-/// The holds of a message from the beginning of an outage, and its attempts afterwards.
+/// A message's holds from the beginning of an outage, and its attempts afterwards.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HoldPlan {
     /// The maximum time for which the message is held. After that, the target is called once more.

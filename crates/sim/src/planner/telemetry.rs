@@ -29,8 +29,8 @@ pub(super) struct Telemetry {
 }
 
 impl Telemetry {
-    /// Creates the observer of an environment. It records holds in the load, by the second since `start`, and the
-    /// messages held on their queue.
+    /// Creates an environment's observer. It records holds in `load`, by second since `start`, and the ids of messages
+    /// held on their queue in `held`.
     pub(super) fn environment_observer<'a>(
         &'a self,
         clock: &'a VirtualClock,
@@ -62,7 +62,7 @@ fn json_lines<'a>(
     JsonLinesObserver::new(function, Logging::default(), clock.clone(), ByteCounter(bytes))
 }
 
-/// The observer of one environment.
+/// The observer for one environment.
 #[derive(Debug)]
 pub(super) struct EnvironmentObserver<'a> {
     telemetry: &'a Telemetry,

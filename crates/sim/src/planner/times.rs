@@ -11,7 +11,7 @@ use redeliver_core::lock;
 use crate::cost::CALL_SECONDS;
 use crate::engine::Pollers;
 
-/// Stream numbers of the seeded random generator. The lower streams draw the message ids and the order of the groups.
+/// Stream numbers for the seeded random generator. The lower streams draw the message ids and the order of the groups.
 const SENDS_STREAM: u64 = 2;
 const CALLS_STREAM: u64 = 3;
 

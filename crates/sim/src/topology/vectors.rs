@@ -25,7 +25,7 @@ struct ExpectedQueue {
     dead_letter_queue: Option<String>,
 }
 
-/// A queue service that records the settings of created queues, by their name suffixes.
+/// A queue service that records the settings of created queues, keyed by name suffix.
 struct Recorder {
     sqs: EmbeddedSqs,
     requested: Mutex<BTreeMap<String, ExpectedQueue>>,

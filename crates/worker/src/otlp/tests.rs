@@ -22,7 +22,7 @@ const OFTEN: Duration = Duration::from_millis(1);
 /// Disables the periodic export, so that only shutdown exports.
 const NEVER: Duration = Duration::from_secs(3600);
 
-/// A collector with its received requests.
+/// A collector that records the requests it receives.
 struct Collector {
     address: String,
     requests: UnboundedReceiver<(String, HeaderMap, Bytes)>,
@@ -60,7 +60,7 @@ fn export(address: &str, interval: Duration) -> SpanExport {
     SpanExport { exporter, interval }
 }
 
-/// Returns a function's observer that discards its log lines.
+/// Returns a function's observer, which discards log lines.
 fn observer() -> Arc<dyn Observer> {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH + Duration::from_secs(7));
     let logging = Logging { tracing: Some(TracingSettings::default()), ..Logging::default() };
@@ -75,7 +75,7 @@ fn tracer(observer: &Arc<dyn Observer>) -> &Tracer {
     observer.tracer().unwrap()
 }
 
-/// Records the span of a batch.
+/// Records a span for a batch.
 fn record_batch(observer: &Arc<dyn Observer>) {
     let (tracer, now) = (tracer(observer), Timestamp::UNIX_EPOCH + Duration::from_secs(7));
     tracer.record_span(receive_span(
@@ -144,7 +144,7 @@ async fn spans_are_exported_at_each_interval_and_only_once() {
     assert!(collector.requests.try_recv().is_err(), "no request without spans");
 }
 
-/// An unreachable collector must cost only one warning, never a message or the process.
+/// An unreachable collector must cause only one warning, never the loss of a message or the end of the process.
 #[tokio::test]
 async fn an_unreachable_collector_loses_spans_with_a_warning() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

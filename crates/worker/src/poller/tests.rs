@@ -174,7 +174,7 @@ impl World {
         self.sqs.request_counts().get(action.api_name()).copied().unwrap_or_default()
     }
 
-    /// Returns a function that records every body, and completes it after this many seconds.
+    /// Returns a function that records every body, and succeeds after this many seconds.
     fn recording_function(&self, seconds: u64) -> impl Function + '_ {
         BatchFunction(move |bodies: Vec<String>| async move {
             bodies.iter().for_each(|body| self.seen.body(body));

@@ -16,7 +16,7 @@ struct RunningServer {
     stop: Stop,
 }
 
-/// Runs `client` against the endpoint of one poller.
+/// Runs `client` against a health endpoint for one poller.
 fn with_server<T>(client: impl AsyncFnOnce(&RunningServer) -> T) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

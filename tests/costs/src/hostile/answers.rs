@@ -25,7 +25,7 @@ const RECORDS_MAX: usize = 10_000;
 
 type MakeAnswer = fn(Vec<u8>) -> FunctionResponse;
 
-/// Responses of a user's own function: hostile members replace `$`.
+/// Responses from a user's own function: hostile members replace `$`.
 const ANSWERS: [(&str, &str, MakeAnswer); 6] = [
     ("response, top-level members", "{$}", success_response),
     (

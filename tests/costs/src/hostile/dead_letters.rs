@@ -1,4 +1,4 @@
-//! Hostile inputs for the command line's readers of dead letters, both redeliver's and foreign ones.
+//! Hostile inputs for the command line's readers of dead letters, whether from redeliver or from other systems.
 
 use redeliver_core::message::{Attribute, Attributes};
 use redeliver_dead_letters::edit::splice_edit;

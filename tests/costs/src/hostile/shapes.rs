@@ -1,4 +1,4 @@
-//! The shapes of hostile JSON: members of an object that fill the reader's limit.
+//! The shapes of hostile JSON: object members that take up as many bytes as the reader accepts.
 
 use super::fill_up_to;
 

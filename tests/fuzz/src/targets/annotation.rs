@@ -68,7 +68,7 @@ fn check_record(producer: &Attributes, body_bytes: usize, annotation: &Annotatio
     assert!(is_sendable(&attributes), "SQS would refuse {attributes:?}");
     assert!(body_bytes + attributes_size(&attributes) <= MESSAGE_BYTES_MAX, "too large");
     let code = Attribute::string(annotation.reason.as_str());
-    // If annotation gave up, `DeadLetter` is absent or the producer's, and all producer attributes are kept.
+    // If our `DeadLetter` did not fit, it is absent or the producer's, and all producer attributes are kept.
     let written = attributes.get(DEAD_LETTER).filter(|ours| producer.get(DEAD_LETTER) != Some(*ours));
     let Some(written) = written else {
         for (name, attribute) in producer {

@@ -19,7 +19,7 @@ use super::split_parts;
 use crate::json;
 use crate::messages::{ID, fixed_now, open_arrival, received_record, schema};
 
-/// The number of rounds of the loop, enough to see progress.
+/// The number of retry rounds, enough to see progress.
 const ROUNDS: usize = 4;
 
 pub(super) fn check(input: &str) {
@@ -143,7 +143,7 @@ fn next_body(policy: &Policy, hand_off: &HandOff, due_at: Option<Timestamp>, bod
     Some(sent)
 }
 
-/// Returns the body of an envelope's re-send.
+/// Returns the body of a re-sent envelope.
 fn resend_body(resend: Resend) -> String {
     let RewrittenPart::Body(body) = resend.rewritten else { panic!("an envelope's state is in its body") };
     body

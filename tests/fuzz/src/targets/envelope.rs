@@ -25,7 +25,7 @@ pub(super) fn check(input: &str) {
 fn check_body(body: &str) {
     check_plain(body);
     let node = json::parse_json(body);
-    // Two independent parsers agree on the grammar of JSON (`RawValue` checks nothing else), except for the depth.
+    // Two independent parsers agree on the JSON grammar (`RawValue` checks nothing else), except for the depth.
     if node != Err(JsonRefusal::TooDeep) {
         let raw = serde_json::from_str::<&RawValue>(body);
         assert_eq!(node.is_ok(), raw.is_ok(), "the JSON parsers disagree: {body:?}");
@@ -88,7 +88,7 @@ fn check_plain(body: &str) {
 #[derive(Debug, PartialEq)]
 enum EnvelopeVerdict {
     Valid,
-    /// Valid or invalid, depending on details that this oracle does not decide: unusual forms of a time, or duplicate
+    /// Valid or invalid, depending on details that this oracle does not decide: unusual time formats, or duplicate
     /// names or escapes in a history entry.
     Either,
     Invalid,

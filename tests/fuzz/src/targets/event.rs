@@ -12,7 +12,7 @@ pub(super) fn check(event: &str) {
     let found = parse_records(event);
     let node = json::parse_json(event);
     let Some(items) = node.as_ref().ok().and_then(|node| array_items(node)) else {
-        // JSON that is nested more deeply than a body may be can still be an event; it is not checked here.
+        // JSON that is nested too deeply for a body can still be an event; it is not checked here.
         let refused = matches!(found, Err(NotAnSqsEvent::NoRecords));
         assert!(
             refused || node == Err(json::JsonRefusal::TooDeep),

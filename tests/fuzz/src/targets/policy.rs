@@ -262,7 +262,7 @@ fn is_plain(character: char) -> bool {
     character.is_ascii_alphanumeric() || ['_', '-', '.'].contains(&character)
 }
 
-/// Checks the delays of every attempt that the policy allows, of the next attempt, and of attempts 1000 and 10,000.
+/// Checks the delays for every attempt that the policy allows, for one more, and for attempts 1000 and 10,000.
 fn check_delays(policy: &Policy) {
     let attempts = (0..=policy.max_attempts + 1).chain([1000, 10_000]);
     let mut before = 0;
@@ -305,7 +305,7 @@ fn check_delays(policy: &Policy) {
     }
 }
 
-/// Returns the policy with another jitter, unless the backoff is `uniform`, which has a fixed one.
+/// Returns the policy with a different jitter, unless the backoff is `uniform`, whose jitter is fixed.
 fn with_jitter(policy: &Policy, other: Jitter) -> Policy {
     let mut policy = policy.clone();
     match &mut policy.backoff {

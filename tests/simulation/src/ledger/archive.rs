@@ -24,7 +24,7 @@ const NOTICES_SECONDS_MAX: i64 = 5;
 #[derive(Default)]
 pub(super) struct ArchiveLedger {
     objects: BTreeMap<String, DeathObject>,
-    /// The object key of each verdict, by the SQS message id of the verdict.
+    /// The object key of each verdict, by the verdict's SQS message id.
     key_by_verdict: BTreeMap<String, String>,
     /// The time of the last notice, by process and cause.
     published_at: BTreeMap<(u64, String), DateTime<Utc>>,
@@ -41,7 +41,7 @@ struct DeathObject {
 /// The time of the last failure, and the SQS message id of the delivery that failed.
 type DeathId = (DateTime<Utc>, String);
 
-/// An invocation's requests for notices: the start of the first one, and the number of pending ones.
+/// An invocation's requests to publish notices: the start of the first one, and the number of pending ones.
 #[derive(Debug, Default)]
 pub(super) struct NoticeWork {
     began_at: Option<DateTime<Utc>>,
@@ -197,7 +197,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Records the start of a request for a notice. Returns the request's invocation.
+    /// Records the start of a request to publish a notice, and returns the current invocation.
     pub fn begin_notice_work(&mut self, now: DateTime<Utc>) -> Option<u64> {
         let invocation = self.invocations.get_mut(&self.current_invocation?)?;
         invocation.notices.began_at.get_or_insert(now);
@@ -205,8 +205,8 @@ impl Ledger {
         self.current_invocation
     }
 
-    /// Records that a request for a notice was answered or abandoned, and checks the total time that the invocation
-    /// spent on notices.
+    /// Records that a request to publish a notice was answered or abandoned, and checks the total time that the
+    /// invocation spent on notices.
     pub fn end_notice_work(&mut self, invocation: u64, now: DateTime<Utc>) {
         let Some(invocation) = self.invocations.get_mut(&invocation) else { return };
         invocation.notices.pending -= 1;
@@ -217,7 +217,7 @@ impl Ledger {
         }
     }
 
-    /// Checks that an invocation that timed out was not waiting for a notice.
+    /// Checks that an invocation that timed out was not still publishing a notice.
     pub fn check_timed_out_invocation(&mut self, invocation: u64) {
         let invocation = self.invocations.get(&invocation);
         if invocation.is_some_and(|invocation| invocation.notices.pending > 0) {

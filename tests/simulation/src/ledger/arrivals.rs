@@ -35,13 +35,13 @@ pub(crate) fn read_arrival(attributes: &Attributes) -> ArrivalAttributes {
     }
 }
 
-/// Returns the `Failure` if it is valid as redeliver's, genuine or forged.
+/// Returns the `Failure` if it is valid as one of redeliver's documents, whether genuine or forged.
 pub(super) fn own_failure(attributes: &Attributes) -> Option<Map<String, Value>> {
     own_document(attributes, "Failure", &[], FAILURE)
 }
 
-/// Returns the `DeadLetter` if it is valid as redeliver's, and the producer's attributes. A `DeadLetter` that folds
-/// another valid one is not redeliver's, because an annotated message is not annotated again.
+/// Returns the `DeadLetter` and the producer's attributes if the `DeadLetter` is valid as one of redeliver's documents.
+/// One that folds another valid one is not redeliver's, because an annotated message is not annotated again.
 pub(crate) fn dead_letter(attributes: &Attributes) -> Option<(Value, Attributes)> {
     let required = ["stage", "cause", "dead_lettered_at", "sqs_message_id", "fingerprint"];
     let record = own_document(attributes, "DeadLetter", &required, DEAD_LETTER)?;
@@ -93,7 +93,7 @@ fn is_count(value: &Value) -> bool {
     value.as_u64().is_some_and(|count| count <= u32::MAX.into())
 }
 
-/// Returns true for a string without characters that SQS rejects, because it is passed on unchanged.
+/// Returns true for a string with only characters that SQS accepts, because it is passed on unchanged.
 fn is_plain_text(value: &Value) -> bool {
     let body =
         |text: &str| check_content(&Content { body: format!("-{text}"), ..Content::default() }).is_ok();
@@ -129,7 +129,7 @@ fn has_valid_members(members: &Map<String, Value>, required: &[&str], rules: &[(
     required.iter().all(|name| members.contains_key(*name)) && members.iter().all(keeps)
 }
 
-/// Returns the document in the attribute `name`, if it is valid as redeliver's.
+/// Returns the document in the attribute `name` if it is valid as one of redeliver's.
 fn own_document(
     attributes: &Attributes,
     name: &str,

@@ -39,10 +39,10 @@ pub(crate) struct RetryMembers {
     pub(crate) held_since: Option<DateTime<Utc>>,
     pub(crate) outage_failures: u32,
     pub(crate) held_seconds: u64,
-    /// True if the body claims that the message was held, trusted or not.
+    /// True if the body claims that the message was held, whether or not the claim is trusted.
     pub(crate) claims_holds: bool,
     pub(crate) redrives: u32,
-    /// Number of redrives before the last answer.
+    /// Number of redrives before the last answered call.
     pub(crate) redrives_answered: u32,
 }
 
@@ -77,8 +77,8 @@ impl RetryMembers {
         counts(self) == counts(other)
     }
 
-    /// Returns the number of moves by SQS since the last answer. A count at the last answer that exceeds the total is
-    /// ignored.
+    /// Returns the number of moves by SQS since the last answered call. If the count at that call exceeds the total, it
+    /// is ignored.
     pub(crate) fn redrives_unanswered(&self) -> u32 {
         if self.redrives_answered > self.redrives {
             self.redrives

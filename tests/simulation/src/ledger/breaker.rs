@@ -2,7 +2,7 @@
 //! holds only messages whose key had failures, and calls a target that is down only to probe it.
 //!
 //! The ledger cannot observe when a circuit opens. It counts the failures that might open a circuit, and trusts the
-//! events that report an opening. Both can only make it too lenient.
+//! events that report an opening. This can make it too lenient, but never too strict.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -23,25 +23,24 @@ pub type CallId = (usize, usize);
 /// The key of a message's circuit.
 type LedgerKey = Option<String>;
 
-/// The minimum number of consecutive outages of a key before its messages are held.
+/// The minimum number of consecutive outages for a key before its messages are held.
 const OUTAGES_MIN: u32 = 3;
 /// The total number of outages across several keys that indicates an outage of the target.
 const OUTAGES_ACROSS_KEYS_MIN: u32 = 3;
-/// The number of outages encountered by a key's messages that had never failed, after which a new environment's circuit
-/// opens.
+/// A new environment opens a key's circuit after this many outages encountered by messages that had never failed.
 const NEW_ENVIRONMENT_OUTAGES: u32 = 10;
 /// The longest time that previously failed messages are held after the last outage encountered by a message that had
 /// not failed.
 const BELIEF_MAX: TimeDelta = TimeDelta::seconds(2000);
 /// The shortest time that previously failed messages are held after such an outage.
 const BELIEF_MIN: TimeDelta = TimeDelta::seconds(299);
-/// The longest time until an environment probes a key's target again, with the key's first message.
+/// The longest time until an environment probes a key's target again, with the first message that arrives for the key.
 const REPROBE_INTERVAL_MAX: TimeDelta = TimeDelta::seconds(1800);
-/// The time after an outage in which a first failure spends no attempt.
+/// The time after an outage during which a first failure spends no attempt.
 const RECENT_OUTAGE_AGE: TimeDelta = TimeDelta::seconds(60);
 /// The longest hold that a circuit chooses.
 const HOLD_SECONDS_MAX: f64 = 750.0;
-/// The time after a refusal in which further refused calls say nothing new about the rate.
+/// The time after a refusal during which further refused calls say nothing new about the rate.
 const REFUSAL_SPAN: TimeDelta = TimeDelta::milliseconds(1100);
 /// The number of refusals until the rate approaches the target's capacity.
 const INITIAL_REFUSALS: i64 = 20;
@@ -57,24 +56,24 @@ const ROUNDING: TimeDelta = TimeDelta::milliseconds(20);
 /// A function environment with a circuit breaker.
 pub(crate) struct LedgerEnvironment {
     settings: BreakerModel,
-    /// The error of the environment's clock.
+    /// The environment's clock skew.
     skew: TimeDelta,
     /// Sequence number of the last start or end of a call or an invocation.
     tick: u64,
     running: HashMap<CallId, CalledMessage>,
     keys: BTreeMap<LedgerKey, KeyHistory>,
-    /// First-time outages per key since the last answer for any key.
+    /// Outages on first calls, per key, since the last answer for any key.
     run: BTreeMap<LedgerKey, u32>,
     /// Outages encountered by messages that had never failed, by key, until the first answer, opening or report.
     first_outages: Option<BTreeMap<LedgerKey, u32>>,
     /// The reason why messages of all keys might be held.
     down: OpeningCause,
-    /// The key that was refused last.
+    /// The key whose call was refused last.
     refused: Option<LedgerKey>,
-    /// True if several keys were refused in turn or the target was down, so that the rate of any key might be
-    /// limited.
+    /// True if calls for several keys were refused in turn or the target was down, so that the rate of any key might
+    /// be limited.
     was_limited: bool,
-    /// The time of the last first-time outage, or of a report of one.
+    /// The time of the last outage on a first call, or of a report of one.
     shown_at: Option<DateTime<Utc>>,
     /// Tick of the last start or end of a call.
     called: u64,
@@ -82,7 +81,7 @@ pub(crate) struct LedgerEnvironment {
     answered: u64,
     /// The earliest time of an outage or of a reported outage.
     first_outage: Option<DateTime<Utc>>,
-    /// The largest possible number of first-time outages in a run, including reported ones.
+    /// The largest possible number of outages on first calls in a run, including reported ones.
     run_max: u32,
     /// The longest delay that a call requested.
     requested_max: u64,
@@ -101,7 +100,7 @@ pub(crate) struct LedgerEnvironment {
     open: BTreeMap<LedgerKey, OpenCircuit>,
 }
 
-/// The message for which the target is called.
+/// A started call, with the facts about its message.
 #[derive(Clone, Debug)]
 pub(super) struct CalledMessage {
     key: LedgerKey,
@@ -119,7 +118,7 @@ pub(super) struct CalledMessage {
 /// The facts about a message for [`Ledger::check_held`].
 pub(super) struct HeldMessage<'a> {
     pub(super) n: usize,
-    /// The retry members of the delivery, in its generation.
+    /// The delivery's retry members, for its generation.
     pub(super) retries: &'a RetryMembers,
     /// `retry_attempt`, or the attempt according to the queue's receive count.
     pub(super) attempt: u32,
@@ -167,11 +166,11 @@ struct OutageReport {
 
 #[derive(Default)]
 struct KeyHistory {
-    /// Number of first-time outages since the last answer.
+    /// Number of outages on first calls since the last answer.
     run: u32,
     last_outage: u64,
     down: OpeningCause,
-    /// True if the key was refused or down, so that its rate might be limited.
+    /// True if the key's calls were refused or its target was down, so that its rate might be limited.
     was_limited: bool,
     /// The last time that a call for this key closed its circuit or the target's, by the environment's clock.
     closed_at: Option<DateTime<Utc>>,
@@ -354,8 +353,8 @@ impl LedgerEnvironment {
         closed_at.is_some_and(|at| now + self.skew - at < RECENT_OUTAGE_AGE + time_delta(60))
     }
 
-    /// Returns the reported outage of this key that the environment continues to count, unless the target refuses calls
-    /// or is down as a whole.
+    /// Returns the outage reported for this key if the environment still counts it: it stops when the target refuses a
+    /// call or is down as a whole.
     fn reported_outage(&self, key: &LedgerKey) -> Option<StatedOutage> {
         let is_of_key = self.refused.is_none() && self.down.shown.is_none() && self.down.ended.is_none();
         self.reported_outages.get(key).copied().filter(|_| is_of_key)
@@ -530,7 +529,7 @@ impl LedgerEnvironment {
             return Err(format!("the next probe must not come before {least}"));
         }
         if opened {
-            // This might be the target's circuit, whose probes replace the probes of the keys.
+            // This might be the target's circuit, whose probes replace the keys' probes.
             self.open.clear();
         }
         let since = before_it.map_or(now, |open| open.since);
@@ -780,7 +779,7 @@ impl Ledger {
     }
 
     /// Returns the shortest and the longest hold in seconds, derived from the total time that the message has been
-    /// held. For a message with a call, the number of its failures limits the hold as well.
+    /// held. If the target was called for the message, the number of its failures limits the hold as well.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -803,7 +802,7 @@ impl Ledger {
             None => by_age,
         }
         .min(HOLD_SECONDS_MAX);
-        // At a rate limit, the hold depends on the time since the first outage.
+        // Under a rate limit, the hold depends on the time since the first outage.
         let first = environment.first_outage.unwrap_or(now);
         // The breaker's clock has a resolution of hundredths of a second, and holds are rounded up.
         let age = (now + environment.skew - first + self.clock_skew() + ROUNDING).num_milliseconds().max(0)
@@ -866,7 +865,7 @@ impl Ledger {
             .map_or(0, |(_, environment)| environment.remaining_retry_after(&caller.key, *ended, now))
     }
 
-    /// Checks that a failed call of this invocation, the last one for its message, may spend an attempt.
+    /// Checks that a failed call in this invocation, the last one for its message, may spend an attempt.
     pub(super) fn check_spent(&self, call: &EndedCall) -> Result<(), BrokenInvariant> {
         let Some((begun, environment)) = self.current_holder() else { return Ok(()) };
         let EndedCall {
@@ -886,8 +885,8 @@ impl Ledger {
         }
     }
 
-    /// Checks a report that a message was not started for lack of time: a call of the environment must be running or
-    /// have ended since the invocation began, because a circuit makes messages wait only for calls.
+    /// Checks a report that a message was not started for lack of time: one of the environment's calls must be running
+    /// or have ended since the invocation began, because a circuit makes messages wait only for running calls.
     pub(super) fn check_not_started(&self) -> Result<(), BrokenInvariant> {
         let begun = self.current_invocation.and_then(|id| self.invocations.get(&id)?.environment_state());
         let Some(begun) = begun else { return Ok(()) };

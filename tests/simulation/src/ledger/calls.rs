@@ -47,7 +47,7 @@ impl Ledger {
         }
     }
 
-    /// Records that a call returns to its caller, with any outcome.
+    /// Records that a call has returned to its caller, whatever its outcome.
     pub fn return_call(&mut self, call: CallId, now: Timestamp) {
         let (n, _) = call;
         if let Some(work) = self.current_work(n) {
@@ -107,7 +107,7 @@ impl Ledger {
                 message.retry_attempt, message.redrive_generation
             ));
         };
-        // A higher attempt number written by the producer is the limit instead.
+        // If the producer wrote a higher attempt number, that is the limit instead.
         let written = subject.body.as_ref().map_or(0, |body| body.retries.attempt);
         let most = self.max_attempts(n).0;
         let most = if self.knobs.is_visibility() { most } else { most.max(written) };
@@ -166,7 +166,7 @@ impl Ledger {
         }
     }
 
-    /// Checks an event that a function reports: it must be true, and must not contain any content of the message.
+    /// Checks an event that a function reports: it must be true, and must not contain any of the message's content.
     pub fn check_event(&mut self, event: &Event, now: Timestamp) {
         let text = format!("{event:?}");
         if SECRETS.iter().any(|secret| text.contains(secret)) {

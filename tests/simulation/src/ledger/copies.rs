@@ -38,7 +38,7 @@ pub(crate) struct Copy {
     pub(crate) first_received: Option<DateTime<Utc>>,
     /// Number of receives before the end of the faults.
     pub(crate) receives_in_faults: u32,
-    /// True once the copy was received from the intermediate DLQ.
+    /// True once the copy has been received from the intermediate DLQ.
     pub(crate) is_case: bool,
     /// True if SQS's redrive moved the copy.
     pub(crate) redriven: bool,
@@ -79,7 +79,7 @@ impl Copy {
         self.failure.as_ref().filter(|_| !self.redriven)
     }
 
-    /// Returns the last attempt before this copy, as a receiver in this queue must find it.
+    /// Returns the last attempt before this copy, as it must appear to a receiver in this queue.
     pub(crate) fn last_attempt(&self, place: QueuePlace) -> Option<SpanContext> {
         let failure = self.trusted_failure().filter(|_| place != QueuePlace::Source);
         let failed = failure.and_then(|failure| span_context(failure.text_member(LAST_ATTEMPT)));
@@ -95,7 +95,7 @@ pub(crate) struct StatedOutage {
     pub(crate) first_failures: u32,
 }
 
-/// The document `Failure`.
+/// The `Failure` document.
 #[derive(Clone, Debug)]
 pub(crate) struct StatedFailure(Value);
 
@@ -125,7 +125,7 @@ impl StatedFailure {
         parse_number(&self.0["generation_before"])
     }
 
-    /// Checks that the document has at most 1 KiB before folding, and that it is truncated only if the message leaves
+    /// Checks that the document is at most 1 KiB before folding, and that it is truncated only if the message leaves
     /// no room.
     pub(crate) fn check_size(&self, oversize: bool) -> Result<(), BrokenInvariant> {
         let bytes = bytes_before_folding(&self.0);
@@ -172,7 +172,7 @@ pub(crate) fn parse_document(attributes: &Attributes, name: &str) -> Option<Valu
     value.is_object().then_some(value)
 }
 
-/// Returns the producer's attributes: without redeliver's, and with the attributes that the document `name` folds.
+/// Returns the producer's attributes: without redeliver's, and with those that are folded into the document `name`.
 pub(crate) fn producer_attributes(attributes: &Attributes, name: &str) -> Attributes {
     let Some(document) = parse_document(attributes, name) else {
         return attributes.clone();

@@ -11,7 +11,7 @@ use super::sends::{Send, check_no_delay};
 use super::{BrokenInvariant, Ledger, QueuePlace};
 use crate::messages::ExpectedEnd;
 
-/// A failed message of the current invocation.
+/// A message that failed in the current invocation.
 struct ResendCandidate {
     case: RetryCase,
     reason: HandOffReason,
@@ -20,7 +20,7 @@ struct ResendCandidate {
 }
 
 impl Ledger {
-    /// Returns all failures that might explain a re-send of this invocation. A re-send does not name its error.
+    /// Returns all failures that might explain a re-send by this invocation. A re-send does not name its error.
     fn resend_candidates(&self, send: Send<'_>) -> Vec<ResendCandidate> {
         let mut all = Vec::new();
         // Includes deleted copies: the send can arrive a minute late.

@@ -11,14 +11,14 @@ use super::spans::TracedDelivery;
 use super::{BrokenInvariant, Ledger};
 use crate::messages::message_number;
 
-/// An invocation, with its work by message.
+/// An invocation and its work for each message.
 #[derive(Debug, Default)]
 pub(crate) struct LedgerInvocation {
     of: BTreeMap<usize, MessageWork>,
     begun: Option<EnvironmentState>,
     /// The deliveries, if the functions write spans.
     pub(super) delivered: Vec<TracedDelivery>,
-    /// The requests for notices.
+    /// The requests to publish notices.
     pub(super) notices: NoticeWork,
 }
 
@@ -29,11 +29,11 @@ pub(crate) struct MessageWork {
     given: Vec<String>,
     /// Number of started target calls.
     called: usize,
-    /// Number of calls that returned with an answer.
+    /// Number of calls that returned rather than being cut off.
     returned: usize,
     /// Limit on the calls for one copy, immediate retries included.
     calls_max: usize,
-    /// Number of copies that may be deleted: one for each accepted send and each success of the target.
+    /// Number of copies that may be deleted: one for each accepted send and each successful call.
     credit: usize,
     /// Number of sends that SQS accepted.
     accepted: usize,
@@ -46,7 +46,7 @@ pub(crate) struct MessageWork {
 /// The reason for a hand-off.
 #[derive(Clone, Debug)]
 pub(super) enum HandOffReason {
-    /// The target's answer.
+    /// The target's response.
     Answered,
     /// The call for the delivery with this SQS message id was cut off.
     CutOff(String),
@@ -82,7 +82,7 @@ impl Ledger {
         self.invocations.insert(id, invocation);
     }
 
-    /// Records the end of an invocation, including all its deletions.
+    /// Records that an invocation has ended, after all its deletions.
     pub fn end_invocation(&mut self, id: u64) {
         self.invocations.remove(&id);
     }
@@ -230,8 +230,8 @@ impl MessageWork {
     }
 }
 
-/// Adds a reading unless a present one is a subset of it, and drops its supersets: a superset permits nothing that its
-/// subset does not.
+/// Adds a reading unless an existing one is a subset of it, and drops its supersets: a superset permits nothing that
+/// its subset does not.
 fn insert_minimal_reading(readings: &mut Vec<HandOffReading>, next: HandOffReading) {
     if readings.iter().any(|reading| reading.is_within(&next)) {
         return;

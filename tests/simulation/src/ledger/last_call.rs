@@ -63,8 +63,8 @@ impl RetryDelays {
         (first.min(cut), if first > limit { own.max(limit - LAST_CALL_MARGIN).min(last) } else { last })
     }
 
-    /// Returns true if a message may be given up. `due` maps its delays to due times, and the decision is made by
-    /// `decided_at`.
+    /// Returns true if a message may be given up. `due` maps its delays to due times; the decision was made no later
+    /// than `decided_at`.
     pub(super) fn may_give_up(
         self,
         due: impl Fn(u64) -> DateTime<Utc>,

@@ -203,7 +203,7 @@ impl Ledger {
             hold: (1, DELAY_SECONDS_MAX),
             outage: None,
             is_handed_off: false,
-            // The exact time is unknown. The message failed shortly before, by a clock that might be ahead.
+            // The exact time is unknown: the message failed shortly before, and the clock that timed it might be ahead.
             failed_at: sent_again_at + self.clock_skew(),
             has_time: false,
             due: None,
@@ -305,7 +305,7 @@ impl Ledger {
         due: DateTime<Utc>,
         limit: Option<DateTime<Utc>>,
     ) -> Result<(u64, u64), LazyViolation<'static>> {
-        // Read from the clock of the deciding process.
+        // The time of the decision, by the deciding process's clock.
         let decided_at = due.timestamp() - i64::try_from(delay).unwrap_or(0);
         // At the limit, only a `Retry-After` can hold the message.
         let until_called = match self.knobs.policy.hold_seconds_max().saturating_sub(case.before.held_seconds)
@@ -370,7 +370,7 @@ impl Ledger {
         if !case.is_handed_off {
             return Ok(());
         }
-        // The time is never later than the sending process's clock. Times are written in microseconds.
+        // The time is never later than the sending process's clock. Times are written with microsecond precision.
         let since = case.outage.map_or(case.failed_at.trunc_subsecs(6), |outage| outage.since);
         let is_then = held_since == since
             || (held_since < since && (held_since - send.at).abs() <= self.time_tolerance());
@@ -497,7 +497,7 @@ impl Ledger {
         let limit = self.age_limit(send.n, case.before.first_sent(case.sent_at));
         let (first, last) =
             self.retry_delays(send.n, case.retry_key(), case.asked).due_range(case.failed_at, ahead, limit);
-        // A full message might have no room for the failure time. Its delay then starts when it is received, by another
+        // A full message might have no room for the failure time. Its delay then starts on receipt, measured by another
         // clock.
         let last = if self.subjects[send.n].is_oversize() { last + ahead } else { last };
         if (first..=last).contains(&due) || (due >= first && overdue) {

@@ -1,4 +1,4 @@
-//! Presents plain messages as if they had an envelope, so that all rules of the ledger apply to them. Follows the
+//! Presents plain messages as if they had an envelope, so that all the ledger's rules apply to them. Follows the
 //! documentation rather than the code.
 
 use std::borrow::Cow;
@@ -50,8 +50,8 @@ fn take_folded_attributes(redeliver: &str, attributes: &mut Attributes) -> Strin
     let (Some(folded), Some(at)) = (folded, redeliver.rfind(",\"folded_attributes\":")) else {
         return redeliver.to_owned();
     };
-    // In a final record, redeliver's own attributes use some of the names, so the attributes are added to those that
-    // `DeadLetter` folds.
+    // In a final record, redeliver's own attributes use some of these names, so the folded attributes are added to
+    // those that `DeadLetter` folds.
     let record = dead_letter(attributes).map(|(record, _)| record);
     for (name, folded) in folded {
         if record.is_none() {

@@ -15,7 +15,7 @@ use super::oracle::{NOT_CALLED, RetryCase, RetryKey};
 use super::{Actor, BrokenInvariant, DeliverySender, Ledger, QueuePlace};
 use crate::messages::ExpectedEnd;
 
-/// A send under examination.
+/// A send that is being checked.
 #[derive(Clone, Copy)]
 pub(super) struct Send<'a> {
     pub(super) n: usize,
@@ -208,7 +208,7 @@ impl Ledger {
         self.current_work(send.n).ok_or("outside of an invocation")?.record_hand_off(&[reason])
     }
 
-    /// Checks that the call of this invocation may spend an attempt, if the call is unambiguous.
+    /// Checks that this invocation's call may spend an attempt, if the call is unambiguous.
     pub(super) fn check_attempt_spent(&self, n: usize) -> Result<(), BrokenInvariant> {
         let is_one = self.received_single_copy(n);
         let mut calls =
@@ -417,7 +417,7 @@ impl Ledger {
     }
 }
 
-/// Returns true if the final record explains this copy. `whole` is true if nothing was omitted for lack of room.
+/// Returns true if the final record follows from this copy. `whole` is true if nothing was omitted for lack of room.
 fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, whole: bool) -> bool {
     let failure = copy.trusted_failure().filter(|failure| !failure.text_member("verdict").is_empty());
     let came_back = failure.is_some_and(StatedFailure::new_generation);
@@ -439,7 +439,7 @@ fn explains_copy(copy: &Copy, error_type: &str, details: &str, record: &Value, w
         };
         let parts =
             [failure.text_member("explanation"), failure.text_member("type"), failure.text_member("details")];
-        // If the verdict had no room for a fact, the record has the corresponding fact of the verdict's copy.
+        // If the verdict had no room for a fact, the record takes it from the copy that carries the verdict.
         let delivery = [
             ("source_message_id", copy.id.as_str()),
             ("source_queue_arn", ""),

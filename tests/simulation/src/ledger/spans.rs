@@ -1,5 +1,5 @@
 //! Checks spans: each attempt must be linked to the previous attempt. At each send, the attempt that the copy carries
-//! is compared with the attempts of its sender, which covers every path of a copy.
+//! is compared with its sender's attempts, which covers every path that a copy can take.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::Hash as _;
@@ -28,7 +28,7 @@ pub(super) struct SpanLedger {
     counts: SpanCounts,
 }
 
-/// Numbers of recorded attempts.
+/// Counts of recorded attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SpanCounts {
     pub attempts: u64,
@@ -77,7 +77,7 @@ pub(super) fn span_context(text: &str) -> Option<SpanContext> {
 }
 
 impl Ledger {
-    /// Returns the numbers of attempts with spans in this run.
+    /// Returns the counts of attempts with spans in this run.
     #[must_use]
     pub fn span_counts(&self) -> SpanCounts {
         self.spans.counts
@@ -248,7 +248,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Returns true if the newest failure in the copy's history comes from a call and is not the producer's forgery.
+    /// Returns true if the newest failure in the copy's history comes from a call and was not forged by the producer.
     fn was_attempted(&self, n: usize, copy: &Copy) -> bool {
         let subject = &self.subjects[n];
         let (Some(now), Some(body)) = (&copy.retries, &subject.body) else { return false };
@@ -333,13 +333,13 @@ impl Ledger {
         let is_of_call = carried.is_some_and(|carried| {
             carried.trace_id == call.trace_id && !carried.is_sampled && carried.span_id != call.span_id
         });
-        // The process of a user's own function might not have been ready.
+        // A user's own function might not have been ready, so the call might not have been made.
         let was_made = self.knobs.own_function.is_none();
         (is_of_call && carried != *last) || (!was_made && carried == *last)
     }
 
-    /// Returns true if the decision has a span or needs none. Decisions after a failed call and final records need a
-    /// span.
+    /// Returns true if the decision has a span or needs none. A decision after a failed call needs a span, and so does
+    /// a final record.
     fn is_decided(&self, from: &TracedDelivery) -> bool {
         let TracedDelivery { subject: n, place, copy, last, has_decision, .. } = from;
         let is_recorded = match last {

@@ -8,7 +8,7 @@ use redeliver_embedded::{ChangeKind, MessageChange};
 use super::{Actor, Ledger};
 use crate::messages::message_number;
 
-/// Number of changes kept for the report of a failure.
+/// Number of changes kept for a failure report.
 const TRACE: usize = 60;
 
 impl Ledger {

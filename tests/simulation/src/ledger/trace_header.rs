@@ -9,7 +9,7 @@ use redeliver_core::message::{Attribute, Attributes, Content};
 
 use super::arrivals;
 
-/// Returns the message as if redeliver's document had found room in `Failure`, with the producer's own trace header.
+/// Returns the message as if redeliver's document had fit into `Failure`, with the producer's own trace header.
 pub(super) fn attach_failure(content: &Content) -> Cow<'_, Content> {
     let Some((mut producers, document)) = content.trace_header.as_deref().and_then(split_document) else {
         return Cow::Borrowed(content);

@@ -148,8 +148,8 @@ impl Ledger {
         self.retry_delays(n, key, asked).at_most(43_200 - self.knobs.visibility_seconds())
     }
 
-    /// Checks the verdict on a message that was received more often than the policy allows attempts because an earlier
-    /// receiver did not respond.
+    /// Checks the verdict on a message that was received more often than the policy allows, because an earlier receiver
+    /// did not respond.
     fn check_unanswered(
         &self,
         send: Send<'_>,
@@ -172,7 +172,7 @@ impl Ledger {
         if follows { Ok(()) } else { Err(format!("{failure:?} does not follow")) }
     }
 
-    /// Checks a verdict of the message-processor on a valid message.
+    /// Checks the message-processor's verdict on a valid message.
     pub(super) fn check_own_verdict(&mut self, send: Send<'_>) -> Result<(), BrokenInvariant> {
         check_no_delay(send)?;
         self.check_attributes_kept(send, "Failure")?;

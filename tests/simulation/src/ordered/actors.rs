@@ -53,7 +53,7 @@ struct JudgeObserver<'a> {
     environment: u64,
 }
 
-/// The target of one environment.
+/// The target as called by one environment.
 struct OrderedTarget<'a> {
     world: &'a OrderedWorld,
     environment: u64,
@@ -64,7 +64,7 @@ struct OrderedMapping<'a, P> {
     world: &'a OrderedWorld,
     role: Role,
     batch_size: u8,
-    /// Creates the function of an environment with this number.
+    /// Creates the function for the environment with this number.
     start: P,
 }
 
@@ -89,7 +89,7 @@ pub(super) fn spawn_functions(world: &OrderedWorld) -> Vec<BoxFuture<'_, ()>> {
     all
 }
 
-/// Plays the person who reviews blocked groups from time to time, and retries or takes out their first messages. After
+/// Plays a person who reviews blocked groups from time to time, and retries or takes out their first messages. After
 /// the faults, the person only takes messages out.
 pub(super) async fn decide_on_blocked_groups(world: &OrderedWorld) {
     while !world.has_ended() {
@@ -212,7 +212,7 @@ impl<F: Function, P: Fn(u64) -> F> OrderedMapping<'_, P> {
         let received: Vec<_> = records.iter().map(of).collect();
         let is_short = self.world.fault_strikes(knobs.faults.short);
         let timeout = if is_short { 1 + self.world.draw_up_to(10) } else { knobs.function_seconds };
-        // The process dies at any await or at any time.
+        // The process dies at a random await or at a random time.
         let (polls, moment) = match self.world.fault_strikes(knobs.faults.dies) {
             true if self.world.fault_strikes(0.5) => (Some(self.world.draw_up_to(40)), None),
             true => (None, Some(self.world.draw_up_to(1000 * timeout))),

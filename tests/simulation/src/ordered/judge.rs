@@ -13,14 +13,14 @@ use serde_json::Value;
 
 use super::knobs::{Fate, OrderedKnobs};
 
-/// The seconds that the last call needs. A message may be given up this long before its age limit, even if its delay is
-/// shorter.
+/// The time that the last call needs, in seconds. A message may be given up this long before its age limit, even if its
+/// delay is shorter.
 const LAST_CALL_SECONDS: u64 = 5;
 
-/// Number of lines kept for the report of a failure.
+/// Number of lines kept for the failure report.
 const TRACE: usize = 80;
 
-/// The end of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CallEnd {
     Success,
@@ -325,7 +325,7 @@ impl Judge {
         }
     }
 
-    /// Adds a line to the report of a failure.
+    /// Adds a line to the failure report.
     pub(super) fn record_remark(&mut self, now: Timestamp, line: &str) {
         let line = format!("{:>12.3} {line}", (now - self.start).as_seconds_f64());
         line.hash(&mut self.digest);
@@ -378,9 +378,9 @@ impl Judge {
         }
     }
 
-    /// Checks the number of calls with batches of one, where SQS counts exactly. Calls beyond the policy are allowed
-    /// only for held messages, and after calls for which SQS confirmed neither the deletion nor a longer visibility
-    /// timeout.
+    /// Checks the number of calls, but only with batches of one, for which SQS counts exactly. Calls beyond the policy
+    /// are allowed only for held messages, and after calls for which SQS confirmed neither the deletion nor a longer
+    /// visibility timeout.
     fn check_calls(&mut self, n: usize, now: Timestamp) {
         let JudgedMessage { calls, excused, .. } = self.messages[n];
         let most = self.knobs.rules.max_attempts + 1 + excused;

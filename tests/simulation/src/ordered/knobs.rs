@@ -16,7 +16,7 @@ pub struct OrderedKnobs {
     pub environments: usize,
     pub max_concurrency: usize,
     pub rules: OrderedRules,
-    /// `maxReceiveCount` of the source queue.
+    /// The source queue's `maxReceiveCount`.
     pub receives_max: u16,
     /// The function's timeout; the queue's visibility timeout is six times as long, as AWS recommends.
     pub function_seconds: u64,
@@ -56,7 +56,7 @@ pub struct OrderedRules {
     /// The delay between retries; `None` for the default, which starts at 5 s and grows to at most 900 s.
     pub delay_seconds: Option<u64>,
     pub has_breaker: bool,
-    /// `on_give_up`: a message that is given up blocks its group until a person decides.
+    /// `on_give_up`: a message that is given up blocks its group until a person unblocks it.
     pub blocks: bool,
 }
 
@@ -74,7 +74,7 @@ pub struct OrderedOutage {
 pub struct OrderedFaults {
     /// Per batch: the process dies.
     pub dies: f64,
-    /// Per batch: the function has only a few seconds.
+    /// Per batch: the function gets only a few seconds to run.
     pub short: f64,
     /// Per batch: the function's response is lost, so Lambda deletes nothing.
     pub response_lost: f64,
@@ -90,7 +90,7 @@ pub struct OrderedFaults {
     pub unreadable: f64,
 }
 
-/// The longest interval between two reviews of the blocked groups by a person.
+/// The longest interval between a person's reviews of the blocked groups.
 pub(super) const REVIEW_SECONDS_MAX: u64 = 3600;
 
 impl OrderedRules {
@@ -181,7 +181,7 @@ impl OrderedKnobs {
         };
         let most = (0..self.groups).map(failing).max().unwrap_or(0);
         let person = if self.rules.blocks { 2 * REVIEW_SECONDS_MAX } else { 0 };
-        // Two extra days cover an open circuit and the visibility timeouts of processes that died.
+        // Two extra days cover an open circuit and the visibility timeouts that dead processes leave behind.
         (most + 1) * (memories * self.rules.span_seconds() + person) + 2 * 86_400
     }
 }

@@ -1,4 +1,4 @@
-//! The policy members `circuit_breaker` and `max_redrives`, and the delays of re-sends that spend no attempt.
+//! The policy members `circuit_breaker` and `max_redrives`, and the delays before re-sends that spend no attempt.
 
 use rand::{Rng, RngExt};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::{DelayKey, glob_matches, scale_to_range};
 /// The policy's member `circuit_breaker`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BreakerKnob {
-    /// Absent: the default of the strategy.
+    /// Absent: the strategy's default.
     Absent,
     /// `false`.
     Off,
@@ -21,7 +21,7 @@ pub enum BreakerKnob {
 pub struct BreakerModel {
     /// The messages that share a circuit.
     pub per: CircuitPartition,
-    /// Globs of additional error types that mean "not now".
+    /// Globs for additional error types that mean "not now".
     pub opens_on: Vec<&'static str>,
     /// Limit on the total time that a message is held.
     pub hold_seconds_max: u64,
@@ -106,7 +106,7 @@ pub(super) fn transient_outcome(error_type: &str) -> CallOutcome {
 }
 
 impl BreakerKnob {
-    /// Draws the setting, with small numbers so that the breaker acts often.
+    /// Draws the setting, with small numbers, so that the breaker often comes into play.
     pub fn random(rng: &mut impl Rng) -> Self {
         match rng.random_range(0..10) {
             0..3 => Self::Absent,
@@ -161,7 +161,7 @@ impl BreakerModel {
     }
 }
 
-/// Returns the delay of a message that SQS has moved for the `count`th time.
+/// Returns the delay for a message that SQS has moved for the `count`th time.
 #[must_use]
 pub(super) fn redrive_delay(key: DelayKey<'_>, count: u32) -> u64 {
     let base = [5, 10, 20, 40, 80, 160, 320, 640].get(count as usize - 1).copied().unwrap_or(900);

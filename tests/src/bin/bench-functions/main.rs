@@ -1,4 +1,4 @@
-//! Measures the cost of a function: start, CPU, memory, requests and bytes, compared with the minimum for any function
+//! Measures the cost of a function: startup, CPU, memory, requests and size, compared with the minimum for any function
 //! and with Python. See docs/performance.md.
 #![expect(clippy::print_stdout, reason = "a command-line tool")]
 
@@ -13,13 +13,13 @@ use redeliver_tests::wire::serve_router;
 
 use subject::{BenchSubject, Costs, RunningSubject};
 
-/// The number of starts of each program. The programs take turns.
+/// The number of times that each program is started. The programs take turns.
 const STARTS: usize = 15;
-/// Rounds in which each program processes its batches. The programs take turns, so a busy moment of the machine affects
-/// all of them.
+/// Rounds in which each program processes its batches. The programs take turns, so a load spike on the host affects all
+/// of them.
 const ROUNDS: usize = 7;
 
-/// The seconds that a call to a user's handler waits for a service.
+/// The time that a call to a user's handler waits for a service, in seconds.
 const WAIT_SECONDS: f64 = 0.3;
 
 #[tokio::main(flavor = "current_thread")]

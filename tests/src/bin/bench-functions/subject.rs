@@ -170,7 +170,7 @@ impl<'a> RunningSubject<'a> {
         Self { subject, function, starts: Vec::new(), cpu: Vec::new(), wall: Vec::new(), requests: 0 }
     }
 
-    /// Starts a new process of the program, invokes it once, and keeps the process for the next measurements.
+    /// Starts a new process for the program, invokes it once, and keeps the process for the next measurements.
     pub(crate) async fn start_again(&mut self) {
         self.function = self.subject.to_function();
         let start = now();

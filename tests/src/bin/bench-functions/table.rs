@@ -4,7 +4,8 @@ use redeliver_tests::full_batch::RECORDS;
 
 use crate::subject::Costs;
 
-/// Prints the cost of each program, the ratios to the floor (the first), and Python's ratios (the last).
+/// Prints the costs of all programs, our costs as multiples of the floor's (the first), and Python's (the last) as
+/// multiples of ours.
 pub(crate) fn print_table(costs: &[Costs]) {
     println!(
         "{:<40}{:>10}{:>12}{:>13}{:>9}{:>12}{:>8}{:>9}",
@@ -77,7 +78,7 @@ pub(crate) fn print_own_functions(languages: &[Vec<Costs>], waiting: &[Costs]) {
     }
 }
 
-/// Returns the price of a million messages: invocations with ten messages each in a function of 256 MB on x86-64, in
+/// Returns the price of a million messages: invocations with ten messages each in a 256 MB function on x86-64, in
 /// us-east-1 ("AWS Lambda Pricing").
 fn dollars_per_million(batch_seconds: f64) -> f64 {
     const GIGABYTE_SECOND: f64 = 0.000_016_666_7;

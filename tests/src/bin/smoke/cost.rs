@@ -10,7 +10,7 @@ const HOURS_PER_MONTH: f64 = 730.0;
 /// Each message is sent, received and deleted a few times, and the mappings' 16 pollers poll three times a minute.
 const REQUESTS: f64 = 2000.0;
 const INVOCATIONS: f64 = 200.0;
-/// One second per invocation with 256 MiB, which is more than the invocations use.
+/// One second per invocation at 256 MiB, which is more than the invocations use.
 const GB_SECONDS: f64 = INVOCATIONS / 4.0;
 /// At least the number of alarms in the template.
 const ALARMS: f64 = 30.0;

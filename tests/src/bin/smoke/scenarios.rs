@@ -1,4 +1,4 @@
-//! The scenarios: each path of a message, and features that only AWS has.
+//! The scenarios: every path that a message can take, and features that only AWS has.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::account::SmokeAccount;
 use crate::report::SmokeReport;
 
 const PATIENCE_SECONDS: u32 = 300;
-/// The alarm evaluates periods of five minutes, and SQS metrics can be some minutes late.
+/// The alarm evaluates periods of five minutes, and SQS metrics can be a few minutes late.
 const ALARM_PATIENCE_SECONDS: u32 = 1200;
 /// The visibility timeout of a receive, which hides its messages from the next receive.
 const HIDDEN_SECONDS: i32 = 5;
@@ -158,7 +158,7 @@ impl<'a> Smoke<'a> {
                 found.insert(id, message_attribute(&message, "ErrorType"));
             }
             if found.len() >= expected.len() {
-                // Emulators have other names for a function's error.
+                // Emulators use other names for function errors.
                 let is_expected = found.iter().all(|(id, error)| {
                     expected.get(id) == Some(&error.as_str())
                         || (*id == PERMANENT && self.account.is_emulated)

@@ -1,4 +1,4 @@
-//! examples/README.md: the commands of each section run as written and print the output on the page.
+//! examples/README.md: the commands in each section run as written and print the output shown on the page.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,7 +20,7 @@ const PLAIN: [&str; 2] = ["Handler in Rust", "Messages of SNS and S3"];
 const PYTHON: [&str; 3] = ["Python", "Ordered queue", "Signed calls"];
 const NODE: &str = "Node.js";
 
-/// This command would compile for minutes, and the tests' build has already built the same program.
+/// This command would take minutes to compile, and the tests' build has already built the same program.
 const CARGO: &str = "cargo run --quiet --example custom_handler --";
 
 fn gallery_page() -> String {

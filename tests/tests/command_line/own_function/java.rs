@@ -6,7 +6,7 @@ use redeliver_tests::runtimes::{built_functions, native_client, runtimes_folder}
 
 use super::*;
 
-/// Returns the command line of `--exec`.
+/// Returns the command line for `--exec`.
 fn java_handler(handler: &str) -> String {
     let folder = built_functions("java");
     let class_path = format!("{0}/classes:{0}/lib/*", folder.display());

@@ -101,7 +101,7 @@ fn letter_reason(line: &str) -> RecipeReason {
     (text(&attributes["ErrorType"]), attempts, text(&cause["type"]), text(&cause["message"]))
 }
 
-/// Returns the expected reasons: the permanent failure ends at its first call, and each reason is a separate cause.
+/// Returns the expected reasons: the permanent failure is not retried, and each reason is a separate cause.
 fn expected_reasons(declined: String, insufficient: String, type_error: String) -> [RecipeReason; 3] {
     let exceeded = |cause: &str, message| ("RETRY_ATTEMPT_EXCEEDED".to_owned(), 2, cause.to_owned(), message);
     [

@@ -96,7 +96,7 @@ async fn the_webhook_receiver_processes_only_signed_calls() {
     }
 }
 
-/// The signature of the test vector in the Standard Webhooks libraries.
+/// Variations on the signed test vector in the Standard Webhooks libraries.
 const CASES: &str = r#"
 import receiver
 

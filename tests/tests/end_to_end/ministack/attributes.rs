@@ -40,7 +40,7 @@ fn attributes_of_each_type() -> HashMap<String, MessageAttributeValue> {
     .into()
 }
 
-/// Sends a single message: ministack drops the trace header of a batch.
+/// Sends a message on its own: ministack drops trace headers in batches.
 async fn send_with_attributes(
     topology: &TestTopology,
     queue: &TestQueue,
@@ -103,7 +103,7 @@ async fn a_re_send_carries_only_producer_attributes() {
     assert_eq!(entry["DelaySeconds"], 1);
 }
 
-/// Checked in the requests: ministack drops the trace header of a batch, so a single test cannot follow it all the way.
+/// Checked in the requests: ministack drops trace headers in batches, so a single test cannot follow one all the way.
 #[tokio::test]
 async fn the_trace_header_is_kept_by_a_hand_off_and_by_a_re_send() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);

@@ -216,7 +216,7 @@ async fn a_cron_job_reports_each_new_cause_once() {
     );
     assert_eq!(run_redeliver(&since).await, (Some(3), String::new()), "nothing new");
 
-    // An explicitly requested report is printed, and the new causes beside it.
+    // An explicitly requested report is printed alongside the new causes.
     put(2).await;
     let (code, report) = run_redeliver(&[&since[..], &["--format", "json"]].concat()).await;
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|_| panic!("{report}"));

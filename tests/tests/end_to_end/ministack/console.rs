@@ -322,7 +322,7 @@ async fn a_console_with_ten_thousand_dead_letters_uses_40_mebibytes_at_most() {
     assert!((1..40 * 1024).contains(&most), "{most} KiB");
 }
 
-/// Returns the error message on the page of dead letters.
+/// Returns the error message on the dead letters page.
 async fn page_alert(console: &RunningConsole) -> String {
     let visitor = Visitor::enter(console).await;
     let cookie = (COOKIE, visitor.cookie.as_str());
@@ -356,7 +356,7 @@ async fn a_console_page_reports_expired_credentials_and_throttling() {
         (403, "ExpiredTokenException", "the AWS credentials have expired"),
         (400, "ThrottlingException", "check the queue, the region, the account"),
     ] {
-        // The console opens both queues at its start; after that, every request fails.
+        // The console opens both queues on startup; after that, every request fails.
         let answers = Arc::new(AtomicU32::new(0));
         let answer = async move || match answers.fetch_add(1, Ordering::Relaxed) {
             0 => (StatusCode::OK, cookie_attributes("orders-final-dlq")),

@@ -1,4 +1,4 @@
-//! The real programs under killed processes and unconfirmed sends: no message is lost or changed.
+//! The real programs with killed processes and unconfirmed sends: no message is lost or changed.
 
 use std::iter::repeat_n;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const TIMEOUT: Duration = Duration::from_secs(8);
 const MESSAGES: u32 = 40;
 /// Rounds in which each of the three functions is killed if it is working.
 const ROUNDS: u64 = 8;
-/// More calls than all copies of a message cause.
+/// More calls than a message gets, including those for its copies.
 const ALWAYS: usize = 100;
 
 /// Returns the scripted result for a message.
@@ -123,7 +123,7 @@ fn given_up_text(n: u32) -> String {
     if message_fate(n) == "is no JSON" { format!("poison {n}") } else { id(n) }
 }
 
-/// Kills the function that is working, at the start of an invocation or in the middle.
+/// Kills each function in turn if it is working, at the start or in the middle of an invocation.
 async fn kill_in_turn(running: &RunningTopology) {
     for round in 0..ROUNDS {
         for mapping in running.mappings() {

@@ -10,7 +10,7 @@ use tokio::process::Command;
 
 const PROBLEM_REGION: &str = "eu-west-1";
 const HEALTHY_REGION: &str = "us-east-1";
-/// ministack interprets an access key of twelve digits as the account.
+/// ministack interprets a twelve-digit access key as the account id.
 const ACCOUNTS: [&str; 2] = ["111111111111", "222222222222"];
 
 /// Writes the profiles `shop` and `billing` for the two accounts.

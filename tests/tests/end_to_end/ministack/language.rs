@@ -1,5 +1,5 @@
-//! The commands share one language, on a real endpoint: a queue can be named in three ways, and a missing one is
-//! reported.
+//! The conventions that the commands share, on a real endpoint: a queue can be named in three ways, and a missing one
+//! is reported.
 
 use std::process::Stdio;
 

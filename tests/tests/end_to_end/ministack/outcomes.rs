@@ -1,4 +1,4 @@
-//! The target's response decides the result of a message.
+//! The target's response determines what happens to a message.
 
 use redeliver_tests::http_target::{HttpTargetServer, Reply, TargetRequest};
 use redeliver_tests::topology::TopologySetup;

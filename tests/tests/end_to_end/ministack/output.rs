@@ -1,4 +1,4 @@
-//! The functions' output: JSON lines with metrics, without anyone's data.
+//! The functions' output: JSON lines with metrics, without any user data.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ async fn send_with_canary_attribute(topology: &TestTopology, body: String) {
     request.message_attributes("producer", canary).send().await.unwrap();
 }
 
-/// Adds the most verbose settings of the functions and their dependencies.
+/// Adds the most verbose log settings for the functions and their dependencies.
 fn with_verbose_output(mut setup: TopologySetup) -> TopologySetup {
     for name in ["RUST_LOG", "AWS_LAMBDA_LOG_LEVEL"] {
         setup.variables.push((name, "TRACE".to_owned()));

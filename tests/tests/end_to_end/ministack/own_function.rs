@@ -1,5 +1,5 @@
-//! The message-processor wrapped around a user's own function, from Lambda's point of view: apart from its messages,
-//! the function behaves as if it were alone.
+//! The message-processor wrapped around a user's own function, from Lambda's point of view: apart from message
+//! handling, the function behaves as if it were alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 type Variable = (&'static str, String);
 
-/// Creates a function with the queues' variables, whose values do not matter to its tests.
+/// Creates a function with the variables for the queues; their values do not matter in these tests.
 fn function(program: LambdaProgram, more: impl IntoIterator<Item = Variable>) -> Arc<LambdaFunction> {
     let queue_variables = ["SOURCE_QUEUE_URL", "INTERMEDIATE_DLQ_URL", "ANNOTATION_QUEUE_URL"]
         .map(|name| (name, "http://127.0.0.1:1/000000000000/unused".to_owned()));

@@ -35,7 +35,7 @@ async fn a_plain_message_is_retried_unchanged_and_explained_at_the_end() {
     assert_eq!((record.text.as_str(), record.error_type.as_str()), (refused, "NON_RETRYABLE_ERROR"));
     assert_eq!(record.dead_letter["cause"]["type"], "HttpStatus.400");
     let redeliver: Value = serde_json::from_str(&message_attribute(&record.message, "Redeliver")).unwrap();
-    // UUID version 5 of the key, computed with another program.
+    // The key's version 5 UUID, computed with another program.
     let id = "1c107150-ab9d-5322-ada1-836c58030255";
     assert_eq!(redeliver, json!({ "message_id": id, "idempotency_key": "/shop e1" }));
     // Keys belong to the producer and are never logged.

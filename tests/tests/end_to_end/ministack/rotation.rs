@@ -1,4 +1,4 @@
-//! The target's key is rotated during traffic: no attempt is spent, neither in Lambda nor with `redeliver work`.
+//! The target's key is rotated during traffic: no attempt is spent, either in Lambda or with `redeliver work`.
 
 use redeliver_tests::fake_aws::FakeAws;
 use redeliver_tests::http_target::HttpTargetServer;

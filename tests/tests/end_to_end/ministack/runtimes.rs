@@ -247,8 +247,8 @@ async fn assert_cut_off(language: Language, action: &str) {
     }
 }
 
-/// Checks that the call succeeded at this attempt, after this error. On a busy machine it may not have started the
-/// first time.
+/// Checks that the call succeeded on this attempt, after this error. On a busy machine, the record may not have been
+/// started the first time.
 fn assert_called_after(last: &str, attempt: u32, call: &str) {
     let words: Vec<_> = call.split(' ').collect();
     let [at, _, "ok", error] = words[..] else { panic!("{call}") };

@@ -104,8 +104,8 @@ async fn send(topology: &TestTopology, bodies: impl IntoIterator<Item = String>)
     }
 }
 
-/// Adds the most verbose settings of the functions and their dependencies, the operator's canaries, and a proxy that
-/// records the requests.
+/// Adds the most verbose log settings for the functions and their dependencies, the operator's canaries, and a proxy
+/// that records the requests.
 fn with_verbose_output(mut setup: TopologySetup, tap: &Tap) -> TopologySetup {
     setup.variables.extend(verbose_variables());
     setup.endpoint_url = Some(tap.endpoint_url().to_owned());

@@ -9,7 +9,7 @@ use redeliver_tests::sqs::REGION;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-/// Returns the reported state of the target of the queue `orders`.
+/// Returns the state reported for the target of the queue `orders`.
 async fn target_state(emulator: &Ministack) -> Value {
     query_status(emulator, "orders").await["target"].take()
 }

@@ -287,7 +287,7 @@ async fn the_opentelemetry_node_sdk_continues_the_calls_trace() {
     assert_trace_continues(|| node_program(&runtimes_folder(), "traced.handler")).await;
 }
 
-/// Checks a function that is unaware of redeliver, with redeliver's spans and without them.
+/// Checks a function that is unaware of redeliver, with and without redeliver's spans.
 async fn assert_trace_continues(function: impl Fn() -> LambdaProgram) {
     for writes_spans in [true, false] {
         let (topology, receiver) = (new_topology().await, SpanReceiver::start().await);

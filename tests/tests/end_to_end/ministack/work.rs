@@ -85,7 +85,7 @@ impl RunningWorker {
         assert_eq!(next_line(&mut self.stderr).await["event"], reported);
     }
 
-    /// Waits for the end, and returns the exit code and the remaining events.
+    /// Waits until the worker has exited, and returns its exit code and the remaining events.
     async fn end(self) -> (Option<i32>, Vec<Value>) {
         let ended = tokio::time::timeout(PATIENCE, self.process.wait_with_output());
         let output = ended.await.expect("the program ends").unwrap();
@@ -281,8 +281,8 @@ async fn a_queue_with_too_short_a_visibility_timeout_is_refused() {
     assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
-/// A message that bypasses the annotator would be in the final DLQ without a reason; for a message received from the
-/// final DLQ, the target would be called again.
+/// A message that bypassed the annotator would be in the final DLQ without a reason, and a message received from the
+/// final DLQ would be sent to the target again.
 #[tokio::test]
 async fn miswired_queues_are_refused_before_any_receive() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
@@ -304,7 +304,7 @@ async fn miswired_queues_are_refused_before_any_receive() {
     assert_eq!(topology.source.message_counts(&topology.client).await, [1, 0, 0], "nothing was received");
 }
 
-/// A log collector drops lines that are not JSON, or even the complete batch.
+/// A log collector drops lines that are not JSON, or even the whole batch.
 #[tokio::test]
 async fn worker_warnings_are_json_lines() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);

@@ -67,8 +67,8 @@ impl ArchiveRedriveCase {
             json!({ "Effect": "Allow", "Action": "s3:GetObject", "Resource": format!("{bucket}/prod/*") }),
             json!({ "Effect": "Allow", "Action": ["sqs:GetQueueUrl", "sqs:GetQueueAttributes", "sqs:SendMessage"],
                     "Resource": source }),
-            // Needs no permission at AWS ("GetCallerIdentity", AWS Security Token Service API Reference), but moto
-            // requires one.
+            // AWS requires no permission for this ("GetCallerIdentity", AWS Security Token Service API Reference), but
+            // moto does.
             json!({ "Effect": "Allow", "Action": "sts:GetCallerIdentity", "Resource": "*" }),
         ];
         self.account.set_user_policy("Operator", &statements).await;
@@ -94,7 +94,7 @@ fn checked_output(output: &Output, code: i32) -> String {
     text
 }
 
-/// Returns the count in this line of the table.
+/// Returns the count in the table row with this name.
 fn count(text: &str, name: &str) -> Option<u32> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(name))?;
     line.trim().parse().ok()

@@ -1,5 +1,5 @@
-//! Policies contain only elements that exist in IAM, and the checkers of policies and requests
-//! (`tests/support/aws_models.py`) find planted faults.
+//! Policies contain only elements that exist in IAM, and the checkers of policies (`policies.py`) and of requests
+//! (`aws_models.py`) in `tests/support` find planted faults.
 
 use std::path::PathBuf;
 use std::process::Stdio;
@@ -37,8 +37,8 @@ async fn faults_planted_in_policies_are_found() {
     assert_passes("policies_test.py").await;
 }
 
-/// Returns the output of `redeliver permissions` for each command, with placeholders, and for queues whose key has an
-/// alias.
+/// Returns the output of `redeliver permissions` for each command, once with placeholders and once for queues whose
+/// key has an alias.
 async fn permissions() -> Map<String, Value> {
     let account = MotoAccount::new();
     let key = account.create_user("Operator", "/").await;
@@ -71,7 +71,7 @@ async fn permissions() -> Map<String, Value> {
     policies
 }
 
-/// Pages and templates with users' own policies.
+/// Returns the paths of the pages and templates that contain policies for users.
 fn published_policies() -> Vec<PathBuf> {
     let pages = ["docs/producers.md", "docs/deploy/upgrade.md", "examples/ecs.yaml", "examples/queues.yaml"];
     pages.iter().map(|path| workspace_root().join(path)).collect()

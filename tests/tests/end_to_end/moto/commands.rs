@@ -101,7 +101,7 @@ impl CommandCase {
     }
 }
 
-/// Returns the permissions of a policy: each action with each resource.
+/// Returns the permissions in a policy: each action paired with each resource.
 fn list_rights(statements: &[Value]) -> Vec<(String, String)> {
     let pairs = statements.iter().flat_map(super::permissions::pairs);
     pairs.map(|(action, resource)| (action.to_owned(), resource.to_owned())).collect()
@@ -116,8 +116,8 @@ fn without_permission(statements: &[Value], (action, resource): &(String, String
     left
 }
 
-/// Returns true if moto checks the permission. It checks no permissions for CloudWatch and, among Lambda's requests,
-/// only invocations.
+/// Returns true if moto checks the permission. It checks none for CloudWatch and, for Lambda, only the permission to
+/// invoke a function.
 fn is_enforced((action, _): &(String, String)) -> bool {
     !action.starts_with("cloudwatch:") && !action.starts_with("lambda:")
 }
@@ -188,7 +188,7 @@ async fn unblock_works_with_its_policy_and_names_each_missing_right() {
     each_permission_is_needed_and_enough("unblock", &take_out, 0).await;
 }
 
-/// moto does not implement event source mappings and metrics.
+/// moto does not implement event source mappings or metrics.
 #[tokio::test]
 async fn status_shows_blocked_groups() {
     let case = CommandCase::new("unblock").await;

@@ -1,4 +1,4 @@
-//! The expectations for each permission: whether it is used, and the log of a function without it.
+//! The expectations for each permission: whether it is used, and what a function logs without it.
 
 use serde_json::Value;
 
@@ -87,8 +87,8 @@ pub(super) fn unused_reason(stack: &MotoStack, permission: &RolePermission) -> O
     }
 }
 
-/// Returns the expected log of a function without this permission, or `None` if Lambda itself uses the permission, so
-/// that no function reports it.
+/// Returns what a function is expected to log without this permission, or `None` if Lambda itself uses the permission,
+/// so no function reports that it is missing.
 pub(super) fn expected_log(stack: &MotoStack, permission: &RolePermission) -> Option<Vec<String>> {
     let handler = stack.handler_of(&permission.role);
     // If none of our functions has the role, there is no log to check.

@@ -24,7 +24,7 @@ pub(super) struct MotoMapping {
     pub(super) queue_url: String,
     pub(super) queue_arn: String,
     pub(super) function: Arc<LambdaFunction>,
-    /// A client that signs as Lambda with the function's role.
+    /// A client that signs requests as Lambda does with the function's role.
     pub(super) lambda: Client,
 }
 

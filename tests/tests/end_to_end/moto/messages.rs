@@ -1,4 +1,4 @@
-//! Messages with every possible path, and their expected results.
+//! Messages that take every possible path, and their expected results.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,7 +47,7 @@ enum MessageEnd {
 }
 
 const ALWAYS_FAILS: usize = 1000;
-/// More than one hop, and longer than any test.
+/// Long enough for more than one hop, and longer than any test.
 pub(super) const LONG_DELAY_SECONDS: u32 = 7200;
 
 impl<'a> MotoMessages<'a> {
@@ -110,7 +110,7 @@ impl<'a> MotoMessages<'a> {
         self.sent.push(SentMessage { id, body, failures, is_moved, end });
     }
 
-    /// Adds failed invocations of each function, under both names that a record can have for it, and of a function that
+    /// Adds failed invocations of each function, under both names that a record can use for it, and of a function that
     /// is not in the list. All have been retried once, except the one that waits for its first retry.
     fn write_invocations(&mut self, stack: &MotoStack) {
         let prefix = format!("arn:aws:lambda:{REGION}:{}:function:", stack.account.id);
@@ -192,8 +192,8 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// Sends the messages again if Lambda dropped records for lack of its function's permissions, which redeliver
-    /// cannot prevent.
+    /// Sends the messages again if Lambda dropped records because a function lacked permissions, which redeliver cannot
+    /// prevent.
     pub(super) async fn resend_refused(&self, stack: &MotoStack) {
         let refused = stack
             .account
@@ -205,8 +205,8 @@ impl<'a> MotoMessages<'a> {
         }
     }
 
-    /// Checks that every message has its expected result and is nowhere else; with `exactly`, also for the expected
-    /// reason.
+    /// Checks that every message has its expected result and is nowhere else. With `exactly`, the reasons and counts
+    /// must match, too.
     pub(super) async fn assert_ended(&self, stack: &MotoStack, exactly: bool) {
         let finals = final_records(stack).await;
         let mut waiting = 0;

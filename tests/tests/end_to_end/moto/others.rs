@@ -1,4 +1,4 @@
-//! Requests that must be denied: all to foreign queues, and sends to the inner queues.
+//! Requests that must be denied: all requests to foreign queues, and sends to the inner queues.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +44,7 @@ fn message(client: &Client, url: &str) -> SendMessageFluentBuilder {
     request.set_message_deduplication_id(group)
 }
 
-/// Sends to the inner queues are denied even with all permissions. SQS's own moves are not sends.
+/// Checks that sends to the inner queues are denied even with all permissions. SQS's own moves are not sends.
 async fn assert_inner_queues_are_closed(stack: &MotoStack, queues: &BTreeSet<String>) {
     let key = stack.account.create_user("Operator", "/").await;
     stack

@@ -38,7 +38,7 @@ pub(super) fn right_kind(template: &Template, permission: &RolePermission) -> St
     format!("{} {strategy} {} {resource}", function["Handler"], permission.action)
 }
 
-/// Returns true if only Lambda itself uses this action of a role.
+/// Returns true if only Lambda itself performs this action with a role.
 pub(super) fn is_lambda_action(action: &str) -> bool {
     LAMBDA_SERVICES.iter().any(|service| action.starts_with(service))
 }
@@ -53,7 +53,7 @@ pub(super) fn same_resource(one: &str, other: &str) -> bool {
     one == other || (one.contains("secretsmanager") && other.contains("secretsmanager"))
 }
 
-/// Returns the user for Lambda with a role.
+/// Returns the name of the user that stands for Lambda with a role.
 pub(super) fn lambda_user(role: &str) -> String {
     format!("{role}@lambda")
 }

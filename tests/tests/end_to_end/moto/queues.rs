@@ -47,7 +47,7 @@ pub(super) async fn create(account: &MotoAccount, template: &Template) {
     }
 }
 
-/// Returns the encryption key of an existing queue, which only the queue's setter mentions.
+/// Returns an existing queue's encryption key, if any. Only the queue's setter is in the template, not the queue.
 fn account_key(template: &Template, setter: &Value) -> Value {
     if setter["HasKey"] != "true" {
         return json!({});

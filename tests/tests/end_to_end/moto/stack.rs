@@ -146,7 +146,7 @@ impl MotoStack {
         LambdaFunction::new(handler, program, variables)
     }
 
-    /// Returns a client that signs as a role's function, or as Lambda with the role.
+    /// Returns a client that signs requests as a role's function does, or as Lambda does with the role.
     pub(super) fn client(&self, user: &str) -> Client {
         self.account.signed_client(self.keys[user].clone())
     }
@@ -325,7 +325,7 @@ impl MotoStack {
         names.find(|name| name.ends_with(end)).map(|name| self.template.queue_url(&name))
     }
 
-    /// Returns the mapping of the producers' queue.
+    /// Returns the mapping for the producers' queue.
     pub(super) fn source(&self) -> &MotoMapping {
         let is_first = |mapping: &&MotoMapping| {
             !["failed-message-processor", "final-dlq-annotator"].contains(&mapping.handler.as_str())

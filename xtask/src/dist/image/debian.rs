@@ -36,7 +36,7 @@ pub(super) struct DebianPackage {
     distribution: String,
 }
 
-/// Collects the libraries of a program, the certificates, and the licenses of both.
+/// Collects the libraries that a program needs, the certificates, and the licenses of both.
 ///
 /// # Errors
 /// This machine does not run Debian or Ubuntu, or a package or its license is missing.
@@ -98,7 +98,7 @@ fn read_package(name: &str, distribution: &str) -> Result<DebianPackage, TaskFai
     Ok(DebianPackage { name, version, architecture, distribution: distribution.to_owned() })
 }
 
-/// Concatenates all certificates, in the order of their file names.
+/// Concatenates all certificates, sorted by file name.
 fn read_authorities() -> Result<Vec<u8>, TaskFailure> {
     let folder = Path::new(AUTHORITIES);
     let failure = |error: std::io::Error| {
@@ -132,7 +132,7 @@ fn license_files(packages: &[DebianPackage]) -> Result<Vec<File>, TaskFailure> {
     Ok(files)
 }
 
-/// Returns the paths of common licenses in a `copyright`.
+/// Returns the paths of the common licenses that a `copyright` refers to.
 fn referenced_licenses(copyright: &str) -> Vec<String> {
     let name = |rest: &str| {
         let end = rest.find(|letter: char| !(letter.is_ascii_alphanumeric() || "-.+".contains(letter)));

@@ -21,7 +21,7 @@ struct Blob {
 /// Packs an image with one layer.
 ///
 /// # Errors
-/// A path exceeds the limit of a tarball.
+/// A path is too long for a tarball.
 pub(super) fn pack_archive(files: &[File], configuration: &Value) -> Result<Vec<u8>, TaskFailure> {
     let unpacked = pack_tarball(files)?;
     let mut configuration = configuration.clone();

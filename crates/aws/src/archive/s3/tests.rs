@@ -298,7 +298,7 @@ impl HttpConnector for UriRecorder {
     }
 }
 
-/// The endpoint setting of a single service, such as `AWS_ENDPOINT_URL_S3`.
+/// The endpoint setting for a single service, such as `AWS_ENDPOINT_URL_S3`.
 #[derive(Debug)]
 struct ServiceEndpoint(&'static str);
 

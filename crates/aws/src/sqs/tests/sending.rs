@@ -17,13 +17,13 @@ async fn response_outcomes(body: Value, count: usize) -> Vec<EntryOutcome<String
     send(&Loopback::start([answer(&body)]).await, LONG, count).await
 }
 
-/// Returns the error of a request with two entries.
+/// Returns the error from a request with two entries.
 async fn failed_request(scripted: Answer) -> EntryError {
     let server = Loopback::start([scripted]).await;
     only_error(send(&server, LONG, 2).await, &server)
 }
 
-/// Returns the error of a request with two entries if the server does not complete its response in time.
+/// Returns the error from a request with two entries if the server does not complete its response in time.
 async fn timed_out(scripted: impl Fn() -> Answer) -> EntryError {
     let (outcomes, server) =
         Loopback::call_until_timeout(scripted, async |server, timeout| send(server, timeout, 2).await).await;

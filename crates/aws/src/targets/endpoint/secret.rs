@@ -1,4 +1,4 @@
-//! The secret of an endpoint, which is read at startup and again when it might have changed.
+//! An endpoint's secret, which is read at startup and again when it might have changed.
 
 use std::fmt;
 use std::pin::pin;
@@ -21,9 +21,9 @@ use crate::SystemClock;
 
 /// The age after which the endpoint is refreshed in the background.
 const AGE_MAX: Duration = Duration::from_secs(300);
-/// The minimum interval between reads after refusals, and between refreshes: Secrets Manager bills each request.
+/// The minimum interval between reads after refusals, and between refreshes: Secrets Manager charges for each request.
 const PAUSE: Duration = Duration::from_secs(30);
-/// The timeout of a refresh, whose connection may be dead after a freeze.
+/// The timeout for a refresh: its connection may be dead after a freeze.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An endpoint from a secret, which may be rotated while in use. A call refreshes the endpoint in the background if it

@@ -365,8 +365,8 @@ async fn the_group_is_sent_as_tenant_only_with_tenant_isolation() {
     }
 }
 
-/// If a permitted character were missing, all messages of a tenant with this character in its group would end up in the
-/// final DLQ.
+/// If a permitted character were missing, all messages from a tenant whose group contains it would end up in the final
+/// DLQ.
 #[test]
 fn a_tenant_id_allows_exactly_the_characters_that_lambda_allows() {
     let allowed: String = (0..=u8::MAX)
@@ -413,7 +413,7 @@ async fn copies_of_an_attempt_share_an_execution_and_a_retry_has_its_own() {
     assert!(server.request().header("x-amz-durable-execution-name").is_empty());
 }
 
-/// Names are unique per account and region: with the same name, the second function of an event would never run.
+/// Execution names are unique per account and region: with a shared name, the second function would never run.
 #[test]
 fn copies_of_an_event_for_two_functions_are_separate_executions() {
     let green = ARN.replace(":live", ":green");

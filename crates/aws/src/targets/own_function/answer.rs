@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 use super::exception::Exception;
 use crate::lambda::FromObject;
 
-/// The size limit of a record's error; a larger error is ignored. The error's strings are truncated to a kilobyte when
+/// The size limit for a record's error; a larger error is ignored. The error's strings are truncated to a kilobyte when
 /// recorded.
 const ERROR_BYTES_MAX: usize = 256 << 10;
 
@@ -85,8 +85,8 @@ fn record_outcomes(body: &[u8], ids: &[&str]) -> Result<Vec<Result<(), HandlerEr
         Ok(object) => object,
         Err(error) => {
             let is_object = body.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{');
-            // An object with a syntax error is not parsed again, since for 6 MB, that would take as long as everything
-            // else. Any other response is parsed again, since a string may contain an unpaired surrogate.
+            // An object with a syntax error is not parsed again, since another pass over 6 MB would take as long as
+            // everything else. Any other response is parsed again, since a string may contain an unpaired surrogate.
             let is_json =
                 (error.is_data() || !is_object) && serde_json::from_slice::<IgnoredAny>(body).is_ok();
             return match (is_json, is_object) {

@@ -1,4 +1,4 @@
-//! The SQS event of an invocation, with records in the format of SQS and Lambda.
+//! The SQS event for an invocation, with records in the format that SQS and Lambda use.
 
 use std::collections::BTreeMap;
 

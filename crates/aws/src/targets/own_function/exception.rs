@@ -1,4 +1,4 @@
-//! An exception in an invocation error, in the formats of AWS's runtimes.
+//! An exception in an invocation error, in the formats that AWS's runtimes use.
 
 use std::fmt::Write as _;
 
@@ -14,11 +14,11 @@ const CAUSES_MAX: usize = 3;
 /// The maximum number of wrappers around the record's own exception.
 const CARRIERS_MAX: usize = 8;
 
-/// The size limit of a stack trace; a larger one is ignored. An endless recursion in Python or Java has a thousand
+/// The size limit for a stack trace; a larger one is ignored. An endless recursion in Python or Java has a thousand
 /// frames, about 200 KB; a response of 6 MB can contain two million frames.
 const STACK_TRACE_BYTES_MAX: usize = 512 << 10;
 
-/// The size limit of a cause. Each cause in a chain is parsed again as part of each exception that wraps it.
+/// The size limit for a cause. Each cause in a chain is parsed again as part of each exception that wraps it.
 const CAUSE_BYTES_MAX: usize = 256 << 10;
 
 /// .NET exceptions that only wrap another exception, from a task or a reflective call.
@@ -64,7 +64,7 @@ pub(super) struct Exception {
 #[serde(untagged)]
 enum Frame {
     Text(String),
-    /// A frame of a Go panic.
+    /// A frame from a Go panic.
     Go {
         path: String,
         line: i64,
@@ -117,8 +117,8 @@ impl Exception {
         }
     }
 
-    /// Returns the exception whose class and message form this exception's message. The location of the inner exception
-    /// is unknown, so this exception's location in the function's code is used.
+    /// Returns the exception whose class and message make up this exception's message. The location of the inner
+    /// exception is unknown, so this exception's location in the function's code is used.
     fn wrapped_in_message(&self) -> Option<Self> {
         let message = self.error_message.as_deref()?;
         let (class, text) = message.split_once(": ").unwrap_or((message, ""));
@@ -219,7 +219,7 @@ impl Frame {
         }
     }
 
-    /// Returns the text of a frame from Java's class path. Frames of other classes contain their module, as in
+    /// Returns the text of a frame from Java's class path. Frames from other classes contain their module, as in
     /// `java.base/java.lang.Thread.run(Thread.java:840)`.
     fn class_path_text(self) -> Option<String> {
         match self {
@@ -228,7 +228,7 @@ impl Frame {
         }
     }
 
-    /// True for the frames of Go's runtime between a panic and its handler.
+    /// True for the Go runtime's frames between a panic and its handler.
     fn is_panic_frame(&self) -> bool {
         let Self::Go { path, label, .. } = self else { return false };
         path.starts_with("runtime/") && label.to_ascii_lowercase().contains("panic")

@@ -1,4 +1,4 @@
-//! A process of the user's function. It runs the runtime's command and uses our Runtime API.
+//! A process that runs the user's function. It executes the runtime's command and uses our Runtime API.
 
 use std::ffi::OsString;
 use std::io::PipeReader;
@@ -36,7 +36,7 @@ impl RuntimeCommand {
     }
 
     /// Adds the variables that runtimes expect from Lambda, unless they are set ("Defined runtime environment
-    /// variables"). The handler is the last word of the command, as for AWS's runtime interface clients; the Node.js
+    /// variables"). The handler is the last word of the command, as with AWS's runtime interface clients; the Node.js
     /// client reads it from a variable.
     #[must_use]
     pub fn with_lambda_variables(self, function_name: &str) -> Self {
@@ -76,7 +76,7 @@ const OUTPUT_TIMEOUT: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct FunctionProcess {
     child: Child,
-    /// `None` once the group was killed, since its id may then belong to another process.
+    /// `None` once the group has been killed, since its id may then belong to another process.
     group: Option<Group>,
     /// Disconnected once all output has been read.
     output: Option<Receiver<()>>,
@@ -109,7 +109,7 @@ impl FunctionProcess {
         status
     }
 
-    /// Asks the processes of the group to exit.
+    /// Asks the group's processes to exit.
     pub(super) fn terminate(&self) {
         self.group.iter().for_each(Group::terminate);
     }

@@ -1,4 +1,4 @@
-//! The processes of the user's function, started by the first call and restarted if they exit or hang.
+//! The processes that run the user's function, started by the first call and restarted if they exit or hang.
 
 use std::io;
 use std::mem;
@@ -28,14 +28,14 @@ use crate::SystemClock;
 /// execution environment lifecycle").
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The processes of one command.
+/// The processes that run one command.
 ///
 /// Each process handles one invocation at a time, as in Lambda. Dropping a call in progress kills its process; the next
 /// call starts a new one.
 #[derive(Debug)]
 pub struct Processes {
     command: RuntimeCommand,
-    /// The time limit of each call outside Lambda.
+    /// The time limit for each call outside Lambda.
     time_limit: Option<Duration>,
     output: Option<ReadOutput>,
     upstream: Option<Upstream>,
@@ -78,7 +78,7 @@ pub(super) struct RunningFunction {
     init_error: Option<Bytes>,
 }
 
-/// The time that a process can keep working after its response, for example to send traces or collect garbage.
+/// The maximum time that a process may keep working after its response, for example to send traces or collect garbage.
 const AFTER_ANSWER_MAX: Duration = Duration::from_secs(30);
 
 /// A process in use by a call. If the call is dropped, a process that is still starting is kept for the next call. The
@@ -140,7 +140,7 @@ impl Processes {
         Self { output: Some(read), ..self }
     }
 
-    /// Returns the program of the command.
+    /// Returns the command's program.
     #[must_use]
     pub fn program_name(&self) -> String {
         self.command.program.display().to_string()
@@ -244,7 +244,7 @@ impl Processes {
                 let began = lease.process_mut().wait_ready().await;
                 Ok((lease, began))
             };
-            // A startup that takes longer continues for the next call.
+            // A startup that takes longer is not interrupted; the next call uses its process.
             let begun = timeout(time_until(SystemClock.now(), end), begins).await;
             let (mut lease, began) = begun.map_err(|_| HandlerError::not_started())??;
             let answered = match began {
@@ -325,7 +325,7 @@ impl RunningFunction {
         }
     }
 
-    /// Waits for the next event of the function, or for its exit.
+    /// Waits for the function's next event, or for its exit.
     async fn next_event(&mut self) -> Result<Option<RuntimeEvent>, FunctionExit> {
         tokio::select! {
             // Events before the exit take precedence.

@@ -41,12 +41,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(10);
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// One invocation for the function.
+/// An invocation to pass to the function.
 #[derive(Debug)]
 pub(super) struct InvocationTask {
     pub(super) request_id: String,
     pub(super) event: Bytes,
-    /// The response headers of the Runtime API.
+    /// The headers of the Runtime API's response.
     pub(super) headers: HeaderMap,
 }
 
@@ -105,7 +105,7 @@ impl Drop for RuntimeApi {
     }
 }
 
-/// The state shared by all connections of one process.
+/// The state shared by all connections from one process.
 #[derive(Debug)]
 struct RuntimeApiState {
     tasks: AsyncMutex<mpsc::Receiver<InvocationTask>>,
@@ -267,7 +267,7 @@ async fn read_with_trailers(body: Incoming) -> Result<(Bytes, HeaderMap), BoxErr
     Ok((body.to_bytes(), trailers))
 }
 
-/// Returns the error of a streamed response whose trailers report that the handler failed, regardless of the body.
+/// Returns the handler's error, if any, from the trailers of a streamed response. It takes precedence over the body.
 fn streamed_error(trailers: &HeaderMap) -> Option<Bytes> {
     let error_type = trailers.get(ERROR_TYPE)?.to_str().unwrap_or_default();
     let error = trailers.get(ERROR_BODY).and_then(|text| BASE64_STANDARD.decode(text).ok());

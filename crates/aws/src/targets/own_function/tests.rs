@@ -64,7 +64,7 @@ impl TestFunction {
         Self { function, starts, _folder: folder }
     }
 
-    /// Returns the address and the process id of each start.
+    /// Returns the address and the process id of each started process.
     fn starts(&self) -> Vec<(String, String)> {
         let text = fs::read_to_string(&self.starts).unwrap_or_default();
         let starts = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.split_once(' '));
@@ -149,7 +149,7 @@ fn end() -> Timestamp {
     SystemClock.now() + LONG
 }
 
-/// The runtime of a function, like AWS's interface clients.
+/// A function's runtime, like AWS's runtime interface clients.
 struct Runtime {
     client: Client,
     base: String,
@@ -1000,7 +1000,7 @@ impl Observer for RecordingObserver {
     }
 }
 
-/// Makes two calls with this response; returns their outcomes and the reported shapes.
+/// Makes two calls that receive this response; returns their outcomes and the reported shapes.
 async fn outcomes_and_shapes(
     answer: &'static str,
     handler_event: HandlerEvent,
@@ -1022,7 +1022,7 @@ async fn outcomes_and_shapes(
     (outcomes, shapes)
 }
 
-/// The event is the only evidence of messages that the handler meant to fail.
+/// The event is the only evidence that the handler meant to fail messages.
 #[tokio::test]
 async fn a_response_that_resembles_a_report_is_reported_once_per_shape() {
     for handler_event in [HandlerEvent::Record, HandlerEvent::Batch] {

@@ -1,6 +1,6 @@
 use super::*;
 
-/// The test vectors of the Standard Webhooks project's own libraries: `test_sign` in libraries/rust/src/lib.rs, and
+/// The test vectors from the Standard Webhooks project's own libraries: `test_sign` in libraries/rust/src/lib.rs, and
 /// "sign function works" in all others (such as libraries/go/webhook_test.go,
 /// libraries/javascript/src/webhook.test.ts).
 #[test]

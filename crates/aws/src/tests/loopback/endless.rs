@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 
-/// The maximum number of bytes in the buffers of the sockets and the client, in addition to those that were read.
+/// The maximum number of bytes that the sockets and the client can buffer, in addition to those that were read.
 const BUFFERED_MAX: usize = 16 << 20;
 
 /// A server that sends a head and then spaces for as long as the client reads them. It stops when it is dropped.

@@ -20,7 +20,7 @@ const COPIES_MAX: u64 = 10;
 const MESSAGES_MAX: usize = 2;
 /// Width of a fact's name, in columns.
 const FACT_NAME: usize = 18;
-/// The name of the fact that is a sentence.
+/// The name of the fact whose value is a sentence.
 const ERROR_DETAILS: &str = "error details";
 /// Column at which an event's error starts on a terminal.
 const ERROR_INDENT: usize = 6;
@@ -183,8 +183,8 @@ impl MessageView<'_> {
         text
     }
 
-    /// Describes an event in one line or, on a terminal, with its error below it; there, only the last error is
-    /// complete.
+    /// Describes an event in one line or, on a terminal, with its error below it; there, only the last error is shown
+    /// in full.
     fn describe_event(&self, event: &TimelineEvent, is_last_error: bool) -> String {
         let at = event.at.map_or_else(|| "at an unknown time".to_owned(), |at| self.layout.format_moment(at));
         let (kind, error) = (event.kind.describe(), escape_line(&describe_error(event)));

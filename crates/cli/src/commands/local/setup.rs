@@ -79,7 +79,7 @@ fn own_function(command: RuntimeCommand, handler_event: HandlerEvent) -> OwnFunc
 fn http_target(url: &str) -> Result<HttpTarget, CommandFailure> {
     let refused = |reason: &dyn Display| option_error("--target", reason);
     let address = TargetAddress::parse(url, false).map_err(|error| match error {
-        // Named after the command-line options, not the functions' settings.
+        // Their own texts mention what only a deployed function accepts: `TARGET_ALLOW_HTTP` or an ARN.
         TargetError::PlainHttp => {
             refused(&"is http:// to another machine; use https://, or http:// to this machine")
         }

@@ -30,7 +30,7 @@ pub(super) fn is_consumed(arguments: &Arguments, consumer: &Consumer) -> Result<
     Ok(false)
 }
 
-/// Returns the error if there is no terminal for the question.
+/// Describes why nothing is sent without a consumer, and how to proceed.
 fn describe_refusal(why: &str) -> String {
     let why = describe_missing_consumer(why);
     format!("{why}. Run `redeliver resume --apply` for this deployment first, or add --allow-paused")

@@ -13,7 +13,7 @@ use redeliver_operator::terminal::units::{format_count, group_digits};
 
 use super::Arguments;
 
-/// Maximum number of lines in an edit's example.
+/// Maximum number of lines shown of an edit's example.
 const EXAMPLE_LINES_MAX: usize = 40;
 
 /// The kinds of source and destination.
@@ -89,8 +89,8 @@ pub(super) fn render_report_table(
             line(name, count);
         }
     }
-    // Totals are known only after a complete pass through the queue. Lines of a file that are not dead letters do not
-    // count.
+    // Totals are known only after a complete pass through the queue or the file. Lines in a file that are not dead
+    // letters do not make the pass incomplete.
     let has_totals = report.is_complete() || !is_queue && report.early_end.is_none();
     let [stay, not_selected] = if has_totals {
         ["stay", "not selected"]
@@ -113,7 +113,7 @@ pub(super) fn render_report_table(
     }
     if let Some(coverage) = report.coverage.filter(|coverage| is_queue && !coverage.complete) {
         let seen = match report.early_end {
-            // The early end explains the gap, so the rest is not described as in flight elsewhere.
+            // The early end explains the gap, so the other messages are not reported as in flight elsewhere.
             Some(_) => describe_seen_messages(&coverage),
             None => describe_incompleteness(&coverage),
         };
@@ -144,8 +144,8 @@ pub(super) fn edit_example(example: &EditExample, layout: &TextLayout) -> String
     text
 }
 
-/// Returns the number of messages left in the DLQ because of `--max`. A plan counts all of them, a run only those seen
-/// before its end.
+/// Returns the number of messages left in the DLQ because of `--max`. A plan counts all of them; a run counts only
+/// those it saw before it ended.
 fn describe_left_by_max(report: &RedriveReport, applied: bool, max: u64) -> Option<String> {
     match (applied, report.left_by_max) {
         (true, 0) if report.sent >= max && !report.is_covered() => Some("not counted".to_owned()),

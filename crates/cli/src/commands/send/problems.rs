@@ -1,4 +1,4 @@
-//! Collects the problems in lines, so that a problem shared by many lines is printed once.
+//! Collects the problems found in a file's lines, so that a problem shared by many lines is printed once.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;

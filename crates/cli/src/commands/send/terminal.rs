@@ -12,7 +12,8 @@ use redeliver_operator::terminal::units::group_digits;
 
 use super::problems::Problems;
 
-/// Prints each problem with its first line, and at the end with all its lines. Also shows a progress bar on a terminal.
+/// Prints each problem when it first occurs and, if it recurs, the number of affected lines at the end. Also shows a
+/// progress bar on a terminal.
 pub(super) struct Terminal {
     bar: ProgressBar,
     input: PathBuf,

@@ -24,7 +24,7 @@ use section::{
     policy_row, recovery_row_names, section_with_policy_columns, section_with_policy_rows,
 };
 
-/// Number of first attempts with their own row; of the remaining attempts, only the last is shown.
+/// Attempts up to this number each have a row; of the later attempts, only the last is shown.
 const ROWS_MAX: usize = 12;
 
 /// The share of messages that the text calls "almost all".
@@ -425,8 +425,8 @@ fn breaker_section(forecast: &Forecast) -> Section {
     }
 }
 
-/// Remarks that no circuit opened. Possible reasons: too few failed calls per environment, errors that are not evidence
-/// of an outage, or a rate limit.
+/// Returns a note if no circuit opened. Possible reasons: too few failed calls per environment, errors that are not
+/// evidence of an outage, or a rate limit.
 fn describe_unopened_circuits(forecast: &Forecast) -> Option<String> {
     let has_breaker = forecast.circuit_breakers().next().is_some();
     (has_breaker && !has_opened(forecast)).then(|| "No circuit opened.".to_owned())

@@ -163,7 +163,7 @@ fn a_cause_is_new_until_it_is_marked() {
     letters.causes = CauseHistory::new(known, [once.fingerprint.clone()].into(), None);
     let new = |new: &str| select_ids(&letters, &build_selection(|selection| selection.new = new.to_owned()));
     assert_eq!(new("last-refresh"), ["sqs-2"]);
-    // The first death of a cause counts; for the larger cause, it was a day ago.
+    // A cause is as old as its first dead letter: the larger cause is almost a day old.
     assert_eq!(new("1970-01-01T00:02:00Z"), ["sqs-2"]);
     assert_eq!(new("2d"), ["sqs-3", "sqs-2", "sqs-1"]);
     assert_eq!(new("1m"), Vec::<String>::new());

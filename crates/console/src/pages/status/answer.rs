@@ -6,14 +6,14 @@ use redeliver_core::message::Timestamp;
 use redeliver_operator::status::TargetStatus;
 use redeliver_operator::terminal::units::{approximate_span, format_count, group_digits};
 
-/// Seconds without a sign of an outage after which the outage might be over: the metric lags by two minutes, and each
-/// data point has the timestamp of the start of its five minutes.
+/// Seconds without a sign of an outage after which the outage might be over: the metric lags by two minutes, and the
+/// timestamp of each data point is the start of its five-minute period.
 const OLD_SIGN_SECONDS: i64 = 600;
 
 /// The threshold of the alarm `held-too-long` (infra/lib/alarm.ts).
 const LONG_HOLD_SECONDS: i64 = 3600;
 
-/// The time range of CloudWatch queries. Data from containers begins only after the console's start.
+/// The time range of CloudWatch queries. Data from containers begins only when the console starts.
 const LONGEST_SECONDS: i64 = 14 * 86_400;
 
 /// The facts that the sentences report.
@@ -63,7 +63,7 @@ pub(super) struct LastReading {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum LinePart {
     Text(String),
-    /// A number with its URL within the deployment's pages, or on this page.
+    /// A number with a link to one of the deployment's pages, or to a place on this page.
     Link(String, String),
 }
 
@@ -265,7 +265,7 @@ fn format_clock(at: Timestamp, now: Timestamp) -> String {
 }
 
 impl StatusLine {
-    /// Renders the line, with links to pages of the deployment whose URL starts with `base`.
+    /// Renders the line, with links to the deployment's pages, whose URLs start with `base`.
     pub(super) fn render_line(&self, base: &str) -> Markup {
         html! {
             p class=(if self.is_bad { "answer bad" } else { "answer" }) {

@@ -53,10 +53,10 @@ pub(super) fn render_last_day(day: &Day) -> Markup {
 
 struct ChartRow<'a> {
     name: &'static str,
-    /// The CSS class of the color.
+    /// The CSS class that sets the color.
     class: &'static str,
     counts: &'a HalfHourCounts,
-    /// The start of the counts, if they come from containers.
+    /// The time at which the counts begin, if they come from containers.
     since: Option<Timestamp>,
     meaning: &'static str,
 }

@@ -29,7 +29,7 @@ fn started_plan(plan: &ConsolePlan, outcome: Option<PlanOutcome>) -> StartedPlan
     StartedPlan { outcome, ..StartedPlan::new(plan.clone(), RedrivePace::default()) }
 }
 
-/// Starts a plan on an endpoint without a listener.
+/// Starts a plan against an endpoint that nothing listens on.
 fn start(runner: &Arc<PlanRunner>, id: &str) -> Result<(), String> {
     start_with_request(runner, id, StartRequest::default()).map_err(|refused| refused.why.to_string())
 }

@@ -1,4 +1,4 @@
-//! The pages of causes, and the marks set there.
+//! The pages for causes, and the marks set on them.
 
 use redeliver_dead_letters::{Coverage, DeadLetterRecord, KnownCauses};
 use redeliver_testing::dead_letters::{at_seconds, retried_record};

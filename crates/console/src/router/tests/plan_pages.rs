@@ -1,4 +1,4 @@
-//! The pages of plans and edits, with dead letters that were already read.
+//! The pages for plans and edits, with dead letters that have already been read.
 
 use redeliver_dead_letters::redrive::{JournalEntry, RedriveJournal};
 use redeliver_dead_letters::{Coverage, DeadLetterRecord};

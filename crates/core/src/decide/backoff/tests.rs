@@ -129,12 +129,12 @@ fn the_last_delay_of_a_schedule_repeats() {
     assert_eq!(delays(half, 4), [9, 38, 752, 582]);
 }
 
-/// A row of `schemas/vectors/backoff.json`, which is also read by the tests of the stack.
+/// A row of `schemas/vectors/backoff.json`, which the stack's tests also read.
 #[derive(Deserialize)]
 struct Vector {
     name: String,
     policy: Value,
-    /// The longest delays, by the number of the retry after the delay.
+    /// The longest delays, by the number of the retry that follows the delay.
     longest_seconds: BTreeMap<u32, u16>,
 }
 

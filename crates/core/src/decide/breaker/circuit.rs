@@ -16,7 +16,7 @@ const PROBE_SHARE: f32 = 0.75;
 /// one run in a hundred is that long, so such a target is called as usual.
 const PROBE_SECONDS_FIRST: f32 = 1.5;
 const RANDOM_FAILURES_MAX: u16 = 30;
-/// Maximum number of an outage's failures that count as random. If they really were random, a few such outages will
+/// Maximum number of failures in an outage that count as random. If they really were random, a few such outages will
 /// show it; if not, they are forgotten 250 answers later.
 const RUN_MAX_AFTER_OUTAGE: u16 = 12;
 /// If the target was down this recently, less evidence opens the circuit.
@@ -362,7 +362,7 @@ impl Circuit {
     }
 
     /// Records a refused call. `answered_per_second` is the rate before the first refusal. Returns true if the refusal
-    /// lowers the rate, as change number `change`.
+    /// lowers the rate; that state change gets the number `change`.
     pub(super) fn record_refusal(
         &mut self,
         start_change: u32,
@@ -388,7 +388,7 @@ impl Circuit {
         self.retry_after = Some(self.retry_after.map_or(until, |earlier| earlier.max(until)));
     }
 
-    /// Closes the circuit of a key because the target as a whole is down. The key's `Retry-After` remains in effect.
+    /// Closes a key's circuit because the target as a whole is down. The key's `Retry-After` remains in effect.
     pub(super) fn close(&mut self, change: u32) {
         self.state = CircuitState::Closed;
         self.run = 0;

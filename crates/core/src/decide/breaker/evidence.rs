@@ -1,6 +1,6 @@
 //! The sequential test for an outage: weighs a run of outages against the share of calls that fail at random.
 //!
-//! If the target only fails at random, a run of `n` outages has the probability `share^n`. The breaker opens when that
+//! If the target only fails at random, a run of `n` outages has a probability of `share^n`. The breaker opens when that
 //! probability is below one in sixty million: after six outages in a row for a target that hardly ever fails, after 26
 //! for a target that fails half of its calls, and after ten for a new target.
 

@@ -67,7 +67,7 @@ impl RateLimit {
         Self { since, is_doubling: true, tokens: 1.0, ..limit }
     }
 
-    /// Creates the limit after the first refusal of a target that answered this many calls per second.
+    /// Creates the limit after the first refusal by a target that answered this many calls per second.
     pub(super) fn after_refusal(answered_per_second: f32, now: Moment, change: u32) -> Self {
         Self::with_rate(answered_per_second * DECREASE, now, change)
     }
@@ -157,8 +157,8 @@ impl RateLimit {
     }
 
     /// Records the refusal of a call that started after change number `start_change`. Returns true if the refusal
-    /// lowers the rate, as change number `change`. The refusal of a call that started before the last decrease does
-    /// not.
+    /// lowers the rate; that state change gets the number `change`. The refusal of a call that started before the last
+    /// decrease does not lower it.
     pub(super) fn record_refusal(&mut self, start_change: u32, change: u32, now: Moment) -> bool {
         // A clock that was set back must not keep the rate high.
         let is_soon =

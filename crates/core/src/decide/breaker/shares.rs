@@ -32,7 +32,7 @@ impl RateShares {
         own_calls * keys > total
     }
 
-    /// Counts the key of a message that requests a call as a user of the rate.
+    /// Counts the key as a user of the rate, because one of its messages requests a call.
     pub(super) fn add_user(&mut self, key: Option<CircuitKey>) {
         if self.calls.iter().any(|(other, _)| *other == key) {
             return;

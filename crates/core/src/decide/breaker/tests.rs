@@ -14,7 +14,7 @@ fn at_second(seconds: f64) -> Timestamp {
     at(0) + chrono::TimeDelta::milliseconds((seconds * 1000.0).round() as i64)
 }
 
-/// Returns the caller for message `number` of a key, at its first call.
+/// Returns the caller for message `number` of this key, on its first call.
 fn caller(key: &str, number: u128) -> Caller {
     Caller {
         message_id: Uuid::from_u128(number << 64),
@@ -115,8 +115,8 @@ mod evidence {
         assert!((24..=27).contains(&bad.count_calls_to_open("a")), "one in two");
     }
 
-    /// A day of calls, ten per second. If the breaker opened, messages would be held although every second call
-    /// succeeds.
+    /// A day of calls, ten per second. If the breaker opened, messages would be held although half of the calls
+    /// succeed.
     #[test]
     fn a_day_of_half_failing_calls_opens_no_circuit() {
         let mut random = ChaCha8Rng::seed_from_u64(1);
@@ -153,8 +153,8 @@ mod evidence {
         }
     }
 
-    /// If previously failed messages opened a circuit, three messages that always fail, alone in a queue, would be held
-    /// for a day.
+    /// If previously failed messages opened a circuit, three messages that always fail and are alone in their queue
+    /// would be held for a day.
     #[test]
     fn previously_failed_messages_do_not_open_a_circuit() {
         let mut environment = Environment::default();
@@ -328,7 +328,8 @@ mod keys {
         assert!(!environment.is_held("a", 3.0));
     }
 
-    /// The key's `Retry-After` applies, and the outage holds the message at least as long as any other message.
+    /// The key's `Retry-After` applies, and the outage holds the message at least as long as it holds any other
+    /// message.
     #[test]
     fn a_key_is_held_by_both_its_retry_after_and_the_outage() {
         for (held_seconds, least, most) in [(0, 290.0, 320.0), (1000, 365.0, 365.0)] {
@@ -397,7 +398,7 @@ mod keys {
         let mut environment = Environment::default();
         for number in 0..30_000 {
             environment.call(&number.to_string(), Fault, f64::from(number) / 100.0).unwrap();
-            // Another key is answered, so the target is not down.
+            // Calls for another key are answered, so the target is not down.
             environment.call("healthy", Answer, f64::from(number) / 100.0).unwrap();
         }
         assert!(
@@ -704,7 +705,7 @@ mod open {
         assert!(matches!(request_call(&mut environment), Permission::Call(_)));
     }
 
-    /// If the earlier probe freed the later one, two probes would run at the same time.
+    /// If returning the earlier probe freed the later one, two probes would run at the same time.
     #[test]
     fn returning_a_probe_of_an_earlier_outage_does_not_free_a_later_probe() {
         let mut environment = Environment::with_open_circuit("a");

@@ -59,8 +59,8 @@ fn a_hold_lasts_as_long_as_requested_and_at_most_900_s() {
     assert_eq!(after.first_sent(at(500)), at(0), "the first send time of a held message is trusted");
 }
 
-/// Without the history, new environments in an outage would treat the message as one that never failed, and would probe
-/// with a poison message.
+/// Without the history, environments started during an outage would treat the message as one that never failed, and
+/// would probe the target with a poison message.
 #[test]
 fn the_call_for_a_held_message_is_in_its_history_but_spends_nothing() {
     let error = HandlerError::transient("HttpStatus.503", "HTTP 503");
@@ -315,7 +315,7 @@ fn a_count_at_the_last_answer_that_exceeds_the_total_counts_as_zero() {
 }
 
 proptest! {
-    /// Moves with and without answers, in any order.
+    /// Failed calls, snoozes, unstarted calls and moves by SQS, in any order.
     #[test]
     fn a_loop_of_crashes_and_answers_ends(
         outcomes in prop::collection::vec(0..4_u8, 1..40),

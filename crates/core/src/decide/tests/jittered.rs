@@ -47,7 +47,7 @@ fn first_retry_delay(
     resent
 }
 
-/// Returns the times of a queue with a visibility timeout of 180 s and a retention of a week.
+/// Returns the settings of a queue with a visibility timeout of 180 s and a retention of a week.
 fn one_week_queue_times() -> QueueTimes {
     let visibility_timeout = VisibilitySeconds::new(180).unwrap();
     QueueTimes { visibility_timeout, retention: Duration::from_secs(7 * 24 * 3600) }

@@ -116,7 +116,7 @@ fn a_retry_beyond_the_queues_retention_is_given_up_in_time() {
     assert_eq!(decide_with_retention(at(5), 245), Ok(60), "counted from the send");
 }
 
-/// Returns the times of a queue with a visibility timeout of 180 s and this retention.
+/// Returns the settings of a queue with a visibility timeout of 180 s and this retention.
 fn queue_times(retention_seconds: u64) -> QueueTimes {
     QueueTimes {
         visibility_timeout: VisibilitySeconds::new(180).unwrap(),

@@ -17,7 +17,7 @@ impl Observer for RecordingObserver {
     }
 }
 
-/// Returns the event of a confirmed send, identified by the record's id.
+/// Returns the event for a confirmed send, identified by the record's id.
 fn confirmed_event(record: &str) -> Event {
     Event::DeadLettered {
         trace_id: None,

@@ -192,7 +192,7 @@ fn a_document_attribute_overrides_one_in_the_trace_header() {
     assert_eq!(record.trace_header.as_deref(), Some(TRACE));
 }
 
-/// A `Failure` attribute on a moved message is not trusted, either.
+/// A `Failure` attribute on a moved message is not trusted either.
 #[test]
 fn a_trace_header_field_on_a_redriven_message_is_ignored() {
     let trace_header = Some(verdict().add_to_trace_header(Some(TRACE)));

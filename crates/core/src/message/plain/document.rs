@@ -103,7 +103,7 @@ fn inner_range(document: &str) -> std::ops::Range<usize> {
     document.find('{').map_or(0, |brace| brace + 1)..document.rfind('}').unwrap_or(0)
 }
 
-/// Validates the document by the rules for an envelope's `metadata`.
+/// Validates the document against the rules for an envelope's `metadata`.
 fn parse_metadata(document: &str) -> Result<Metadata, InvalidMessage> {
     let envelope = format!("{{\"metadata\":{document},\"data\":{{}}}}");
     match validation::parse_envelope(&envelope, None) {

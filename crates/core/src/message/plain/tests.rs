@@ -281,7 +281,7 @@ fn a_message_without_room_for_its_metadata_is_given_up_on() {
     let (code, why) = reason(decide_after_error(&"x".repeat(MESSAGE_BYTES_MAX - 10), &Attributes::new()));
     assert_eq!(code, DeadLetterReason::MessageTooLarge);
     assert!(why.starts_with("With its retry metadata, the message is 10"), "{why}");
-    // SQS might refuse this attribute the next time.
+    // SQS might refuse this attribute the next time it is sent.
     let refusable = Attribute {
         data_type: "Number".to_owned(),
         value: crate::message::AttributeValue::Text("1e5".to_owned()),

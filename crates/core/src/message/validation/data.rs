@@ -6,11 +6,11 @@ use thiserror::Error;
 use crate::json::members::skip_string;
 use crate::json::value;
 
-/// Limit on the number of values in a document to check. SQS limits its bytes, but 1 MiB can hold half a million
-/// values, and a published schema needs up to ten thousand instructions per value.
+/// Limit on the number of values: a document with more is not checked. SQS limits its bytes, but 1 MiB can hold half a
+/// million values, and a published schema needs up to ten thousand instructions per value.
 const VALUES_MAX: usize = 100_000;
 
-/// Length limit of a number in a document to check.
+/// Length limit for numbers: a document with a longer one is not checked.
 const NUMBER_LENGTH_MAX: usize = 1_000;
 
 /// The reason why a schema for `data` is refused.
@@ -18,7 +18,7 @@ const NUMBER_LENGTH_MAX: usize = 1_000;
 #[error("the schema is {0}")]
 pub struct DataSchemaError(#[from] pub SchemaError);
 
-/// A compiled schema for `data`. The dialect is given by its `$schema`, or is 2020-12 without one.
+/// A compiled schema for `data`. Its `$schema` gives the dialect; without one, it is 2020-12.
 #[derive(Clone, Debug)]
 pub struct DataSchema(Schema);
 
@@ -33,8 +33,8 @@ impl DataSchema {
         Ok(Self(Schema::from_value(&schema)?))
     }
 
-    /// Returns all violations in a well-formed text, whose own pointer is `at`. A document with more than 100,000
-    /// values, or with a number of more than 1,000 characters, is not checked; this is then its only violation.
+    /// Returns all violations in a well-formed JSON text that is located at the pointer `at`. A document with more than
+    /// 100,000 values, or with a number of more than 1,000 characters, is not checked; this is then its only violation.
     #[must_use]
     pub fn violations(&self, text: &str, at: &str) -> Vec<Violation> {
         if let Some(excess) = find_excess(text) {

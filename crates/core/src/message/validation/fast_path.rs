@@ -90,7 +90,7 @@ pub(super) fn parse_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     })
 }
 
-/// Parses an object, and refuses an array, from which serde would also read a struct.
+/// Parses an object. Refuses an array, although serde would read a struct from one.
 fn parse_object<'a, T: Deserialize<'a>>(text: &'a str) -> Option<T> {
     text.starts_with('{').then(|| serde_json::from_str(text).ok()).flatten()
 }

@@ -35,7 +35,7 @@ fn read_metadata(skimmed: &SkimmedBody<'_>) -> Option<Metadata> {
     })
 }
 
-/// Checks everything that the message schema checks, except the format of times: the parser is stricter about it.
+/// Checks everything that the message schema checks, except time formats: the parser is stricter about them.
 pub(super) fn is_message(instance: &Value) -> bool {
     let metadata = &instance["metadata"];
     let id = metadata["message_id"].as_str().unwrap_or_default();

@@ -94,7 +94,7 @@ fn a_message_needs_metadata_with_an_id_and_data() {
     assert_eq!(parse_invalid(r#"{"metadata":{},"data":{}}"#).to_string(), "/metadata/message_id is missing");
 }
 
-/// The violation describes the format to write instead of quoting the schema.
+/// Instead of quoting the schema, the violation describes the format to write.
 #[test]
 fn violation_of_an_id_or_time_names_its_format() {
     let violation_text = |member: &str, value: &str| {
@@ -284,7 +284,7 @@ fn times_are_rfc_3339() {
             "\"2026-02-30T17:20:00Z\"",
             "\"2026-07-25T25:20:00Z\"",
             "\"2026-07-25T17:20:00+24:00\"",
-            // The validator accepts these digits.
+            // The validator accepts this, although it is not a time.
             "\"202--07-25T17:20:00Z\"",
             "\"canary\"",
             "\"\"",

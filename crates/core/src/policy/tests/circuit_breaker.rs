@@ -1,4 +1,4 @@
-//! The member `circuit_breaker`, and the limits on redrives.
+//! The `circuit_breaker` member, and the limits on redrives.
 
 use super::*;
 

@@ -9,7 +9,7 @@ use crate::limits::RetryDelay;
 use crate::message::schema::Violation;
 use crate::policy::{Backoff, Jitter};
 
-/// 14 days, the maximum retention of SQS ("Amazon SQS message quotas").
+/// 14 days, SQS's maximum retention ("Amazon SQS message quotas").
 const RETENTION_SECONDS_MAX: u32 = 1_209_600;
 
 /// Checks the document as written, before its preset is expanded.
@@ -19,7 +19,7 @@ pub(super) fn check_preset_and_backoff(document: &Value) -> Option<Violation> {
     (is_set("preset") && is_set("backoff")).then(|| Violation::new("/backoff", rule))
 }
 
-/// Finds all other contradictions, with the pointer of the invalid member. The schema reports parts that cannot be
+/// Finds all other contradictions, with a pointer to the invalid member. The schema reports parts that cannot be
 /// parsed; the rest is still checked, so that one error lists every mistake.
 pub(super) fn find_contradictions(document: &Value) -> Vec<Violation> {
     let mut found = Vec::new();

@@ -1,4 +1,4 @@
-//! Counts the attempts of messages on an ordered queue. A message on a queue cannot be changed, so either SQS counts
+//! Counts the attempts for messages on an ordered queue. A message on a queue cannot be changed, so either SQS counts
 //! the attempts or the environment remembers them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::message::{ReceivedMessage, Timestamp};
 /// call is dropped first.
 const REMEMBERED_MAX: usize = 10_000;
 
-/// Counts the attempts of messages on an ordered queue.
+/// Counts the attempts for messages on an ordered queue.
 #[derive(Debug)]
 pub enum AttemptCounter {
     /// Each batch has a single message, so each receive is a call: `ApproximateReceiveCount` and
@@ -40,8 +40,8 @@ impl AttemptCounter {
         }
     }
 
-    /// Returns the start of the message's age: its first receive, or its first failed call, which may have led to a
-    /// hold.
+    /// Returns the time from which the message's age is counted: its first receive, or its first failed call, which may
+    /// have led to a hold.
     #[must_use]
     pub fn age_start(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
@@ -52,9 +52,10 @@ impl AttemptCounter {
         }
     }
 
-    /// Returns the start of the message's holds: the start of its age, or its first receive if this environment has
-    /// recorded no failed call. During an outage, only SQS records how long a message without a call has been held. Its
-    /// holds must grow with that time: a thousand holds of two seconds would use up all its receives.
+    /// Returns the time from which the message's holds are counted: as for its age, but from its first receive if this
+    /// environment has recorded no failed call. During an outage, only SQS records how long a message without a call
+    /// has been held. Its holds must grow with that time: a thousand holds of two seconds would use up all its
+    /// receives.
     #[must_use]
     pub fn held_since(&self, record: &ReceivedMessage, now: Timestamp) -> Timestamp {
         match self {
@@ -66,7 +67,7 @@ impl AttemptCounter {
         }
     }
 
-    /// Counts a failed call, and returns all attempts of the message.
+    /// Counts a failed call, and returns all attempts for the message.
     pub fn record_failure(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => Attempts { made: record.receive_count, since: self.age_start(record, now) },
@@ -74,7 +75,8 @@ impl AttemptCounter {
         }
     }
 
-    /// Records a call whose message is held: the call spends no attempt, but starts the message's age.
+    /// Records a call whose message is held: the call spends no attempt, but if it is the first, the message's age is
+    /// counted from it.
     pub fn record_hold(&self, record: &ReceivedMessage, now: Timestamp) -> Attempts {
         match self {
             Self::Receives => {

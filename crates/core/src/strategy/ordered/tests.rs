@@ -58,8 +58,8 @@ fn receives_are_calls_in_batches_of_one() {
     assert_eq!(counter.record_failure(&third, at(9)), Attempts { made: 3, since: at(7) });
 }
 
-/// After a first call that returned "not now", a message is held for seconds, regardless of how long it waited behind
-/// others.
+/// After a first call that returned "not now", a message is held for only a few seconds, regardless of how long it
+/// waited behind others.
 #[test]
 fn all_earlier_receives_count_as_calls() {
     let queue_times =
@@ -125,7 +125,7 @@ fn a_message_beyond_its_age_limit_becomes_visible_after_its_retry_after() {
 fn a_held_ordered_message_is_given_up_only_at_the_end_of_its_retention() {
     let visibility_with_retention = |retention| decide_for_spent_message(hold_for_750_seconds, retention);
     assert_eq!(visibility_with_retention(100_000), Ok(750));
-    // The last retry must have 180 s left to fail.
+    // At least 180 s, the visibility timeout, must remain for the last retry.
     assert_eq!([1690, 1190, 192, 191].map(visibility_with_retention), [Ok(750), Ok(500), Ok(1), Ok(1)]);
     assert_eq!([190, 100].map(visibility_with_retention), [Err(DeadLetterReason::MessageExpired); 2]);
 }

@@ -16,7 +16,8 @@ pub(super) const SHAPE: FrameworkShape = FrameworkShape {
     failed_at: &[],
 };
 
-/// The headers in a message attribute, with `DoNotWrapOutgoingMessages` ("Amazon SQS Transport configuration options").
+/// The headers in a message attribute, if `DoNotWrapOutgoingMessages` is set ("Amazon SQS Transport configuration
+/// options").
 pub(super) const UNWRAPPED: FrameworkShape = FrameworkShape {
     writer: ForeignWriter::NServiceBus,
     marks: &[FieldLocation::InAttribute(

@@ -7,7 +7,7 @@ use super::*;
 const JOB: &str = r#"{"retry":true,"queue":"default","class":"ChargeJob","args":[7],"jid":"b4a577edbccf1d805744efa9",
     "error_message":"card 4711 declined","error_class":"CardError","failed_at":1780000000.5,"retry_count":3}"#;
 
-/// Returns a dead letter from each framework, according to its documentation.
+/// Returns dead letters from every framework, in the documented formats.
 fn letters() -> Vec<(&'static str, ReceivedMessage)> {
     let attributes = |pairs: &[(&str, &str)]| -> Attributes {
         pairs.iter().map(|(name, text)| ((*name).to_owned(), Attribute::string(*text))).collect()

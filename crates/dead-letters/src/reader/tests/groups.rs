@@ -1,8 +1,8 @@
-//! FIFO queues: at most ten messages of a group are received until they are deleted.
+//! FIFO queues: no more than ten messages from a group are received until those are deleted.
 
 use super::*;
 
-/// Creates a FIFO queue with 35 messages of one group and 3 of another.
+/// Creates a FIFO queue with 35 messages in one group and 3 in another.
 fn fifo_queue() -> (VirtualClock, EmbeddedQueue) {
     let clock = VirtualClock::new(Timestamp::UNIX_EPOCH);
     let sqs = EmbeddedSqs::new(clock.clone(), 7);

@@ -31,8 +31,8 @@ fn at_the_in_flight_limit_read_messages_are_counted_and_released() {
             }
         );
         assert_eq!(world.depth(), (50, 0));
-        // There are six receivers; two of them got a response and received again. Each of the six rejected receives is
-        // tried five times.
+        // There are six receivers; two of them received messages and sent another request. Each of the six rejected
+        // requests is tried five times.
         assert_eq!(full.0.receives.load(Ordering::Relaxed), 2 + 6 * TRIES_MAX);
         assert_eq!(
             world.clock.now(),

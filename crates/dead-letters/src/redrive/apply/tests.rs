@@ -44,7 +44,7 @@ struct World {
     sqs: EmbeddedSqs,
     dlq: EmbeddedQueue,
     source: EmbeddedQueue,
-    /// The temporary folder of the journal.
+    /// The temporary folder that contains the journal.
     _folder: TempDir,
     journal: PathBuf,
     limits: RedriveLimits,
@@ -85,7 +85,7 @@ impl World {
         RedriveJournal::open(&self.journal, "plan", "dlq", "source").unwrap()
     }
 
-    /// Runs the redrive to its end.
+    /// Runs the redrive to completion.
     fn apply(&self, plan: &RedrivePlan) -> Result<RedriveReport, DeadLetterError> {
         self.clock.block_on(self.redrive(plan).apply(&mut self.journal()))
     }
@@ -106,7 +106,7 @@ impl World {
         }
     }
 
-    /// Runs the redrive and kills it after this number of polls. Returns true if it was killed before its end.
+    /// Runs the redrive and kills it after this number of polls. Returns true if it was killed before it finished.
     fn is_killed_after_polls(&self, plan: &RedrivePlan, polls: u32) -> bool {
         let mut journal = self.journal();
         let (dlq, source) = (slow_queue(&self.dlq, &self.clock), slow_queue(&self.source, &self.clock));
@@ -123,7 +123,7 @@ impl World {
         };
         let future = Box::pin(redrive.apply(&mut journal));
         let died = clock.block_on(KilledFuture { future, polls }).is_none();
-        // Messages held by the dead program become visible on their own.
+        // Messages held by the killed run become visible on their own.
         clock.block_on(clock.sleep(Duration::from_secs(600)));
         died
     }

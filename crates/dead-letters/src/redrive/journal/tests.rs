@@ -27,7 +27,7 @@ impl Scratch {
 }
 
 impl RedriveJournal {
-    /// Returns another handle on the journal's file, with the same position.
+    /// Returns another handle to the journal's file, with the same position.
     pub(in crate::redrive) fn file(&self) -> File {
         self.file.try_clone().unwrap()
     }

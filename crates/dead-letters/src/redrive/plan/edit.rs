@@ -13,7 +13,7 @@ pub(super) const NOT_AN_ASSIGNMENT: &str = "its output is no longer the whole me
 /// The reason why an edit cannot be applied to a valid message.
 const NOT_AN_OBJECT: &str = "the body is not a JSON object, before or after";
 
-/// An edit of a message's `.body`.
+/// An edit to a message's `.body`.
 #[derive(Debug)]
 pub struct BodyEdit(EditKind);
 
@@ -35,7 +35,7 @@ pub(super) enum EditableParts {
 }
 
 impl BodyEdit {
-    /// Compiles the jq filter of `--edit`.
+    /// Compiles the jq filter given with `--edit`.
     ///
     /// # Errors
     /// If the text does not compile, with the position of the error, or if it reads a member that dead letters do not

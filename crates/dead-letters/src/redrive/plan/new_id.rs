@@ -36,7 +36,7 @@ pub(super) fn message_id_in(body: &str) -> Option<String> {
     Some(read_lossy(body).ok()?["metadata"]["message_id"].as_str()?.to_owned())
 }
 
-/// Returns the body without the members that redeliver wrote: copies of a message differ in them.
+/// Returns the body without the members that redeliver wrote, which differ between copies of a message.
 fn producer_part(body: &Value) -> Value {
     let mut body = body.clone();
     if let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -8,7 +8,7 @@ use crate::{DeadLetterRecord, NotDeleted};
 /// The number of consecutive failed deletions after which the run ends.
 const FAILED_IN_A_ROW_MAX: u64 = 10;
 
-/// The deletions of a run.
+/// A run's deletions.
 #[derive(Debug, Default)]
 pub(super) struct Deletions {
     /// Messages sent by any run and not deleted by this one, with the last pass that tried to delete them.
@@ -26,7 +26,7 @@ impl Deletions {
         self.pass += 1;
     }
 
-    /// Counts the outcomes of the deletions, and returns the journal entries of those that succeeded. The next pass or
+    /// Counts the outcomes of the deletions, and returns the journal entries for those that succeeded. The next pass or
     /// run deletes the rest. Each message's send must already be confirmed.
     pub(super) fn count_outcomes(
         &mut self,

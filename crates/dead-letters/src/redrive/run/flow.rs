@@ -55,7 +55,7 @@ pub(super) struct SentLetter {
     pub(super) sent_earlier: bool,
 }
 
-/// An event of the flow.
+/// An event in the flow.
 pub(super) enum FlowEvent {
     /// New dead letters; `None` if there are no more.
     Read(Result<Option<Vec<ReceivedMessage>>, ReaderError>),
@@ -155,8 +155,8 @@ impl<'a> RedriveFlow<'a> {
     }
 
     /// Waits for at least one event, and returns all events so far. Meanwhile, the reader extends the visibility
-    /// timeouts of held messages; it receives more only if `reads` is true. `round_at` is the earliest time of the next
-    /// round according to the rate.
+    /// timeouts of held messages; it receives more only if `reads` is true. `round_at` is the earliest time at which
+    /// the rate allows the next round.
     pub(super) async fn wait_for_events<D: Queue, C: Clock>(
         &mut self,
         reader: &mut DeadLetterReader<'a, D, C>,

@@ -28,7 +28,7 @@ pub(super) enum Portion {
 }
 
 impl Phase {
-    /// Returns the first phase that sends. Without watching, there is no pilot.
+    /// Returns the first phase that sends. Without a watch time, there is no pilot.
     pub(super) fn first_send(limits: RedriveLimits) -> Self {
         Self::Send(if limits.watch.is_zero() { Portion::Rest } else { Portion::Pilot })
     }

@@ -31,7 +31,7 @@ impl<'a, D: Queue, S: QueueSender + QueueDepth, C: Clock> RedriveRun<'_, 'a, D, 
         // No message is sent before its intent is on disk, so every send leaves a trace; and none is deleted before its
         // outcome is on disk. If the process dies after this line,
         // - the journal has at most 100 intents without an outcome: the next run sends these again, and reports them as
-        //   possible copies (the same `message_id`), never a loss;
+        //   possible copies (with the same `message_id`), and none is lost;
         // - at most 160 messages are in both queues, and the journal records them as sent: the next run deletes them.
         self.journal.write_entries(&std::mem::take(&mut flow.entries))?;
         flow.delete_sent(reader);

@@ -1,8 +1,8 @@
-//! Messages that failed before, which may themselves be the cause of failures.
+//! Previously failed messages, which may themselves be the cause of failures.
 
 use super::*;
 
-/// Returns a message with one failed call in its history, which spent no attempt.
+/// Returns a message whose history contains one failed call that spent no attempt.
 fn previously_failed_message(n: usize) -> ReceivedMessage {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.503","error_details":""}"#;
     resent_record(nth_record(n, with_metadata(n, &format!(r#""retry_history":[{past}]"#))))

@@ -11,7 +11,7 @@ const HELD_SINCE_2020: &str = r#""held_seconds":1,"held_since":"2020-01-01T00:00
 /// Longer than any policy allows.
 const HELD_FOR_EVER: &str = r#""held_seconds":1210500,"held_since":"2020-01-01T00:00:00Z""#;
 
-/// Returns the ids of the messages in all calls after the first ten.
+/// Returns the message id of each call after the first ten.
 fn called_ids(setup: &Setup) -> Vec<String> {
     setup.handler.called().split_off(10)
 }

@@ -17,7 +17,7 @@ fn record_in_group(tenant: &str, record: ReceivedMessage) -> ReceivedMessage {
     ReceivedMessage { message_group_id: Some(tenant.to_owned()), ..record }
 }
 
-/// Makes messages below 100, which have key A, fail. The others have key B and succeed.
+/// Makes the calls for messages 0 to 99, which have key A, fail. The other messages have key B and succeed.
 fn fail_tenant_a(setup: Setup) -> Setup {
     fail_every_call(setup)
 }

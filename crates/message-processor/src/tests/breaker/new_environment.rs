@@ -51,8 +51,8 @@ fn an_old_hold_opens_no_circuit() {
     }
 }
 
-/// The held message carries the first calls counted in its environment. If its own failures counted, they would hold
-/// other messages in each new environment.
+/// The held message carries the number of first calls that failed in its environment. If the message's own failures
+/// counted, they would hold other messages in each new environment.
 #[test]
 fn a_new_environment_continues_the_outage_count_of_a_held_message() {
     let past = r#"{"attempt":0,"failed_at":"2026-07-25T16:50:00Z","error_type":"HttpStatus.500","error_details":""}"#;

@@ -1,4 +1,4 @@
-//! `on_give_up: block`: a given-up message blocks its group until a person decides, or until the queue's retention
+//! `on_give_up: block`: a given-up message blocks its group until a person intervenes, or until the queue's retention
 //! ends.
 
 use redeliver_core::blocked::BlockedNotice;
@@ -11,7 +11,7 @@ const BLOCKING: &str = r#"{"circuit_breaker":false,"max_age_seconds":3600,"max_a
 /// 12 hours minus the queue's visibility timeout.
 const HIDDEN: u64 = 43_200 - 180;
 
-/// Creates a setup in which the first message of group a has failed until it was given up.
+/// Creates a setup in which the first message in group a has used up its attempts and blocks the group.
 fn blocked_setup() -> (Setup, Environment) {
     let setup = setup_with_policy(1, BLOCKING).failing(0, busy_error());
     setup.produce_in("a", [0, 1]);
@@ -22,7 +22,7 @@ fn blocked_setup() -> (Setup, Environment) {
 }
 
 impl Setup {
-    /// Returns the receive after this many seconds; earlier ones are empty.
+    /// Returns the batch received after this many seconds, and checks that nothing is received a second earlier.
     fn turn_after(&self, environment: &Environment, seconds: u64) -> Vec<usize> {
         self.sleep(seconds - 1);
         assert!(self.turn(environment).is_empty());

@@ -1,4 +1,4 @@
-//! An outage: the order of a group whose messages have several circuits, and the cost of a hold.
+//! An outage: the order within a group whose messages belong to several circuits, and the cost of a hold.
 
 use redeliver_core::message::Attribute;
 
@@ -161,8 +161,8 @@ fn a_hold_is_reported_and_spends_no_attempt_of_a_batch_of_ten() {
     assert!(setup.handler.calls().iter().all(|call| call.retry_attempt == 0));
 }
 
-/// A single group does not open a circuit in new environments. If its holds did not grow, it would call an unavailable
-/// target every two seconds.
+/// A single group does not open a circuit in new environments. If its holds did not grow, an unavailable target would
+/// be called every two seconds.
 #[test]
 fn holds_after_not_now_grow_with_the_time_since_the_first_receive() {
     for batch_size in [1, 10] {
@@ -229,7 +229,7 @@ fn the_longest_hold_counts_from_the_first_receive_or_first_call() {
     assert!(setup.world.seen.events().contains(&not_now), "held by other environments");
 }
 
-/// The messages of a batch are received together, so the whole group is as old as its first message.
+/// The messages in a batch are received together, so the whole group is as old as its first message.
 #[test]
 fn a_message_that_waited_for_a_day_in_batches_is_not_given_up_for_one_503() {
     let policy = r#"{"circuit_breaker":{"opens_on":["Db.Busy"]}}"#;

@@ -26,7 +26,7 @@ impl Setup {
         send_and_receive(&self.source, Content { body, attributes, ..Content::default() })
     }
 
-    /// Returns the `Failure` of the only verdict.
+    /// Returns the `Failure` document in the only verdict.
     fn verdict(&self) -> serde_json::Value {
         attribute_document(&self.annotation.only_sent_content().attributes, FAILURE)
     }
@@ -109,7 +109,7 @@ fn retention_counts_from_the_queues_own_send_not_the_first() {
 
 #[test]
 fn a_delay_and_its_limits_count_from_the_end_of_the_call() {
-    // The call is cut off after 25 s, five before the deadline.
+    // The call is cut off after 25 s, five seconds before the deadline.
     let hidden = |limit: i64, micros: i64| {
         let setup = jittered_setup("").on(1, Step::Hang);
         let due = 25 + i64::try_from(setup.delay(0, 1)).unwrap() + limit;

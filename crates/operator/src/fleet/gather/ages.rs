@@ -1,4 +1,4 @@
-//! Reads from CloudWatch: the age of a queue's oldest message, and receives from the queue.
+//! Reads the age of a queue's oldest message and the queue's receive counts from CloudWatch.
 
 use chrono::TimeDelta;
 use redeliver_core::message::Timestamp;
@@ -19,7 +19,7 @@ impl RegionClients<'_> {
         Ok(points.filter_map(|(queue, [points])| Some((queue, newest_age(&points)?))).collect())
     }
 
-    /// Fetches the receives from queues within [`RECEIVES_LOOK_BACK`].
+    /// Fetches the queues' receive counts within [`RECEIVES_LOOK_BACK`].
     pub(super) async fn fetch_receives(
         &self,
         queues: &[&QueueId],

@@ -1,5 +1,5 @@
-//! Reads from CloudWatch: the alarms on queue metrics. Composite alarms are skipped: they have no metric, and the
-//! alarms they combine are read separately.
+//! Reads the alarms on queue metrics from CloudWatch. Composite alarms are skipped: they have no metric, and the alarms
+//! they combine are read separately.
 
 use aws_sdk_cloudwatch::types::{Dimension, MetricAlarm, MetricDataQuery};
 
@@ -7,7 +7,7 @@ use super::RegionClients;
 use crate::fleet::facts::{Alarm, AlarmWatch, WatchedQueues};
 use crate::queues::cloudwatch::{NO_STATE, QUEUE_NAME, SQS};
 
-/// The maximum page size of CloudWatch ("DescribeAlarms", Amazon CloudWatch API Reference).
+/// CloudWatch's maximum page size ("DescribeAlarms", Amazon CloudWatch API Reference).
 const PAGE: i32 = 100;
 
 impl RegionClients<'_> {

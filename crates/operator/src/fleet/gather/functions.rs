@@ -9,7 +9,7 @@ use super::RegionClients;
 use crate::fleet::facts::{FailureSender, FunctionReader, QueueId};
 use crate::queues::event_sources::{function_name, is_on, reports_failures};
 
-/// The functions of an account.
+/// The functions in an account and region.
 #[derive(Debug, Default)]
 pub(super) struct ListedFunctions {
     pub(super) account: Option<String>,
@@ -65,7 +65,7 @@ fn destination_sender(mapping: &EventSourceMappingConfiguration) -> Option<Failu
     Some(FailureSender { name: mapping_function(mapping)?, to })
 }
 
-/// Parses the reader of a queue; `None` if the mapping is paused and therefore does not read.
+/// Parses the function that reads a queue; `None` if the mapping is paused and therefore reads nothing.
 fn parse_reader(mapping: &EventSourceMappingConfiguration) -> Option<FunctionReader> {
     let queue = QueueId::from_arn(mapping.event_source_arn()?)?;
     if mapping.state().is_none_or(is_on) {

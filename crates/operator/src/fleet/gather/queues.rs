@@ -1,4 +1,4 @@
-//! Reads from SQS: all queues of a region, with their attributes.
+//! Reads all queues in a region, with their attributes, from SQS.
 
 use aws_sdk_sqs::types::QueueAttributeName;
 use futures_util::{StreamExt as _, stream};

@@ -1,4 +1,4 @@
-//! Reads from EventBridge: the subscribers of custom event buses (`eventsv2`) whose failures are sent to queues.
+//! Reads from EventBridge the subscribers of custom event buses (`eventsv2`) whose failures are sent to queues.
 
 use aws_sdk_eventbridgev2::operation::describe_subscriber::{
     DescribeSubscriberError, DescribeSubscriberOutput,

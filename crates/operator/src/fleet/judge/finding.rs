@@ -8,7 +8,7 @@ use crate::queues::event_sources::report_failures_command;
 use crate::status::readers::Readers;
 use crate::terminal::units::{approximate_span, format_count, format_span};
 
-/// The maximum retention of SQS ("Amazon SQS message quotas").
+/// The maximum SQS retention ("Amazon SQS message quotas").
 const RETENTION_MAX: u64 = 14 * 24 * 60 * 60;
 
 /// Returns the findings about a DLQ. `sources` are the queues whose redrive policies name it.
@@ -112,8 +112,8 @@ fn kind_mismatch(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<
     })
 }
 
-/// Returns a finding if the DLQ's retention is not longer than its sources' retention. When SQS moves a message of a
-/// standard queue, its retention still counts from the first send; for a FIFO queue, it restarts
+/// Returns a finding if the DLQ's retention is not longer than its sources' retention. When SQS moves a message from a
+/// standard queue, its retention still counts from the first send; from a FIFO queue, it restarts
 /// (<https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/setting-up-dead-letter-queue-retention.html>).
 /// A DLQ that already has the SQS maximum is not reported.
 fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Option<String> {
@@ -129,8 +129,7 @@ fn short_retention(dlq: &Dlq, sources: &[(&QueueId, &QueueAttributes)]) -> Optio
     ))
 }
 
-/// Returns a finding if messages are waiting in a queue without an alarm and without a function or container that reads
-/// it.
+/// Returns a finding if messages are waiting in a queue that has no alarm and that no function or container reads.
 fn missing_alarm(dlq: &Dlq) -> Option<String> {
     let waiting = dlq.counts.total_messages();
     let has_none = dlq.alarms.as_ref().is_some_and(Vec::is_empty);

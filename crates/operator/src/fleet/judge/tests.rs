@@ -17,7 +17,7 @@ fn id(name: &str) -> QueueId {
     QueueId { account: ACCOUNT.to_owned(), region: "eu-central-1".to_owned(), name: name.to_owned() }
 }
 
-/// Returns a queue with messages, and a retention of this number of days.
+/// Returns a queue with this number of visible messages and a retention of this many days.
 fn queue(name: &str, visible: u64, days: u64, redrives_to: Option<&str>) -> SurveyedQueue {
     let attributes = QueueAttributes {
         counts: QueueCounts {
@@ -56,7 +56,7 @@ fn codes(dlq: &Dlq) -> Vec<FindingCode> {
     dlq.findings.iter().map(|finding| finding.code).collect()
 }
 
-/// Returns the findings of the only DLQ among these queues.
+/// Returns the findings about the only DLQ among these queues.
 fn single_dlq_findings(queues: Vec<SurveyedQueue>) -> Vec<(FindingCode, String)> {
     let [dlq] = &judge_survey(survey(queues))[..] else { panic!("one DLQ") };
     dlq.findings.iter().map(|finding| (finding.code, finding.sentence.clone())).collect()
@@ -112,7 +112,7 @@ fn a_missing_dlq_is_listed_with_the_senders_that_lose_messages() {
     let sentence = "the queue does not exist, so dead letters of a, b, c and 2 more are lost; create it, or point a, \
                     b, c and 2 more at another DLQ";
     assert_eq!(single_dlq_findings(sources.to_vec()), [(FindingCode::Missing, sentence.to_owned())]);
-    // Deleted between the list and the attribute request.
+    // Deleted after it was listed, but before its attributes were requested.
     let gone = SurveyedQueue { id: id("gone"), state: SurveyedState::Gone };
     let dlqs = judge_survey(survey(vec![queue("a", 0, 4, Some("gone")), gone.clone()]));
     assert_eq!((dlqs[0].state, codes(&dlqs[0])), (DlqState::Missing, vec![FindingCode::Missing]));
@@ -448,7 +448,7 @@ fn a_queue_that_is_not_a_dlq_is_checked_with_its_readers() {
             timeouts: timeout.map(|timeout| ("shop".to_owned(), timeout)).into_iter().collect(),
             ..survey(vec![queue("orders", 0, 4, dlq), queue("orders-dlq", 0, 14, None)])
         };
-        // Two profiles of one account, one of which cannot list the functions.
+        // Two profiles for one account, one of which cannot list the functions.
         let blind = Survey { timeouts: BTreeMap::new(), ..survey.clone() };
         let fleet =
             FleetSurvey::new(&[survey, blind]).judge_dlqs(&Ages::new(), &ReceivesByQueue::new(), now());

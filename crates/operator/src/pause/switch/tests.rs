@@ -41,7 +41,7 @@ fn error_response(status: u16, code: &str) -> (u16, Value) {
     (status, json!({ "__type": code, "Message": "no" }))
 }
 
-/// Returns the outcome, the methods of the requests, and the time taken.
+/// Returns the outcome, the request methods, and the time taken.
 async fn run_switch(
     from: &str,
     wanted: MappingState,

@@ -51,7 +51,7 @@ pub fn open_journal(
     Ok((journal, replayed.confirmed))
 }
 
-/// Rejects the journal of a send to a different queue, or of an input whose sent lines have changed.
+/// Rejects a journal for a send to a different queue, or for an input whose sent lines have changed.
 fn check_owner(
     replayed: &ReplayedJournal,
     path: &Path,

@@ -91,7 +91,7 @@ impl PurgeWorld {
         self.world.clock.block_on(redrive.apply(&mut journal)).unwrap();
     }
 
-    /// Receives all messages of the source queue, as its consumers would.
+    /// Receives all messages from the source queue, as its consumers would.
     fn receive_all(&self) -> Vec<(String, Attributes, Option<String>, Option<String>)> {
         self.world.sqs.set_faults(Default::default());
         let request = ReceiveOptions { max_messages: 10, wait: Duration::ZERO, visibility: None };

@@ -7,7 +7,7 @@ fn at(text: &str) -> Timestamp {
     text.parse().unwrap()
 }
 
-/// Returns datapoints from the evening and night of one outage, at these times.
+/// Returns datapoints at these times in one evening and the following night.
 fn points(times: &[&str]) -> Vec<Point> {
     let day = |time: &str| if time.starts_with('2') { "2026-11-22" } else { "2026-11-23" };
     times.iter().map(|time| (at(&format!("{}T{time}:00Z", day(time))), 3)).collect()
@@ -116,8 +116,8 @@ fn target_json_has_timestamps_and_seconds() {
     assert_eq!(serde_json::to_string(&TargetStatus::Unknown).unwrap(), r#"{"state":"unknown"}"#);
 }
 
-/// Returns the points that CloudWatch has for signs at these seconds: one per period, with the start of the period as
-/// its timestamp.
+/// Returns the points that CloudWatch has for signs at these Unix times: one per period, with the start of the period
+/// as its timestamp.
 fn period_points(signs: &[i64]) -> Vec<Point> {
     let mut periods: Vec<_> = signs.iter().map(|at| at.div_euclid(300) * 300).collect();
     periods.dedup();
@@ -125,8 +125,8 @@ fn period_points(signs: &[i64]) -> Vec<Point> {
 }
 
 proptest! {
-    /// This is true at any read time, and regardless of how late the newest signs are, while signs occur at least every
-    /// 900 s.
+    /// This holds no matter when the points are read or how late the newest signs arrive, as long as signs occur at
+    /// least every 900 s.
     #[test]
     fn an_ongoing_outage_is_seen_as_a_single_outage(
         begin in 1_700_000_000..1_800_000_000_i64,
@@ -147,7 +147,7 @@ proptest! {
         prop_assert_eq!(since, Some(begin.div_euclid(300) * 300));
     }
 
-    /// The outage ends by itself: 20 minutes after the last sign, plus the maximum delay of a point.
+    /// The outage ends by itself: 20 minutes after the last sign, plus a point's maximum delay.
     #[test]
     fn a_past_outage_is_not_seen(last in 1_700_000_000..1_800_000_000_i64, after in 1320..100_000_i64) {
         let now = Timestamp::from_timestamp(last + after, 0).unwrap();

@@ -73,7 +73,7 @@ fn escaped_json_keeps_its_meaning_and_hides_nothing() {
     }
 }
 
-/// Generates characters used by attackers and in many languages.
+/// Generates text from characters that attackers use and characters from many languages.
 fn any_text() -> impl Strategy<Value = String> {
     const PARTS: [&str; 28] = [
         "a",

@@ -9,7 +9,7 @@ use redeliver_core::policy::Policy;
 use super::*;
 use crate::functions::{failed_message_processor, final_dlq_annotator, message_processor};
 
-/// A target that is always up and records the attempts of its messages.
+/// A target that is always up and records the attempt number of each message.
 struct Target<'a> {
     clock: &'a VirtualClock,
     tracker: &'a Mutex<Tracker>,
@@ -24,7 +24,7 @@ impl Handler for Target<'_> {
     }
 }
 
-/// A function that fails each batch until `until`, and every batch with a body that contains `kills`.
+/// A function that fails every batch before the time `until`, and any batch with a body that contains `kills`.
 struct BrokenFunction<'a, F> {
     clock: &'a VirtualClock,
     until: Timestamp,

@@ -156,7 +156,7 @@ fn the_target_is_called_only_once_for_a_full_message_and_its_reason_is_kept() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
-/// Without the trace header, the file of `redeliver local --final-dlq` would not contain the reason.
+/// Without the trace header, the file written by `redeliver local --final-dlq` would not contain the reason.
 #[test]
 fn a_written_final_record_also_has_the_reason() {
     let refused = HandlerError::permanent("HttpStatus.400", "");

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Policy, Schedule, Strategy, WorstCase};
 
-/// Larger policies are skipped: a schedule of a thousand retries takes minutes to compute.
+/// Policies with more retries are skipped: a schedule of a thousand retries takes minutes to compute.
 const RETRIES_MAX: u32 = 100;
 
 #[derive(Deserialize)]

@@ -43,7 +43,7 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
     let Usage { sqs_requests, sqs_fifo_requests, invocations, .. } = in_order.usage;
     assert_eq!((sqs_requests, sqs_fifo_requests), (0.0, f64::from(60 + 63 + 60 + 3)));
     assert_eq!(invocations.count, 63.0);
-    // Messages of the first half minute are received again after the others.
+    // Messages sent in the first half minute are received again after the others.
     let resent = measure_scenario(FIXED, &one_group_of_three(Strategy::DelayedResend, 10));
     assert_eq!(resent.by_group.unwrap().overtaken, 10);
 }
@@ -52,8 +52,8 @@ fn a_group_waits_behind_its_failed_message_and_the_others_do_not() {
 fn a_larger_batch_needs_fewer_requests() {
     let in_order = measure_scenario(FIXED, &one_group_of_three(Strategy::Ordered, 10));
     assert_eq!((in_order.calls, in_order.retries, in_order.by_group.unwrap().overtaken), (63, 3, 0));
-    // The other groups' messages are received one by one. The twenty of the waiting group arrive as two batches at the
-    // end; while its first message fails, one request hides all received messages.
+    // The other groups' messages are received one by one. The waiting group's twenty arrive in two batches at the end;
+    // while its first message fails, one request hides all received messages.
     let (sends, receives, deletes, hides) = (60, 40 + 3 + 2, 40 + 2, 3);
     assert_eq!(in_order.usage.sqs_fifo_requests, f64::from(sends + receives + deletes + hides));
     assert_eq!(in_order.usage.invocations.count, f64::from(receives));
@@ -69,8 +69,8 @@ fn a_dead_letter_is_billed_at_fifo_and_standard_prices() {
     let given_up = measure_scenario(r#"{"max_attempts":0,"circuit_breaker":false}"#, &one);
     assert_eq!(given_up.dead_lettered.values().sum::<u64>(), 1);
     let Usage { sqs_requests, sqs_fair_requests, sqs_fifo_requests, invocations, .. } = given_up.usage;
-    // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send. Verdict and final
-    // record keep the group, for which a fair queue charges extra.
+    // The message: send, receive, delete. The verdict: send, receive, delete. The final record: send. The verdict and
+    // the final record keep the group, for which a fair queue charges extra.
     assert_eq!((sqs_fifo_requests, sqs_requests, sqs_fair_requests), (3.0, 4.0, 4.0));
     assert_eq!(invocations.count, 2.0);
 }

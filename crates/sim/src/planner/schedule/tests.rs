@@ -43,7 +43,7 @@ fn the_default_policy_is_spread_over_75_minutes() {
 fn a_message_survives_until_its_last_attempt() {
     assert_eq!(survival_chances(FIXED, 179), (1.0, 1.0));
     assert_eq!(survival_chances(FIXED, 180), (1.0, 1.0), "an attempt in the last second is after the outage");
-    // If a message fails at a random time in 360 s, at most 180 s are left in half of the cases.
+    // If a message first fails at a random time during a 360 s outage, at most 180 s are left in half of the cases.
     assert_eq!(survival_chances(FIXED, 360), (0.0, 0.5));
     let none = r#"{"max_attempts":0}"#;
     assert_eq!((survival_chances(none, 1), moments(none)), ((0.0, 0.0), vec![]));

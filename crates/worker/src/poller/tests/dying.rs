@@ -18,7 +18,7 @@ use redeliver_sim::{Batching, Topology};
 use redeliver_testing::KilledFuture;
 use redeliver_testing::altered::{AlteredQueue, SlowRequests};
 
-/// Four messages: one succeeds, one fails twice first, one fails permanently, and one is not a valid message.
+/// Four messages: one succeeds, one succeeds after two failures, one fails permanently, and one is not valid.
 const BODIES: [&str; 4] = [
     r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000000"},"data":{}}"#,
     r#"{"metadata":{"message_id":"0191f3a2-7b1c-7d3e-8f00-000000000001"},"data":{}}"#,
@@ -109,13 +109,13 @@ async fn work(world: &World, topology: &Topology<EmbeddedQueue>, policy: &Policy
     join3(processor.run_until_stop(stop), retrier, annotator.run_until_stop(stop)).await;
 }
 
-/// The state of the messages after a second process has continued.
+/// The state of the messages after a second process has taken over.
 struct EndState {
     processed: Vec<String>,
     dead: Vec<String>,
     /// See [`Observations`].
     successes: Vec<(String, u32, u32)>,
-    /// True if the first process died before its end.
+    /// True if the first process was killed before it finished.
     died: bool,
 }
 
@@ -146,7 +146,7 @@ fn end_state_after_kill(strategy: Strategy, policy: &Policy, polls: u32) -> EndS
     };
     on_source.clock.block_on(on_source.send(&BODIES));
     let died = run(polls, 2).is_none();
-    // Longer than the visibility timeout of six times thirty seconds plus the subsequent retries.
+    // Long enough for the visibility timeout and the retries after it.
     run(u32::MAX, 60);
     let mut processed: Vec<_> = on_source.seen.bodies().into_iter().map(|(_, body)| body).collect();
     let request =
@@ -172,8 +172,8 @@ fn end_state_after_kill(strategy: Strategy, policy: &Policy, polls: u32) -> EndS
     EndState { processed, dead, successes, died }
 }
 
-/// Checks that no message is lost, wherever the process is killed. Returns, by message, the successes in each run in
-/// which the message had more than one, with their generations and attempts.
+/// Checks that no message is lost, wherever the process is killed. Returns, by message id, the generation and attempt
+/// of each success in every run in which the message succeeded more than once.
 fn check_no_loss(strategy: Strategy, policy: &str) -> BTreeMap<String, BTreeSet<Vec<(u32, u32)>>> {
     let policy = Policy::from_json(policy).unwrap();
     let mut copies: BTreeMap<String, BTreeSet<_>> = BTreeMap::new();

@@ -39,7 +39,7 @@ async fn messages_sent_back(topology: &TestTopology) -> BTreeMap<u64, (u32, Stri
 }
 
 impl RunningConsole {
-    /// Runs a person's task in a browser and returns the browser's findings.
+    /// Performs a task in a browser as a person would, and returns what was found.
     async fn run_task(&self, task: &str, mut given: Value) -> Value {
         given["pictures"] = json!(target_dir().join("console"));
         let mut command = Command::new("node");
@@ -51,7 +51,7 @@ impl RunningConsole {
         serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{task}: {reported}"))
     }
 
-    /// Returns the files in the console's folder with this prefix.
+    /// Returns the files with this name prefix in the console's folder.
     fn files(&self, prefix: &str) -> Vec<PathBuf> {
         let entries = std::fs::read_dir(&self.folder).unwrap().map(|entry| entry.unwrap().path());
         let named = |path: &PathBuf| path.file_name().unwrap().to_str().unwrap().starts_with(prefix);
@@ -59,7 +59,7 @@ impl RunningConsole {
     }
 }
 
-/// Creates the functions and mappings of a deployment beside its queues.
+/// Creates a deployment's resources other than its queues: a function with its mapping, an alarm and metrics.
 async fn deploy_functions(name: &str) {
     let mut command = Command::new(venv_file("bin/python"));
     command.arg(workspace_root().join("tests/console/deployment.py")).args([
@@ -277,7 +277,7 @@ async fn an_open_page_keeps_its_input_and_reconnects_to_a_new_console() {
 const ON_A_TERMINAL: &str =
     "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))";
 
-/// Every user of the machine can see a process's arguments, so the link is in a private file.
+/// Every user on the host can see a process's arguments, so the link is in a private file.
 #[tokio::test]
 async fn the_opened_browser_signs_in_without_a_token_in_its_arguments() {
     let topology = console_topology().await;
@@ -369,7 +369,7 @@ async fn a_restarted_console_finishes_a_killed_redrive() {
     }
     console.process.kill().await.unwrap();
 
-    // A plan with another journal would send the messages that are in both queues again.
+    // A plan with another journal would resend the messages that are in both queues.
     let console = RunningConsole::start(&topology, &folder, &[]).await;
     let finished = console.run_task("goesOn", json!({"plan": started["plan"]})).await;
     assert_eq!(finished["state"], "interrupted; open it to continue");

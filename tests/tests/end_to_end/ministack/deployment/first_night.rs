@@ -1,5 +1,5 @@
-//! The first night: existing functions with Powertools and with middy, and existing queues whose bodies have no
-//! envelope.
+//! A team's first night with redeliver: existing functions with Powertools and with middy, and existing queues whose
+//! bodies have no envelope.
 
 use std::fs;
 use std::path::Path;

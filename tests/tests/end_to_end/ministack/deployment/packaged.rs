@@ -73,7 +73,7 @@ impl App {
         Self { folder, program: "node".into(), arguments: vec!["app.js".to_owned()] }
     }
 
-    /// Creates an app with the wheel; its dependencies are in a virtual environment, in this repository's pinned
+    /// Creates an app with the wheel; its dependencies are in a virtual environment, at this repository's pinned
     /// versions.
     async fn in_python() -> Self {
         let folder = new_folder("app-in-python");
@@ -95,7 +95,7 @@ impl App {
     async fn synthesize(&self, context: &Value) -> SynthesisResult {
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).current_dir(self.folder.path());
-        // The bridge to Node.js caches unpacked packages by hash; the CDK alone has 200 MB.
+        // The bridge to Node.js caches unpacked packages by hash; the CDK alone is 200 MB.
         command.env("JSII_RUNTIME_PACKAGE_CACHE_ROOT", target_dir().join("jsii-cache"));
         synthesize(&mut command, context, self.folder.path().join("cdk.out")).await
     }
@@ -116,7 +116,7 @@ async fn synthesize(command: &mut Command, context: &Value, assembly: PathBuf) -
     SynthesisResult { succeeded: output.status.success(), errors, assembly }
 }
 
-/// Returns the context of a new app in `cdk.json`, with these values.
+/// Returns the context in `infra/cdk.json`, which is that of a new app, with these values.
 fn context(prefix: &str, target: &str, architecture: &str) -> Value {
     let file = fs::read_to_string(workspace_root().join("infra/cdk.json")).unwrap();
     let file: Value = serde_json::from_str(&file).unwrap();
@@ -155,7 +155,7 @@ async fn assert_package_deploys(prefix: &str, app: App) {
     let target = HttpTargetServer::start().await;
     let context = context(prefix, target.url(), ARCHITECTURE);
     let made = app.synthesize(&context).await;
-    // A finding of cdk-nag would fail the synthesis.
+    // A cdk-nag finding would fail the synthesis.
     assert!(made.succeeded, "{}", made.errors);
     assert_eq!(
         read_template(&made.assembly),
@@ -214,7 +214,7 @@ async fn assert_error_remedy(app: &App) {
     assert!(made.errors.contains(sentence), "{}", made.errors);
 }
 
-/// Synthesizes the app of docs/start/cdk.md, with the package's architecture.
+/// Synthesizes the app in docs/start/cdk.md, with the package's architecture.
 async fn assert_documented_app_synthesizes(app: &App) {
     let page = fs::read_to_string(workspace_root().join("docs/start/cdk.md")).unwrap();
     let (_, code) = code_blocks(&page).find(|(language, _)| *language == "ts").expect("the page has an app");

@@ -1,4 +1,4 @@
-//! The other strategies, deployed in one stack, with messages through each.
+//! The other strategies, deployed in one stack; messages are sent through each of them.
 
 use chrono::TimeDelta;
 use redeliver_aws::SystemClock;
@@ -83,8 +83,8 @@ async fn assert_direct_resend(cloud: &Cloud, outputs: &Outputs, target: &HttpTar
     assert_eq!(calls, [3, 1, 2], "calls to the target");
 }
 
-/// Checks that a message with a delay of half an hour is on the intermediate DLQ with a delay, which only a hop sets.
-/// The simulator tests the further hops and the arrival, because its clock is faster.
+/// Checks that a message due in half an hour is delayed on the intermediate DLQ; only a hop sets such a delay. The
+/// simulator tests the remaining hops and the arrival, because its clock is faster.
 async fn assert_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     target.script_replies(&id(4), [Reply::Status(500)]);
     run_boto3(cloud, &["send", queue_url(outputs, "HopsSourceUrl")], &[test_message(4, &json!({}))]).await;
@@ -93,8 +93,8 @@ async fn assert_long_delay_hops(cloud: &Cloud, outputs: &Outputs, target: &HttpT
     assert_eq!(target.requests_for(&id(4)).len(), 1, "nothing is delivered early");
 }
 
-/// Checks that each group keeps its order. The emulator invokes the function with one message from the queue at a time;
-/// Lambda does so with one message per group.
+/// Checks that each group keeps its order. The emulator invokes the function with one message at a time per queue;
+/// Lambda does so with one at a time per group.
 async fn assert_groups_keep_order(cloud: &Cloud, outputs: &Outputs, target: &HttpTargetServer) {
     let source = queue_url(outputs, "KeepsOrderSourceUrl");
     // Longer than the test runs, so the retry never interferes.

@@ -119,7 +119,7 @@ async fn dead_letter(
     summarize_record(&run_boto3(cloud, &["receive", queue_url(&outputs, "FinalDlqUrl"), "1"], &[]).await[0])
 }
 
-/// Returns the actions of a stack's alarms when they fire and when they clear, without duplicates.
+/// Returns the actions that a stack's alarms take when they fire and when they clear, without duplicates.
 async fn alarm_actions(cloud: &Cloud, prefix: &str) -> Vec<String> {
     let mut actions = account_call(cloud, &["alarms", prefix]).await;
     actions.sort();

@@ -21,7 +21,7 @@ async fn failed_start_output(name: &str, variables: &[(&str, &str)]) -> String {
     reported
 }
 
-/// Valid settings of a message-processor.
+/// Valid settings for a message-processor.
 const VALID_SETTINGS: [(&str, &str); 4] = [
     ("SOURCE_QUEUE_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/source"),
     ("INTERMEDIATE_DLQ_URL", "https://sqs.eu-west-1.amazonaws.com/000000000000/intermediate"),

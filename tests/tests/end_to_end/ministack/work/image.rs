@@ -56,7 +56,7 @@ impl UnpackedImage {
     }
 
     /// Returns a command with the image's own command line and variables. It runs as the image's user, without access
-    /// to this machine's files.
+    /// to the host's files.
     pub(super) fn command(&self) -> Command {
         let process = &self.config["process"];
         let strings = |list: &Value| -> Vec<String> { serde_json::from_value(list.clone()).unwrap() };
@@ -136,7 +136,7 @@ async fn the_image_processes_queues_until_sigterm() {
         (new_topology().await, HttpTargetServer::start().await, UnpackedImage::unpack().await);
     target.script_replies(&id(1), [Reply::Status(410)]);
     target.script_replies(&id(2), [Reply::Status(500)]);
-    // The container's runtime normally provides this file.
+    // A container runtime normally provides this file.
     fs::write(image.path("etc/hosts"), "127.0.0.1 target.test\n").unwrap();
     let url = target.url().replace("127.0.0.1", "target.test");
     let mut command = image.work_command(&topology, &url);
@@ -162,8 +162,8 @@ async fn the_image_processes_queues_until_sigterm() {
     assert_eq!(records[0].error_type, "NON_RETRYABLE_ERROR");
 }
 
-/// Makes the same call with and without an extra authority in the image's file, so only the file can explain the
-/// difference.
+/// Makes the same call with and without an extra authority in the image's certificate file, so only that file can
+/// explain the difference.
 #[tokio::test]
 async fn the_image_trusts_targets_certified_by_its_bundled_authorities() {
     let (image, authority) = (UnpackedImage::unpack().await, TestAuthority::new());

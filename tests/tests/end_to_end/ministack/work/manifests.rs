@@ -90,7 +90,7 @@ async fn assert_container_runs(container: Container) {
             let text = arguments.iter().find_map(|argument| argument.strip_prefix(name)).unwrap();
             text.strip_suffix('s').unwrap().parse::<u64>().unwrap()
         };
-        // `redeliver work --help`: a receive, a batch and ten seconds.
+        // The default of `--shutdown`: a receive, a batch and ten seconds.
         assert_eq!(grace_seconds, span("--wait=") + span("--invocation=") + 10 + 10, "10 s to spare");
         let mut command = image.command();
         command.args(&arguments);
@@ -131,7 +131,7 @@ fn to_variables(list: &Value, name: &str, value: &str) -> BTreeMap<String, Strin
     list.as_array().unwrap().iter().map(entry).collect()
 }
 
-/// Returns a string, possibly with `Fn::Sub`, resolved as CloudFormation does for the queues `orders-…`.
+/// Resolves a string, possibly with `Fn::Sub`, as CloudFormation does with the prefix `orders`.
 fn substitute(text: &Value) -> String {
     let text = text.as_str().or_else(|| text["Fn::Sub"].as_str()).or_else(|| text["Ref"].as_str()).unwrap();
     text.replace("${Prefix}", "orders")

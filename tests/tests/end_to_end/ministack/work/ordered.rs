@@ -39,7 +39,7 @@ fn ordered_command(
     command.env_remove("INTERMEDIATE_DLQ_URL").env("STRATEGY", "ordered").env("BATCH_SIZE", batch);
     command.env("VISIBILITY_TIMEOUT_SECONDS", "30").env("RETENTION_SECONDS", "345600");
     command.env("SOURCE_DLQ_URL", &source_dlq.url);
-    // In batches of one, a receive by the killed process counts as an attempt.
+    // With a batch size of one, a receive by the killed process counts as an attempt.
     let policy = r#"{"max_attempts":9,"backoff":{"kind":"fixed","delay_seconds":1,"jitter":"none"}}"#;
     command.env("RETRY_POLICY", policy);
     command

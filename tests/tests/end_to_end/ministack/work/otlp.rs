@@ -1,4 +1,4 @@
-//! The export of spans by `redeliver work`.
+//! Span export by `redeliver work`.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
     let mut working = RunningWorker::start(command).await;
     topology.send_batch([test_message(0, &json!({}))]).await;
     let give_up = Instant::now() + PATIENCE;
-    // Spans are exported while the worker runs, not only at its end.
+    // Spans are exported while the worker runs, not only when it stops.
     while spans_of_kind(&receiver.received_spans(), PROCESSOR, "SPAN_KIND_CONSUMER").len() < 2 {
         assert!(Instant::now() < give_up, "{:?}", receiver.received_spans());
         sleep(Duration::from_millis(20)).await;
@@ -83,7 +83,7 @@ async fn a_message_that_fails_once_can_be_followed_through_its_traces() {
 #[tokio::test]
 async fn a_collector_that_never_answers_costs_no_message_and_the_process_ends() {
     let (topology, target) = (new_topology().await, HttpTargetServer::start().await);
-    // Nothing accepts: the kernel completes connections and buffers requests, but no response comes.
+    // Nothing accepts the connections: the kernel completes them and buffers requests, but no response comes.
     let collector = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let endpoint = format!("http://{}", collector.local_addr().unwrap());
     let mut command = command(&topology, target.url(), &[PROCESSOR, "--wait", "1s"]);

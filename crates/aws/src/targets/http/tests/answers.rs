@@ -11,7 +11,7 @@ async fn call_with_unfinished_body(answer: Answer) -> (Result<(), HandlerError>,
     (outcome, server, clock)
 }
 
-/// The outcome is known once the head arrives, without waiting for a clock or the body.
+/// The outcome is known once the head arrives, without waiting for a timer or the body.
 #[tokio::test]
 async fn an_http_outcome_needs_only_the_head() {
     for (answer, expected) in [

@@ -101,7 +101,7 @@ impl Authority {
         (certificate, PrivateKeyDer::Pkcs8(key.serialize_der().into()))
     }
 
-    /// Returns the error of a call by a client that trusts only this authority.
+    /// Returns the error from a call by a client that trusts only this authority.
     async fn error(&self, url: &str) -> HandlerError {
         let root = reqwest::Certificate::from_der(self.1.der()).unwrap();
         let client = harden_client(Client::builder(), LONG).tls_certs_only([root]).build().unwrap();
@@ -168,7 +168,7 @@ async fn a_broken_handshake_has_its_reason_in_the_error() {
     }
 }
 
-/// By then, the target may have handled the request, so the message is not held.
+/// When a late alert arrives, the target may already have handled the request, so the message is not held.
 #[test]
 fn a_late_tls_alert_is_a_broken_connection_except_for_client_auth() {
     use tokio_rustls::rustls::{AlertDescription as A, Error};

@@ -142,7 +142,7 @@ async fn a_call_without_tls_bypasses_the_proxy() {
     assert_eq!(server.requests().len(), 1);
 }
 
-/// The target's certificate is not trusted here, so the call fails once the proxy has connected it.
+/// The target's certificate is not trusted here, so the call fails once the proxy has opened the tunnel.
 #[tokio::test]
 async fn a_target_uses_its_configured_proxy() {
     let tls = TlsServer::start().await;

@@ -288,7 +288,7 @@ async fn a_refresh_cut_off_by_a_freeze_is_retried_not_reported() {
     assert_eq!(keys(&setup.server), ["old", "old", "new"]);
 }
 
-/// The age of a secret counts from the start of its read, even if a freeze delays the response.
+/// A secret's age is measured from the start of its read, even if a freeze delays the response.
 #[tokio::test]
 async fn a_secret_ages_from_the_start_of_its_read_despite_a_freeze() {
     let server = Loopback::start_with_script(|_| Answer::kept(200, &[], "{}")).await;

@@ -79,7 +79,7 @@ fn outcome_kind(outcome: Result<(), HandlerError>) -> Kind {
     }
 }
 
-/// Returns the outcome of a response with this status.
+/// Returns the outcome for a response with this status.
 fn status_outcome(status: u16, retry_after: Option<&'static str>) -> Result<(), HandlerError> {
     let header = retry_after.map(|value| (RETRY_AFTER, value.parse().unwrap()));
     let status = StatusCode::from_u16(status).unwrap();

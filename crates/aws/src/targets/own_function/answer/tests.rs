@@ -68,7 +68,7 @@ fn an_unrecognized_error_member_is_ignored_and_fails_no_other_record() {
     }
 }
 
-/// The strings of an error are truncated to a kilobyte, so a much larger error is not meant to be read.
+/// An error's strings are truncated to a kilobyte, so a much larger error is not worth parsing.
 #[test]
 fn an_oversized_error_is_ignored() {
     for (bytes, name) in [(ERROR_BYTES_MAX, "Db.Busy"), (ERROR_BYTES_MAX + 1, "BatchItemFailure")] {
@@ -251,7 +251,7 @@ fn a_batch_processors_exception_is_replaced_by_the_records_own() {
             "ValueError",
             "v\na note",
         ),
-        // The last exception of a chain, regardless of its cause.
+        // The last exception in a chain, regardless of its cause.
         (
             format!(
                 "{TRACEBACK}OSError: gone\n\nThe above exception was the direct cause of the following exception:\n\n{TRACEBACK}KeyError: 1\n\nDuring handling of the above exception, another exception occurred:\n\n{TRACEBACK}{frames}ValueError: v\n"

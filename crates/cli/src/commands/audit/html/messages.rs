@@ -1,4 +1,4 @@
-//! The messages of the page, group by group, up to the limits of a page.
+//! The messages on the page, group by group, up to the page's limits.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use redeliver_operator::audit::AuditReport;
 
 /// Maximum number of messages shown per group.
 const PER_GROUP_MAX: usize = 10;
-/// Maximum size of the markup of all shown messages: a page of 5,000 messages stays below one megabyte.
+/// Maximum total size of the markup for the messages shown: a page of 5,000 messages stays below one megabyte.
 const SHOWN_BYTES_MAX: usize = 700_000;
 /// Maximum size of the markup held in memory until the end.
 const KEPT_BYTES_MAX: usize = 48 * 1024 * 1024;

@@ -165,7 +165,7 @@ fn tenants_are_sorted_by_count_with_unnamed_ones_last() {
 #[test]
 fn the_audit_table_starts_with_soon_expiring_messages() {
     let sent = |number, seconds| with_sent_seconds(record("NON_RETRYABLE_ERROR", "x", number), seconds);
-    // The last fifth of a day and ten seconds is 4 hours, 48 minutes and 2 seconds.
+    // With a retention of a day and ten seconds, the last fifth is 4 hours, 48 minutes and 2 seconds.
     let soon = print_report(&report_with_retention(&[sent(1, 0), sent(2, 17_271), sent(3, 17_272)]), false);
     let mut lines = soon.lines();
     assert_eq!(

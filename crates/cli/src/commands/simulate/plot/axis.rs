@@ -5,10 +5,10 @@ use std::ops::Range;
 use redeliver_operator::markup::chart::{Axis, Scale, fit_scale};
 use redeliver_operator::terminal::units::as_float;
 
-/// The colors of the policies.
+/// The colors that distinguish the policies.
 pub(super) const POLICY_COLORS: [&str; 6] = ["s1", "s2", "s3", "s4", "s5", "s6"];
 
-/// Returns a time axis and its unit. In this unit, the end of the axis has about three digits at most.
+/// Returns a time axis and its unit, chosen so that the largest number on the axis has about three digits at most.
 pub(super) fn time_axis(end_seconds: u64) -> (Axis, &'static str) {
     let (unit, seconds) = match end_seconds {
         0..=180 => ("seconds", 1),

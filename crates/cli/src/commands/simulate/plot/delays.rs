@@ -1,4 +1,4 @@
-//! The processing delay of messages by send time, separately for groups affected by the fault and the others.
+//! The processing delay of messages by send time, separately for groups affected by the fault and for other groups.
 
 use maud::html;
 use redeliver_sim::planner::{DelaysByGroup, Forecast, LongestDelays, ScenarioGroups};

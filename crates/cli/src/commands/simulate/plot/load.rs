@@ -103,8 +103,8 @@ pub(super) fn axis_end(forecast: &Forecast) -> u64 {
     own().filter_map(|load| earliest_end(forecast, load)).max().unwrap_or(0).max(last)
 }
 
-/// Returns the periods in which the target is down. More periods than columns could not be distinguished, so they are
-/// merged into one.
+/// Returns the periods in which the target is down. If there are more periods than columns, the chart cannot show them
+/// separately, so they are merged into one.
 fn down_times(forecast: &Forecast) -> Vec<Range<u64>> {
     let mut times = forecast.scenario.down_times();
     match (times.len() as u64 > COLUMNS, forecast.scenario.return_second()) {

@@ -9,7 +9,7 @@ use redeliver_operator::terminal::units::as_float;
 
 const HEIGHT: f64 = 180.0;
 const POINTS: u64 = 120;
-/// From 1 minute to 30 days, the longest outage of a scenario, on a logarithmic scale.
+/// From 1 minute to 30 days, the longest outage a scenario can have, on a logarithmic scale.
 const MARKS: [(f64, &str); 8] = [
     (60.0, "1 min"),
     (300.0, "5 min"),

@@ -38,7 +38,7 @@ fn outcome_row(name: String, outcome: &ForecastOutcome) -> Vec<String> {
     [name, dead, wasted, done, price].into_iter().chain(delays).collect()
 }
 
-/// Compares a plain queue with a policy: it is enough if it processes all messages.
+/// Compares a plain queue with a policy. The queue is enough if it processes all messages.
 fn describe_plain(policy: &PolicyForecast, plain: &PlainForecast) -> String {
     let [own, other] = [&policy.outcome, &plain.outcome];
     let [kept, lost] = [own, other].map(|outcome| outcome.measured.unprocessed_count());

@@ -1,4 +1,4 @@
-//! A table of the forecast: rows, columns per policy, and numeric values.
+//! A table in the forecast, with rows or columns per policy, and the formatting of its numbers.
 
 use std::iter::once;
 
@@ -22,7 +22,7 @@ pub(in crate::commands::simulate) struct Section {
 }
 
 impl Section {
-    /// Returns the CSS class of a name column after the first.
+    /// Returns the CSS class for name columns other than the first.
     pub(in crate::commands::simulate) fn css_class(&self, column: usize) -> Option<&'static str> {
         (0 < column && column < self.names).then_some("name")
     }
@@ -73,7 +73,7 @@ pub(super) fn policy_row(
     once(name.to_owned()).chain(forecast.policies.iter().map(value)).collect()
 }
 
-/// Formats a probability in percent with one decimal. 0 % and 100 % appear only for exactly 0 and 1.
+/// Formats a probability as a percentage with one decimal place. 0 % and 100 % appear only for exactly 0 and 1.
 pub(super) fn format_percent(share: f64) -> String {
     match share * 100.0 {
         _ if share <= CERTAIN => "0 %".to_owned(),
@@ -105,7 +105,7 @@ fn round_whole(number: f64) -> u64 {
     format!("{number:.0}").parse().unwrap_or(u64::MAX)
 }
 
-/// Returns the names of the rows measured from the target's recovery, if it was down.
+/// Returns the names of three rows, which measure the time after the target's recovery if it was down.
 pub(super) const fn recovery_row_names(forecast: &Forecast) -> [&'static str; 3] {
     match forecast.scenario.fault {
         TargetFault::Outage(_) | TargetFault::Flap(_) => [

@@ -56,7 +56,7 @@ const FOREIGN_NAMES: [&str; 12] = [
     "😀",
 ];
 
-/// Values that would change if a parser of numbers and text rewrote them.
+/// Values that would change if they were parsed and serialized again.
 const FOREIGN_VALUES: [&str; 14] = [
     "1e400",
     "-0.0",

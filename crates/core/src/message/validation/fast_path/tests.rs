@@ -170,7 +170,7 @@ fn any_entry() -> impl Strategy<Value = String> {
     prop_oneof![12 => object, 1 => array, 1 => any_value()]
 }
 
-/// Like [`value_for_member`], which itself uses entries of the history.
+/// Generates a value for a member of a history entry: usually from [`value_for_member`], sometimes any value.
 fn value_for_entry(name: &'static str) -> BoxedStrategy<String> {
     prop_oneof![12 => value_for_member(name), 1 => any_value()].boxed()
 }

@@ -286,7 +286,7 @@ fn a_pattern_that_may_backtrack_is_refused_with_its_location() {
     }
 }
 
-/// Ten nested schemas at each level, on a thread whose stack is no larger than the smallest stack in any function.
+/// Ten nested schemas at each level, on a thread whose stack is no larger than in any of our Lambda functions.
 #[test]
 fn a_deep_document_does_not_overflow_the_stack() {
     let check = || {

@@ -1,4 +1,4 @@
-//! `message_id` becomes a header of the call, so only a UUID may pass validation.
+//! `message_id` becomes a header in the call, so only a UUID may pass validation.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use super::*;
 
 static SCHEMA: LazyLock<MessageSchema> = LazyLock::new(MessageSchema::default);
 
-/// Generates a UUID with something added, replaced or doubled: line ends, digits from other scripts, anything.
+/// Generates a UUID with something added, replaced or doubled: line breaks, digits from other scripts, anything.
 fn almost_a_uuid() -> impl Strategy<Value = String> {
     let intruder = prop_oneof![
         Just("\r\nX-Evil: 1".to_owned()),

@@ -20,7 +20,8 @@ impl World {
         self.sqs.set_faults(FaultPlan::new(3));
     }
 
-    /// Runs the redrive to its end, and also returns the end of each round, in milliseconds since the first one.
+    /// Runs the redrive to completion, and also returns the time at which each round ended, in milliseconds since the
+    /// first one.
     fn apply_with_times(&self, source: &(impl QueueSender + QueueDepth)) -> (RedriveReport, Vec<i64>) {
         let rounds = Mutex::new(Vec::new());
         let plan = unfiltered_plan();

@@ -21,7 +21,7 @@ impl World {
     }
 }
 
-/// Returns the numbers of messages sent, only deleted, and not deleted, and the ending.
+/// Returns the numbers of messages sent, only deleted, and not deleted, and the outcome.
 fn summarize(report: &RedriveReport) -> (u64, u64, Option<u64>, RedriveOutcome) {
     (
         report.sent,
@@ -131,8 +131,8 @@ impl Alteration for LateResponses<'_> {
 #[test]
 fn a_message_received_elsewhere_before_its_deletion_is_not_deleted() {
     let mut world = World::new((0..106).map(dead_letter).collect());
-    // One message per second, and none can be hidden beyond the initial two minutes: the last two are sent before these
-    // expire, and the responses arrive half a second or more later.
+    // One message per second, and none can be hidden beyond the initial two minutes: the last two are sent before that
+    // time is up, and the responses arrive half a second or more after it.
     world.limits = RedriveLimits { rate: Some(1), watch: Duration::ZERO, ..NO_LIMITS };
     world.fail(
         SqsAction::ChangeMessageVisibilityBatch,

@@ -1,4 +1,4 @@
-//! The changes of `--edit`, and the ids that `--new-id` assigns to changed messages.
+//! The changes made by `--edit`, and the ids that `--new-id` assigns to changed messages.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -34,7 +34,7 @@ fn an_edited_message_gets_a_new_id_and_both_are_reported() {
     let planned = world.clock.block_on(world.redrive(&new_id_plan()).dry_run()).unwrap();
     let report = world.apply(&new_id_plan()).unwrap();
     let [message] = world.take(&world.source).try_into().unwrap();
-    // SHA-256 of the old id, generation 1 and the edited message, as a UUID of version 8.
+    // SHA-256 of the old id, generation 1 and the edited message, as a version 8 UUID.
     let new_id = "13073b62-e742-8fcf-ad8f-78775534ec5e";
     let body = format!(
         r#"{{"metadata":{{"message_id":"{new_id}", "tenant":"a","redrive_generation":1}},"data":{{"n":1, "x":1.50,"fixed":true}}}}"#

@@ -77,7 +77,7 @@ fn scattered_refused_sends_do_not_end_a_redrive() {
     assert_eq!((report.sent, report.early_end, world.depths()), (6, None, (294, 6)));
 }
 
-/// Moves the position to the maximum file size, so that each write fails as on a full disk.
+/// Moves the file position to the maximum file size, so that each write fails as it would on a full disk.
 fn fill_the_disk(mut file: &File) {
     let (mut can, mut cannot) = (0, 1 << 63);
     while cannot - can > 1 {

@@ -60,7 +60,7 @@ fn a_message_sent_by_an_earlier_selection_is_not_sent_or_missing() {
     assert_eq!(selecting.pick.describe_missing(), ["no message with the id absent was found"]);
 }
 
-/// A file with the archives of several days contains a message twice if it was sent back and failed again.
+/// A file with the archives from several days contains a message twice if it was sent back and failed again.
 #[test]
 fn a_later_generation_in_a_file_does_not_count_as_a_returned_message() {
     let world = World::new(Vec::new());

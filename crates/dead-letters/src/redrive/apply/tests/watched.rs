@@ -175,8 +175,8 @@ fn delayed_messages_count_only_at_the_end_of_the_pilot() {
 
 #[test]
 fn a_pilot_with_a_known_result_is_not_watched_any_longer() {
-    // The number of the 50 messages that return, the seconds after which they return, and the allowed percentage; then
-    // the second of the last check, and the number of messages sent.
+    // The input: how many of the 50 messages return, after how many seconds, and the allowed percentage. The expected
+    // result: the time of the last check in seconds, and the number of messages sent.
     for (back, after, percent, known_after, sent) in [
         (50, 0, 20, 5, 50),
         (50, 7, 20, 10, 50),

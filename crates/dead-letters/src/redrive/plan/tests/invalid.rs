@@ -136,7 +136,7 @@ fn an_unreadable_message_without_a_verdict_counts_as_invalid() {
         plan(&edit).decide(&unannotated_record(&body)).unwrap(),
         RedriveDecision::Stays(StayReason::EditRefused(why.clone()))
     );
-    // A schema that only this command has does not prove that the message-processor never called the target.
+    // A schema known only to this command does not prove that the message-processor never called the target.
     let schema = MessageSchema::new(Some(DataSchema::new(r#"{"required":["order"]}"#).unwrap()));
     let verdict = RedrivePlan { schema, ..plan(&edit) }.decide(&unannotated_record(&body)).unwrap();
     assert_eq!(verdict, RedriveDecision::Stays(StayReason::EditRefused(why)));
@@ -162,7 +162,7 @@ fn the_result_of_an_edit_must_be_a_valid_message() {
     assert_eq!(decision, "the edit is refused: it changes .error_type; only .body can be changed");
 }
 
-/// Duplicate members of a body are missing from its parsed values.
+/// A body's duplicate members are lost when it is parsed.
 #[test]
 fn an_edited_body_loses_its_duplicate_members() {
     let body = format!(r#"{{"metadata":{{"message_id":"{ID}"}},"data":{{"a":1}},"data":{{"a":2}}}}"#);

@@ -1,4 +1,4 @@
-//! Messages with half a character, which JSON can escape but UTF-8 text cannot represent.
+//! Messages with a lone surrogate (half a character), which JSON can escape but UTF-8 text cannot represent.
 
 use super::*;
 

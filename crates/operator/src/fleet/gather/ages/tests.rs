@@ -33,7 +33,7 @@ async fn a_rejected_metric_is_an_error_and_not_an_empty_metric() {
     assert_eq!(error, "eu-central-1: cloudwatch:GetMetricData: Forbidden");
 }
 
-/// Returns a page with one datapoint of the first metric.
+/// Returns a page with one datapoint for the first metric.
 fn page(seconds: f64, at: i64, next: Option<&str>) -> (u16, LoopbackBody) {
     let mut cbor = Encoder::new(Vec::new());
     cbor.map(1 + usize::from(next.is_some())).str("MetricDataResults").array(1).map(3).str("Id").str("q0");

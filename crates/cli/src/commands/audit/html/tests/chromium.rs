@@ -42,7 +42,7 @@ fn chromium_renders_the_audit_page() {
     assert!(picture.len() > 60_000, "{} bytes", picture.len());
 }
 
-/// Returns records with strings of maximum length, with and without possible line breaks.
+/// Returns records with strings of maximum length, with and without places where a line can break.
 fn long_records() -> Vec<DeadLetterRecord> {
     let words = "the provider of payments has answered with an error that was never seen before; ".repeat(12);
     let mut foreign = foreign_dead_letter(&"y".repeat(400), 4);
